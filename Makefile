@@ -1,0 +1,92 @@
+# The two commands: `make run` and `make test`. Everything else is a thin face of CMake and the test runners.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -ec
+.DEFAULT_GOAL := build
+
+JOBS      ?= $(shell nproc)
+ADDRESS   ?= 127.0.0.1:7433
+STATE_DIR ?= $(CURDIR)/run/state
+ROUNDS    ?= 1000
+SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
+SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: packages build run test bench soak fuzz format lint clean help
+
+help:
+	@echo "make run | test | build | bench | soak ROUNDS=1000 | fuzz SECONDS=60 | format | lint | clean"
+
+# --- Debian packages: what is missing of config/debian-packages.txt ---
+
+packages: build/.packages
+build/.packages: config/debian-packages.txt
+	@mkdir -p build; \
+	missing=$$(for p in $$(sed 's/#.*//' $<); do \
+	  [ "$$(dpkg-query -W -f='$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	  echo "installing" $$missing; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $$(echo $$missing)"; \
+	fi; \
+	touch $@
+
+# --- builds: build/<preset>; configured once, ninja does the rest ---
+
+build/%/build.ninja: CMakePresets.json | packages
+	@cmake --preset $* >/dev/null
+
+build: build/release/build.ninja
+	@ninja -C build/release -j $(JOBS) --quiet sessiond
+
+# --- run ---
+
+run: build
+	@if curl -s -o /dev/null http://$(ADDRESS)/healthz; then echo "something already listens on $(ADDRESS)"; exit 1; fi; \
+	mkdir -p "$(CURDIR)/run"; \
+	XDG_CONFIG_HOME="$(CURDIR)/run/config" build/release/sessiond serve --state-dir "$(STATE_DIR)" & pid=$$!; \
+	trap "kill $$pid 2>/dev/null" INT TERM EXIT; \
+	until curl -sf -o /dev/null http://$(ADDRESS)/readyz; do kill -0 $$pid 2>/dev/null || exit 1; sleep 0.1; done; \
+	token="\$$(cat '$(CURDIR)/run/config/sessiond/admin.token')"; \
+	printf '\n  Dashboard   http://%s/\n\n  Post a message:\n\n    %s\n\n  Follow every event:\n\n    %s\n\n' "$(ADDRESS)" \
+	  "curl -sS http://$(ADDRESS)/v1/inbound -H \"Authorization: Bearer $$token\" --json '{\"channel\":\"slack\",\"chatType\":\"direct\",\"peer\":\"u1\",\"text\":\"hello\"}'" \
+	  "curl -sSN http://$(ADDRESS)/v1/events -H \"Authorization: Bearer $$token\""; \
+	wait $$pid
+
+# --- tests ---
+# Unit and api tests under address+undefined sanitizers, api tests of the release binary and under the thread sanitizer, and a slice of what
+# takes minutes (`make soak`, `make fuzz`).
+
+test: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
+	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench
+	@ninja -C build/asan -j $(JOBS) --quiet
+	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
+	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
+	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 20
+	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
+	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
+
+soak: build
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
+
+fuzz: build/asan/build.ninja
+	@ninja -C build/asan -j $(JOBS) --quiet
+	@mkdir -p build/corpus; for f in build/asan/fuzz_*; do \
+	  corpus=build/corpus/$${f##*/}; mkdir -p $$corpus; echo "$$f for $(SECONDS_) s"; \
+	  $$f -max_total_time=$(SECONDS_) -verbosity=0 -artifact_prefix=$$corpus- $$corpus; done
+
+bench: build
+	@ninja -C build/release -j $(JOBS) --quiet sessiond_bench
+	@python3 tests/bench/run.py
+
+# --- tidiness ---
+
+SOURCES = $(shell git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp')
+
+format: packages
+	@clang-format-19 -i $(SOURCES)
+
+lint: build/debug/build.ninja
+	@clang-format-19 --dry-run --Werror $(SOURCES)
+	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) '$(CURDIR)/(config|store|transcripts|policy|daemon)/.*\.cpp$$'
+
+clean:
+	@rm -rf build

@@ -1,0 +1,82 @@
+#include "config/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "config/listen_address.hpp"
+
+namespace sessiond::config {
+namespace {
+
+// The faults found so far, and which keys they have spoilt.
+class Findings {
+ public:
+  explicit Findings(std::vector<ConfigFault>& faults) : faults_(faults), known_(faults.size()) {}
+
+  // `at` is wrong in view of `others`.
+  void add(std::string_view at, std::initializer_list<std::string_view> others, std::string detail) {
+    if (spoilt(at) || std::ranges::any_of(others, [&](std::string_view other) { return spoilt(other); })) return;
+    faults_.push_back({std::string(at), std::move(detail)});
+  }
+
+ private:
+  // The key itself, what is inside it, or a group around it has a fault.
+  bool spoilt(std::string_view key) const {
+    const auto covers = [](std::string_view outer, std::string_view inner) {
+      return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
+    };
+    return std::any_of(faults_.begin(), faults_.begin() + static_cast<std::ptrdiff_t>(known_),
+                       [&](const ConfigFault& f) { return covers(f.pointer, key) || covers(key, f.pointer); });
+  }
+
+  std::vector<ConfigFault>& faults_;
+  std::size_t known_;
+};
+
+void check_listen(const Config::Listen& listen, Findings& findings) {
+  std::vector<ListenAddress> seen;
+  for (const std::string& text : listen.tcp) {
+    const auto address = parse_listen_address(text);
+    if (!address) continue;  // only in a Config made by hand; reading has refused it
+    if (!address->loopback && !listen.insecure)
+      findings.add(
+          "/listen/tcp", {"/listen/insecure"},
+          fmt::format("{} can be reached from other machines, and without TLS tokens and messages can be read on "
+                      "the way: listen on 127.0.0.1 (behind a proxy that speaks TLS), or set /listen/insecure to "
+                      "true where the network is trusted",
+                      text));
+    if (address->port != 0 && std::ranges::find(seen, *address) != seen.end())
+      findings.add("/listen/tcp", {}, fmt::format("{} is the address of an earlier element", text));
+    seen.push_back(*address);
+  }
+  if (listen.tcp.empty() && !listen.unix)
+    findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: nobody could reach the daemon");
+}
+
+}  // namespace
+
+void find_contradictions(const Config& config, std::vector<ConfigFault>& faults) {
+  Findings findings(faults);
+  check_listen(config.listen, findings);
+  if (config.limits.target_bytes > config.limits.header_bytes)
+    findings.add(
+        "/limits/targetBytes", {"/limits/headerBytes"},
+        fmt::format("{} does not fit into headerBytes, {}", config.limits.target_bytes, config.limits.header_bytes));
+  if (config.journal.max_bytes < config.journal.segment_bytes)
+    findings.add("/journal/maxBytes", {"/journal/segmentBytes"},
+                 fmt::format("{} is less than one segment (segmentBytes, {})", config.journal.max_bytes,
+                             config.journal.segment_bytes));
+  const Config::Lock& lock = config.store.lock;
+  if (lock.poll_interval_ms > lock.timeout_ms)
+    findings.add("/store/lock/pollIntervalMs", {"/store/lock/timeoutMs"},
+                 fmt::format("{} is longer than timeoutMs, {}: the lock would be tried once", lock.poll_interval_ms,
+                             lock.timeout_ms));
+  if (lock.poll_interval_ms > lock.stale_ms)
+    findings.add("/store/lock/pollIntervalMs", {"/store/lock/staleMs"},
+                 fmt::format("{} is longer than staleMs, {}", lock.poll_interval_ms, lock.stale_ms));
+}
+
+}  // namespace sessiond::config

@@ -1,0 +1,132 @@
+// The configuration, as plain values with their defaults (API.md §9 names every key). Durations are milliseconds unless
+// the name says otherwise, sizes are bytes; `Config{}` is the shipped default. Paths hold what was written until
+// resolve_paths (config/locate.hpp) has made them absolute.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sessiond {
+
+// One fault of a configuration: the JSON pointer (RFC 6901) of the key, "" for the whole text, and what is wrong.
+struct ConfigFault {
+  std::string pointer;
+  std::string detail;
+  friend bool operator==(const ConfigFault&, const ConfigFault&) = default;
+};
+
+struct Config {
+  enum class StoreMode : std::uint8_t { own, shared };
+  enum class DmScope : std::uint8_t { main, per_peer, per_channel_peer, per_account_channel_peer };
+  enum class Threads : std::uint8_t { session, inherit };
+  enum class ResetMode : std::uint8_t { none, idle, daily };
+  enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
+  enum class LogFormat : std::uint8_t { text, json };
+
+  struct Listen {
+    std::vector<std::string> tcp{"127.0.0.1:7433"};                     // each passes parse_listen_address
+    std::optional<std::string> unix{"{stateDir}/sessiond.sock"};        // nothing: no unix socket
+    bool insecure = false;                                              // non-loopback without TLS is meant
+    std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};  // without port, case does not matter
+    friend bool operator==(const Listen&, const Listen&) = default;
+  };
+  struct Limits {
+    std::uint64_t body_bytes = 8ULL << 20;
+    std::uint64_t header_bytes = 16ULL << 10;
+    std::uint64_t target_bytes = 8ULL << 10;
+    std::int64_t request_timeout_ms = 30'000;
+    std::uint64_t connections = 10'000;
+    std::uint64_t json_depth = 64;
+    friend bool operator==(const Limits&, const Limits&) = default;
+  };
+  struct Journal {
+    std::uint64_t segment_bytes = 64ULL << 20;
+    std::uint64_t max_bytes = 1ULL << 30;
+    std::int64_t retention_ms = 168LL * 3'600'000;
+    friend bool operator==(const Journal&, const Journal&) = default;
+  };
+  struct Idempotency {
+    std::int64_t retention_ms = 24LL * 3'600'000;
+    std::uint64_t max_bytes = 1ULL << 30;
+    friend bool operator==(const Idempotency&, const Idempotency&) = default;
+  };
+  struct Lock {
+    std::int64_t timeout_ms = 10'000;
+    std::int64_t poll_interval_ms = 25;
+    std::int64_t stale_ms = 30'000;
+    friend bool operator==(const Lock&, const Lock&) = default;
+  };
+  struct Store {
+    StoreMode mode = StoreMode::own;
+    std::string path_template = "agents/{agentId}/sessions/sessions.json";  // below state_dir
+    std::int64_t cache_ttl_ms = 45'000;                                     // 0: stat on every read
+    bool write_through = false;
+    double checkpoint_duty = 0.05;  // share of the time spent on checkpoints, 0..1
+    Lock lock{};
+    friend bool operator==(const Store&, const Store&) = default;
+  };
+  struct Stream {
+    std::int64_t heartbeat_ms = 15'000;
+    std::int64_t stall_timeout_ms = 60'000;
+    std::uint64_t tail_bytes = 16ULL << 20;
+    std::int64_t retry_ms = 2'000;
+    friend bool operator==(const Stream&, const Stream&) = default;
+  };
+  struct Reset {
+    ResetMode mode = ResetMode::none;
+    std::int64_t idle_minutes = 60;  // mode idle
+    int at_hour = 4;                 // mode daily: 0..23, local time
+    friend bool operator==(const Reset&, const Reset&) = default;
+  };
+  struct ResetByType {  // nothing: as Session::reset
+    std::optional<Reset> direct{};
+    std::optional<Reset> group{};
+    std::optional<Reset> channel{};
+    std::optional<Reset> thread{};
+    friend bool operator==(const ResetByType&, const ResetByType&) = default;
+  };
+  struct Spawn {
+    std::uint64_t depth = 3;
+    std::uint64_t count = 64;  // children of one session
+    friend bool operator==(const Spawn&, const Spawn&) = default;
+  };
+  struct Session {
+    DmScope dm_scope = DmScope::per_channel_peer;
+    std::map<std::string, std::vector<std::string>> identity_links{};  // canonical peer -> "channel:peer", …
+    std::string main_key = "main";
+    Threads threads = Threads::session;
+    std::vector<std::string> reset_triggers{"/new", "/reset"};
+    Reset reset{};
+    ResetByType reset_by_type{};
+    Spawn spawn{};
+    friend bool operator==(const Session&, const Session&) = default;
+  };
+  struct Api {
+    bool require_if_match = false;
+    friend bool operator==(const Api&, const Api&) = default;
+  };
+  struct Log {
+    LogLevel level = LogLevel::info;
+    LogFormat format = LogFormat::text;
+    friend bool operator==(const Log&, const Log&) = default;
+  };
+
+  std::string state_dir = "~/.sessiond";
+  Listen listen{};
+  Limits limits{};
+  Journal journal{};
+  Idempotency idempotency{};
+  Store store{};
+  Stream stream{};
+  Session session{};
+  // The rules as strict JSON text of one object; policy/ reads and validates it.
+  std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
+  Api api{};
+  Log log{};
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,153 @@
+// Every key of the configuration, once: its name, its field, what it may be and what it is for. Reading (read.cpp),
+// printing and the shipped config/sessiond.json (print.cpp) are made from this; a new key is one field in config.hpp
+// and one line here. Optional groups start from `fallback`, so what they leave out is as there.
+//
+// A visitor has: key(name, field, rule, explanation); group(name, explanation, body);
+// optional_group(name, field, fallback, explanation, body(value)).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "config/config.hpp"
+#include "config/rules.hpp"
+
+namespace sessiond::config {
+
+inline constexpr std::int64_t kib = 1LL << 10, mib = 1LL << 20, gib = 1LL << 30, pib = 1LL << 50;
+inline constexpr std::int64_t second = 1'000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
+inline constexpr std::int64_t ten_years = 3'650 * day;
+
+template <class Visitor, class AListen>
+void describe_listen(Visitor& v, AListen& c) {
+  v.key("tcp", c.tcp, OneOrMany{listen_address_fault},
+        "One \"address:port\" or a list of them; [] for none. Port 0 takes any free port.");
+  v.key(
+      "unix", c.unix, TextRule{socket_path_fault},
+      "A socket for this machine: whoever runs as the daemon's user is admin there. null for none. At most 107 bytes.");
+  v.key("insecure", c.insecure, Any{},
+        "Set true to listen on other than loopback addresses without TLS: tokens and messages can be read on the way. "
+        "For containers and networks that you trust.");
+  v.key(
+      "hosts", c.hosts, TextRule{host_name_fault},
+      "The names under which the daemon is reached, without port: requests with another Host are refused (421), which "
+      "protects browsers from DNS rebinding.");
+}
+
+template <class Visitor, class ALimits>
+void describe_limits(Visitor& v, ALimits& c) {
+  v.key("bodyBytes", c.body_bytes, Between{kib, gib}, "The largest request body (else 413).");
+  v.key("headerBytes", c.header_bytes, Between{kib, mib}, "The largest request line and headers together (else 431).");
+  v.key("targetBytes", c.target_bytes, Between{256, mib},
+        "The longest path and query (else 414); part of headerBytes.");
+  v.key("requestTimeoutMs", c.request_timeout_ms, Between{10, hour},
+        "How long a request may take to arrive (else 408).");
+  v.key("connections", c.connections, Between{1, 1'000'000},
+        "How many connections are open at once, streams included.");
+  v.key("jsonDepth", c.json_depth, Between{8, 1'024}, "How deep arrays and objects in a request may nest.");
+}
+
+template <class Visitor, class AStore>
+void describe_store(Visitor& v, AStore& c) {
+  v.key(
+      "mode", c.mode, Any{},
+      "own: only this daemon writes the files, others may read. shared: other programs write them too, so their locks "
+      "are taken and transcripts are in their files before a request is answered.");
+  v.key("pathTemplate", c.path_template, TextRule{path_template_fault},
+        "Where an agent's sessions.json lies below stateDir; transcripts lie beside it.");
+  v.key("cacheTtlMs", c.cache_ttl_ms, Between{0, day},
+        "How long a store in memory is trusted when no change is noticed; 0 looks on every read. The environment "
+        "variable "
+        "OPENCLAW_SESSION_CACHE_TTL_MS wins over it.");
+  v.key("writeThrough", c.write_through, Any{},
+        "true: a write is answered only when sessions.json holds it too. Slower; the journal is on disk before the "
+        "answer in any case.");
+  v.key("checkpointDuty", c.checkpoint_duty, BetweenReal{0.001, 1.0},
+        "The share of the time that may go into writing sessions.json: smaller is cheaper and further behind.");
+  v.group("lock", "sessions.json.lock, which is shared with other programs.", [&] {
+    v.key("timeoutMs", c.lock.timeout_ms, Between{1, 10 * minute}, "How long to wait for it.");
+    v.key("pollIntervalMs", c.lock.poll_interval_ms, Between{1, 10 * second}, "How often to try meanwhile.");
+    v.key("staleMs", c.lock.stale_ms, Between{second, hour},
+          "A lock that we have seen unchanged for so long is taken from its holder.");
+  });
+}
+
+template <class Visitor, class AReset>
+void describe_reset(Visitor& v, AReset& c) {
+  v.key(
+      "mode", c.mode, Any{},
+      "none: only when asked. idle: after idleMinutes without a message. daily: with the first message after atHour.");
+  v.key("idleMinutes", c.idle_minutes, Between{1, 525'600}, "For mode idle.");
+  v.key("atHour", c.at_hour, Between{0, 23}, "For mode daily: the hour, in the daemon's local time.");
+}
+
+template <class Visitor, class ASession>
+void describe_session(Visitor& v, ASession& c) {
+  v.key(
+      "dmScope", c.dm_scope, Any{},
+      "Which direct messages share a session. main: all. per-peer: those of one person. per-channel-peer: those of one "
+      "person on one channel. per-account-channel-peer: those of one person to one account of ours.");
+  v.key("identityLinks", c.identity_links, Any{},
+        "Who is the same person on several channels: {\"alice\": [\"slack:U012AB\", \"telegram:4711\"]}.");
+  v.key("mainKey", c.main_key, TextRule{main_key_fault}, "The last part of an agent's main session's key.");
+  v.key("threads", c.threads, Any{},
+        "session: a thread has a session of its own. inherit: it belongs to the session around it.");
+  v.key("resetTriggers", c.reset_triggers, TextRule{trigger_fault},
+        "A message that is or begins with one of these starts a new session; the rest becomes its first message.");
+  v.group("reset", "When a session starts anew.", [&] { describe_reset(v, c.reset); });
+  v.group(
+      "resetByType",
+      "The same for some chats only, e.g. {\"group\": {\"mode\": \"idle\", \"idleMinutes\": 120}}; what such an entry "
+      "leaves out is as in reset.",
+      [&] {
+        const auto one = [&](auto& reset) { describe_reset(v, reset); };
+        v.optional_group("direct", c.reset_by_type.direct, c.reset, "Direct messages.", one);
+        v.optional_group("group", c.reset_by_type.group, c.reset, "Groups.", one);
+        v.optional_group("channel", c.reset_by_type.channel, c.reset, "Channels.", one);
+        v.optional_group("thread", c.reset_by_type.thread, c.reset, "Threads, wherever they are.", one);
+      });
+  v.group("spawn", "Sessions that sessions start.", [&] {
+    v.key("depth", c.spawn.depth, Between{0, 32}, "How deep they may nest; 0 forbids them.");
+    v.key("count", c.spawn.count, Between{0, 10'000}, "How many children one session may have.");
+  });
+}
+
+template <class Visitor, class AConfig>
+void describe(Visitor& v, AConfig& c) {
+  v.key("stateDir", c.state_dir, TextRule{state_dir_fault},
+        "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree.");
+  v.group("listen", "Where the daemon listens.", [&] { describe_listen(v, c.listen); });
+  v.group("limits", "What one client may ask of it.", [&] { describe_limits(v, c.limits); });
+  v.group("journal", "The log of all that happened: how far back a subscriber can replay.", [&] {
+    v.key("segmentBytes", c.journal.segment_bytes, Between{64 * kib, 4 * gib}, "A new file is begun at this size.");
+    v.key("maxBytes", c.journal.max_bytes, Between{64 * kib, pib}, "The oldest files go beyond this size.");
+    v.key("retentionMs", c.journal.retention_ms, Between{second, ten_years}, "The oldest files go beyond this age.");
+  });
+  v.group("idempotency", "Answers kept for requests that come again with the same Idempotency-Key.", [&] {
+    v.key("retentionMs", c.idempotency.retention_ms, Between{second, ten_years}, "How long.");
+    v.key("maxBytes", c.idempotency.max_bytes, Between{mib, pib}, "How much; the oldest go first.");
+  });
+  v.group("store", "sessions.json and the transcripts.", [&] { describe_store(v, c.store); });
+  v.group("stream", "Event streams (SSE).", [&] {
+    v.key("heartbeatMs", c.stream.heartbeat_ms, Between{100, hour}, "A sign of life is sent this often.");
+    v.key("stallTimeoutMs", c.stream.stall_timeout_ms, Between{second, hour},
+          "A reader that takes nothing for so long is disconnected; it loses nothing when it comes back.");
+    v.key("tailBytes", c.stream.tail_bytes, Between{4 * kib, 16 * gib},
+          "The newest events kept in memory for all streams together; older ones are read from the journal.");
+    v.key("retryMs", c.stream.retry_ms, Between{10, hour}, "When browsers should reconnect.");
+  });
+  v.group("session", "Which messages belong together.", [&] { describe_session(v, c.session); });
+  v.key("sendPolicy", c.send_policy_json, RawObject{},
+        "What may be sent where: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
+        "\"deny\"} is "
+        "a rule. evaluation: first-match or deny-overrides. Rules put over the API (policy.json) stand before these.");
+  v.group("api", "How strict the API is.", [&] {
+    v.key("requireIfMatch", c.api.require_if_match, Any{}, "true: changes without If-Match are refused (428).");
+  });
+  v.group("log", "What is written to stderr.", [&] {
+    v.key("level", c.log.level, Any{}, "The least that is worth a line.");
+    v.key("format", c.log.format, Any{}, "text: logfmt. json: one object a line.");
+  });
+}
+
+}  // namespace sessiond::config

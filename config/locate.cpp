@@ -1,0 +1,159 @@
+#include "config/locate.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+#include "config/read.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t most_file_bytes = 1U << 20;
+constexpr std::string_view ttl_variable = "OPENCLAW_SESSION_CACHE_TTL_MS";
+
+std::string_view lookup(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string_view{} : std::string_view(found->second);
+}
+
+std::string home_of_user() {
+  std::array<char, 16 * 1024> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (getpwuid_r(getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
+  return entry.pw_dir == nullptr ? "" : entry.pw_dir;
+}
+
+// Only what certainly is not there may be passed over: a dangling link or a closed directory is not.
+bool certainly_absent(const std::string& path) {
+  struct stat status{};
+  return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+std::expected<std::string, ConfigFault> read_file_at(const std::string& path) {
+  const auto failed = [&](int error) {
+    return std::unexpected(
+        ConfigFault{"", fmt::format("reading {}: {}", path, std::generic_category().message(error))});
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return failed(errno);
+  std::string text;
+  std::array<char, 64 * 1024> buffer{};
+  for (;;) {
+    const ssize_t got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    const int error = errno;
+    if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (got > 0 && text.size() <= most_file_bytes) continue;
+    close(fd);
+    if (got < 0) return failed(error);
+    break;
+  }
+  if (text.size() > most_file_bytes)
+    return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB: no configuration of ours", path)});
+  return text;
+}
+
+// "~" and "~/…" with HOME in their place; a fault where there is no HOME.
+void expand_home(std::string& path, std::string_view home, std::string_view pointer, std::vector<ConfigFault>& faults) {
+  if (path != "~" && !path.starts_with("~/")) return;
+  if (home.starts_with('/'))
+    path.replace(0, 1, home);
+  else
+    faults.push_back({std::string(pointer), fmt::format("{}: there is no home directory: set HOME or write an absolute "
+                                                        "path",
+                                                        path)});
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment environment;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view text(*each);
+    if (const std::size_t equals = text.find('='); equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  if (lookup(environment, "HOME").empty()) environment["HOME"] = home_of_user();
+  return environment;
+}
+
+Located locate_config(const std::optional<std::string>& cli_option, const Environment& environment) {
+  if (cli_option && !cli_option->empty()) return {*cli_option};
+  if (const auto named = lookup(environment, "SESSIOND_CONFIG"); !named.empty()) return {std::string(named)};
+  std::string dir(lookup(environment, "XDG_CONFIG_HOME"));
+  if (!dir.starts_with('/')) {  // the XDG specification: a relative one is to be ignored
+    const auto home = lookup(environment, "HOME");
+    if (!home.starts_with('/')) return {};
+    dir = fmt::format("{}/.config", home);
+  }
+  std::string path = dir + "/sessiond/sessiond.json";
+  return certainly_absent(path) ? Located{} : Located{std::move(path)};
+}
+
+std::vector<ConfigFault> apply_environment(Config& config, const Environment& environment) {
+  const auto ttl = lookup(environment, ttl_variable);
+  if (ttl.empty()) return {};
+  const bool digits = std::ranges::all_of(ttl, [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits || ttl.size() > 18)
+    return {
+        {"/store/cacheTtlMs", fmt::format("{} must be a whole number of milliseconds, is \"{}\"", ttl_variable, ttl)}};
+  std::vector<ConfigFault> faults;
+  config::overlay(config, fmt::format(R"({{"store":{{"cacheTtlMs":{}}}}})", std::stoll(std::string(ttl))), faults);
+  for (ConfigFault& fault : faults) fault.detail = fmt::format("{} {}", ttl_variable, fault.detail);
+  return faults;
+}
+
+std::vector<ConfigFault> resolve_paths(Config& config, const Environment& environment) {
+  static constexpr std::string_view placeholder = "{stateDir}";
+  std::vector<ConfigFault> faults;
+  const auto home = lookup(environment, "HOME");
+  expand_home(config.state_dir, home, "/stateDir", faults);
+  while (config.state_dir.size() > 1 && config.state_dir.ends_with('/')) config.state_dir.pop_back();
+
+  if (!config.listen.unix) return faults;
+  std::string& socket = *config.listen.unix;
+  if (socket.starts_with(placeholder))
+    socket.replace(0, placeholder.size(), config.state_dir);
+  else
+    expand_home(socket, home, "/listen/unix", faults);
+  constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;
+  if (faults.empty() && socket.size() > most)
+    faults.push_back({"/listen/unix", fmt::format("{} is {} bytes long, the kernel takes {}: name a shorter path",
+                                                  socket, socket.size(), most)});
+  return faults;
+}
+
+std::expected<Config, std::vector<ConfigFault>> load_config(const Located& located, const Environment& environment,
+                                                            const std::optional<std::string>& state_dir,
+                                                            const SendPolicyCheck& check_send_policy) {
+  std::vector<ConfigFault> faults;
+  Config config;
+  if (!located.path.empty()) {
+    const auto text = read_file_at(located.path);
+    if (!text) return std::unexpected(std::vector{text.error()});
+    auto parsed = parse_config(*text, check_send_policy);
+    if (parsed)
+      config = std::move(*parsed);
+    else
+      faults = std::move(parsed.error());
+  }
+  const auto add = [&](std::vector<ConfigFault> more) { std::ranges::move(more, std::back_inserter(faults)); };
+  add(apply_environment(config, environment));
+  if (state_dir) config.state_dir = *state_dir;
+  add(resolve_paths(config, environment));
+  if (!faults.empty()) return std::unexpected(std::move(faults));
+  return config;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,121 @@
+#include "config/rules.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/listen_address.hpp"
+
+namespace sessiond::config {
+namespace {
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool has_control(std::string_view text) { return std::ranges::any_of(text, is_control); }
+bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+std::string path_fault(std::string_view text, std::string_view start_of_other) {
+  if (text.empty()) return "must not be empty";
+  if (has_control(text)) return "holds a control character";
+  if (text.starts_with('/') || text == "~" || text.starts_with("~/")) return {};
+  if (!start_of_other.empty() && text.starts_with(start_of_other)) return {};
+  if (text.starts_with('~')) return "only the own home directory can be written as ~: begin with ~/ or /";
+  return fmt::format("must be an absolute path or begin with ~/{}{}", start_of_other.empty() ? "" : " or ",
+                     start_of_other);
+}
+
+bool is_ipv6(std::string_view text) {
+  in6_addr address{};
+  return inet_pton(AF_INET6, std::string(text).c_str(), &address) == 1;
+}
+
+}  // namespace
+
+std::string state_dir_fault(std::string_view text) {
+  if (!text.empty() && text.find_first_not_of('/') == std::string_view::npos)
+    return "must be a directory of its own, not the root of the file system";
+  return path_fault(text, {});
+}
+
+std::string socket_path_fault(std::string_view text) {
+  if (text.ends_with('/') || text == "~") return "must name a file, not a directory";
+  return path_fault(text, "{stateDir}/");
+}
+
+std::string listen_address_fault(std::string_view text) {
+  if (parse_listen_address(text)) return {};
+  return "must be an IP address and a port (0..65535), as 127.0.0.1:7433, [::1]:7433 or localhost:7433; 0.0.0.0 or "
+         "[::] "
+         "is every interface; other names are not resolved";
+}
+
+std::string host_name_fault(std::string_view text) {
+  if (text.empty()) return "must not be empty";
+  if (text.front() == '[') {
+    if (text.back() == ']' && is_ipv6(text.substr(1, text.size() - 2))) return {};
+    return "is not an IPv6 address in brackets (no port)";
+  }
+  if (is_ipv6(text)) return fmt::format("an IPv6 address stands in brackets: [{}]", text);
+  if (text.find(':') != std::string_view::npos) return "must be a host name or address without port";
+  const bool fine = std::ranges::all_of(text, [](char c) { return is_alnum(c) || c == '.' || c == '-' || c == '_'; });
+  return fine ? "" : "must be a host name or address: letters, digits, '.', '-' and '_'";
+}
+
+std::string path_template_fault(std::string_view text) {
+  if (text.empty()) return "must not be empty";
+  if (has_control(text)) return "holds a control character";
+  if (text.starts_with('/') || text.starts_with('~')) return "must be relative: it lies below stateDir";
+  int placeholders = 0;
+  std::string_view last;
+  std::string_view rest = text;
+  for (bool first = true;; first = false) {
+    const std::size_t slash = rest.find('/');
+    last = rest.substr(0, slash);
+    if (last.empty()) return "holds an empty directory name";
+    if (last == "." || last == "..") return "must stay below stateDir: '.' and '..' are refused";
+    if (first && last == "journal") return "must not lie in journal/, which is the daemon's own";
+    if (last == "{agentId}") {
+      ++placeholders;
+    } else if (last.find_first_of("{}") != std::string_view::npos) {
+      return "the only placeholder is {agentId}, as the whole name of one directory";
+    }
+    if (slash == std::string_view::npos) break;
+    rest.remove_prefix(slash + 1);
+  }
+  if (placeholders != 1 || last == "{agentId}")
+    return "must contain {agentId} once, as the name of a directory: each agent has one of its own";
+  if (!last.ends_with(".json")) return "must end in the name of a .json file";
+  return {};
+}
+
+std::string main_key_fault(std::string_view text) {
+  const auto allowed = [](char c) {
+    return (is_alnum(c) && !(c >= 'A' && c <= 'Z')) || c == '.' || c == '-' || c == '_';
+  };
+  if (text.empty() || text.size() > 64 || !std::ranges::all_of(text, allowed))
+    return "must be 1..64 lower-case letters, digits, '.', '-' or '_'";
+  return {};
+}
+
+std::string trigger_fault(std::string_view text) {
+  if (text.empty() || text.size() > 64) return "must be 1..64 bytes long";
+  if (has_control(text)) return "holds a control character";
+  if (text.front() == ' ' || text.back() == ' ') return "must not begin or end with a space: messages are trimmed";
+  return {};
+}
+
+std::string link_name_fault(std::string_view text) {
+  if (text.empty() || text.size() > 128) return "the name of a person must be 1..128 bytes long";
+  const bool fine = std::ranges::none_of(text, [](char c) { return is_control(c) || c == ' ' || c == ':'; });
+  return fine ? "" : "the name of a person becomes part of session keys: no ':', space or control character";
+}
+
+std::string link_peer_fault(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (has_control(text)) return "holds a control character";
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size())
+    return "must be <channel>:<peer>, as \"slack:U012AB\"";
+  return {};
+}
+
+}  // namespace sessiond::config

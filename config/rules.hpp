@@ -1,0 +1,41 @@
+// What a value must be, beyond its type: the ranges and the rules for strings that config/describe.hpp names at each
+// key. A string rule answers with what is wrong, or with "" when nothing is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sessiond::config {
+
+struct Any {};  // every value of the type
+
+struct Between {  // both ends included
+  std::int64_t least;
+  std::int64_t most;
+};
+
+struct BetweenReal {
+  double least;
+  double most;
+};
+
+using TextRule = std::string (*)(std::string_view text);
+
+struct OneOrMany {  // a list; a single string stands for a list of one
+  TextRule each;
+};
+
+struct RawObject {};  // any JSON object, kept as text
+
+std::string state_dir_fault(std::string_view text);       // absolute or below ~
+std::string socket_path_fault(std::string_view text);     // absolute, below ~ or below {stateDir}
+std::string listen_address_fault(std::string_view text);  // see parse_listen_address
+std::string host_name_fault(std::string_view text);       // what a Host header may hold, without port
+std::string path_template_fault(std::string_view text);   // relative, {agentId} one whole directory
+std::string main_key_fault(std::string_view text);
+std::string trigger_fault(std::string_view text);
+std::string link_name_fault(std::string_view text);  // a canonical peer
+std::string link_peer_fault(std::string_view text);  // <channel>:<peer>
+
+}  // namespace sessiond::config

@@ -1,0 +1,90 @@
+// Each kind of value that a key can have, read from JSON and written as JSON. Reading leaves the field alone and notes
+// a fault, with the pointer of the very value, when type, range or rule do not fit.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "config/config.hpp"
+#include "config/names.hpp"
+#include "config/rules.hpp"
+#include "config/syntax.hpp"
+
+namespace sessiond::config {
+
+// Where a value stands, and where its faults go.
+struct Place {
+  std::vector<ConfigFault>& faults;
+  std::string pointer;
+
+  void fault(std::string detail) const { faults.push_back({pointer, std::move(detail)}); }
+  Place at(std::string_view name) const { return {faults, pointer_to(pointer, name)}; }
+};
+
+using Links = std::map<std::string, std::vector<std::string>>;
+
+std::string kind_name(const boost::json::value& value);  // "a string", "an object", …
+
+std::optional<std::int64_t> read_integer(const boost::json::value& value, Between range, const Place& place);
+void read_value(const boost::json::value& value, bool& field, Any, const Place& place);
+void read_value(const boost::json::value& value, double& field, BetweenReal range, const Place& place);
+void read_value(const boost::json::value& value, std::string& field, TextRule rule, const Place& place);
+void read_value(const boost::json::value& value, std::string& field, RawObject, const Place& place);
+void read_value(const boost::json::value& value, std::optional<std::string>& field, TextRule rule, const Place& place);
+void read_value(const boost::json::value& value, std::vector<std::string>& field, TextRule each, const Place& place);
+void read_value(const boost::json::value& value, std::vector<std::string>& field, OneOrMany rule, const Place& place);
+void read_value(const boost::json::value& value, Links& field, Any, const Place& place);
+
+template <std::integral Number>
+  requires(!std::same_as<Number, bool>)
+void read_value(const boost::json::value& value, Number& field, Between range, const Place& place) {
+  if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
+}
+
+// The index of the name the value is; a fault that lists all names otherwise.
+std::optional<std::size_t> read_choice(const boost::json::value& value, const std::vector<std::string_view>& names,
+                                       const Place& place);
+
+template <class E>
+std::vector<std::string_view> choices() {
+  std::vector<std::string_view> names;
+  for (const auto& each : enum_names<E>) names.push_back(each.second);
+  return names;
+}
+
+template <class E>
+  requires std::is_enum_v<E>
+void read_value(const boost::json::value& value, E& field, Any, const Place& place) {
+  if (const auto choice = read_choice(value, choices<E>(), place)) field = enum_names<E>[*choice].first;
+}
+
+// JSON text of a value, on one line.
+std::string quoted(std::string_view text);
+std::string write_value(bool value, Any);
+std::string write_value(double value, BetweenReal);
+std::string write_value(const std::string& value, TextRule);
+std::string write_value(const std::string& value, RawObject);
+std::string write_value(const std::optional<std::string>& value, TextRule);
+std::string write_value(const std::vector<std::string>& value, TextRule);
+std::string write_value(const std::vector<std::string>& value, OneOrMany);
+std::string write_value(const Links& value, Any);
+
+template <std::integral Number>
+  requires(!std::same_as<Number, bool>)
+std::string write_value(Number value, Between) {
+  return std::to_string(value);
+}
+template <class E>
+  requires std::is_enum_v<E>
+std::string write_value(E value, Any) {
+  return quoted(enum_name(value));
+}
+
+}  // namespace sessiond::config

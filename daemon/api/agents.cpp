@@ -1,0 +1,82 @@
+// The agents there are (API §3).
+#include <fmt/format.h>
+
+#include "daemon/api/handler.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+// {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}; for a token that does not see the whole agent, of what it
+// sees.
+std::string agent_json(const Api& api, const AgentState& state, const Principal& principal) {
+  std::size_t sessions = state.size();
+  std::int64_t updated = state.by_updated().empty() ? 0 : (*state.by_updated().rbegin())->updated_at;
+  const bool whole = principal.sees_whole_agent(state.id());
+  if (!whole) {
+    sessions = 0;
+    updated = 0;
+    for (const Session* session : state.by_updated()) {
+      if (!principal.sees(state.id(), session->key(), session->channel)) continue;
+      ++sessions;
+      updated = session->updated_at;
+    }
+  }
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("agent", state.id());
+  writer.integer("sessions", static_cast<std::int64_t>(sessions));
+  const auto status = api.ledger.agent_status(state.id());
+  if (whole) writer.integer("bytes", static_cast<std::int64_t>(status.bytes));
+  writer.raw("updatedAt", updated == 0 ? "null" : std::to_string(updated));
+  if (whole) {
+    writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
+    writer.boolean("dirty", status.dirty);
+  }
+  writer.close();
+  return out;
+}
+
+Served list(Api& api, Request& request) {
+  std::string body = "{\"data\":[";
+  std::uint64_t last_seq = 0;
+  for (const std::string& agent : co_await api.ledger.agent_ids()) {
+    if (!request.principal.sees_agent(agent)) continue;
+    auto state = co_await api.ledger.agent(agent, wants_fresh(request));
+    if (!state) {
+      if (state.error().code == Code::agent_not_found) continue;
+      co_return std::unexpected(std::move(state.error()));
+    }
+    const std::uint64_t seq = (*state)->last_seq;
+    last_seq = std::max(last_seq, seq);
+    body.append(body.back() == '[' ? "" : ",").append(agent_json(api, **state, request.principal));
+    if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  }
+  body += fmt::format(R"(],"asOf":"{}"}})", api.ledger.as_of(last_seq));
+  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  co_return json_response(std::move(body));
+}
+
+Served get(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  std::string body = agent_json(api, **state, request.principal);
+  const std::uint64_t last_seq = (*state)->last_seq;
+  body.pop_back();
+  body += fmt::format(R"(,"asOf":"{}"}})", api.ledger.as_of(last_seq));
+  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  co_return json_response(std::move(body));
+}
+
+}  // namespace
+
+void add_agent_routes(Router& router, Api& api) {
+  router.add("GET", "/v1/agents", Permission::read, answering([&api](Request& request) { return list(api, request); }));
+  router.add("GET", "/v1/agents/{agent}", Permission::read,
+             answering([&api](Request& request) { return get(api, request); }));
+}
+
+}  // namespace sessiond

@@ -1,0 +1,49 @@
+// The HTTP API (API.md): one file a resource, each adds its routes. A handler parses, asks the ledger, answers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "config/config.hpp"
+#include "daemon/auth/tokens.hpp"
+#include "daemon/http/options.hpp"
+#include "daemon/http/router.hpp"
+#include "daemon/ledger/ledger.hpp"
+
+namespace sessiond {
+
+struct Api {
+  const Config& config;
+  Ledger& ledger;
+  Tokens& tokens;
+  const Counters* counters = nullptr;  // of the server; set before it listens
+  bool draining = false;
+  bool policy_is_changing = false;  // a PUT of the send policy is on its way to policy.json
+  std::string cursor_secret{};      // signs list cursors
+  std::int64_t started_at = 0;      // ms since the epoch
+};
+
+void add_health_routes(Router& router, Api& api);   // healthz, readyz, metrics, version, openapi.json, dashboard
+void add_agent_routes(Router& router, Api& api);    // agents
+void add_list_routes(Router& router, Api& api);     // lists of sessions
+void add_session_routes(Router& router, Api& api);  // one session
+void add_message_routes(Router& router, Api& api);  // messages and transcripts
+void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
+void add_policy_routes(Router& router, Api& api);   // send policy
+void add_event_routes(Router& router, Api& api);    // SSE
+void add_admin_routes(Router& router, Api& api);    // whoami, tokens, locks, checkpoint, config
+
+inline void add_routes(Router& router, Api& api) {
+  add_health_routes(router, api);
+  add_agent_routes(router, api);
+  add_list_routes(router, api);
+  add_session_routes(router, api);
+  add_message_routes(router, api);
+  add_bridge_routes(router, api);
+  add_policy_routes(router, api);
+  add_event_routes(router, api);
+  add_admin_routes(router, api);
+}
+
+}  // namespace sessiond

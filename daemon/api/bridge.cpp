@@ -1,0 +1,142 @@
+// What chat bridges call: inbound and outbound messages, idempotent by the platform's event id (API §5).
+#include <fmt/format.h>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "policy/routing.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+void check_thread(Fields& fields, std::optional<std::string_view> thread, std::string& into) {
+  if (!thread || *thread == "null") return;
+  const auto kind = json::kind(*thread);
+  if (kind == json::Kind::number && json::as_int(*thread)) {
+    into = *thread;
+  } else if (const auto text = json::as_string(*thread)) {
+    if (!trim(*text).empty()) into = json::quote(trim(*text));
+  } else {
+    fields.fault("threadId", "must be a string or an integer");
+  }
+}
+
+std::optional<std::string> checked_topic(Fields& fields) {
+  auto topic = fields.string("topic");
+  if (!topic) return {};
+  if (auto fine = check_topic(*topic); !fine) fields.fault("topic", fine.error().detail);
+  return topic;
+}
+
+void check_content(Fields& fields, const std::optional<std::string>& text, std::optional<std::string_view> content,
+                   std::string& into) {
+  if (text && content) fields.fault("content", "is exclusive with text");
+  if (!content || *content == "null") return;
+  if (json::kind(*content) != json::Kind::array && json::kind(*content) != json::Kind::string)
+    fields.fault("content", "must be an array of parts or a string");
+  into = *content;
+}
+
+Served inbound(Api& api, Request& request) {
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  const auto text = [&fields](std::string_view name) { return fields->string(name).value_or(""); };
+  Inbound command;
+  const auto agent = normalize_agent_id(fields->string("agent").value_or("main"));
+  if (!agent) fields->fault("agent", "is no agent id");
+  command.channel = text("channel");
+  command.account_id = text("accountId");
+  command.chat_type = text("chatType");
+  command.peer = text("peer");
+  command.from = text("from");
+  command.surface = text("surface");
+  command.provider = text("provider");
+  command.label = text("label");
+  command.subject = text("subject");
+  command.space = text("space");
+  command.group_channel = text("groupChannel");
+  command.display_name = text("displayName");
+  command.message_id = text("messageId");
+  command.timestamp = fields->integer("timestamp");
+  command.mentioned = fields->boolean("mentioned").value_or(false);
+  command.activate = fields->boolean("activate");
+  check_thread(*fields, fields->raw("threadId"), command.thread_id);
+  command.topic = checked_topic(*fields);
+  command.text = fields->string("text", api.config.limits.body_bytes);
+  check_content(*fields, command.text, fields->raw("content"), command.content);
+  if (const auto attachments = fields->array("attachments")) command.attachments = *attachments;
+  if (!fields->has("text") && !fields->has("content") && !fields->has("attachments"))
+    fields->fault("text", "text, content or attachments is needed");
+  const std::string key = text("idempotencyKey");
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (!request.principal.sees_agent(*agent))
+    co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
+
+  // The key is known before the decision, so scope is too.
+  const std::string thread =
+      command.thread_id.empty() ? "" : json::as_string(command.thread_id).value_or(command.thread_id);
+  auto routed = route(api.ledger.rules().routing, {.agent = *agent,
+                                                   .channel = command.channel,
+                                                   .account_id = command.account_id,
+                                                   .chat_type = command.chat_type,
+                                                   .peer = command.peer,
+                                                   .thread_id = thread});
+  if (!routed) co_return std::unexpected(std::move(routed.error()));
+  if (!request.principal.sees(*agent, routed->key, routed->channel)) {
+    co_return fail(Code::forbidden, fmt::format("this token may not post into {}", routed->key));
+  }
+  auto intent = intent_of(request, key);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  auto reply =
+      co_await api.ledger.commit(*agent, std::move(*intent), scoped(std::move(command), request.principal), true);
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  co_return to_response(std::move(*reply));
+}
+
+Served outbound(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, Match::ignored);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  Outbound command{.target = *target};
+  command.topic = checked_topic(*fields);
+  command.text = fields->string("text", api.config.limits.body_bytes);
+  check_content(*fields, command.text, fields->raw("content"), command.content);
+  command.media_urls = fields->strings("mediaUrls");
+  command.to = fields->string("to").value_or("");
+  command.message_id = fields->string("messageId", 128).value_or("");
+  if (!command.message_id.empty() && !valid_entry_id(command.message_id))
+    fields->fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
+  command.mirror_only = fields->boolean("mirrorOnly").value_or(false);
+  if (!fields->has("text") && !fields->has("content") && !fields->has("mediaUrls")) {
+    fields->fault("text", "text, content or mediaUrls is needed");
+  }
+  const std::string key = fields->string("idempotencyKey").value_or("");
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto intent = intent_of(request, key);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  command.instance = request.path;
+  command.request_id = request.request_id;
+  auto reply = co_await api.ledger.commit(*agent, std::move(*intent), scoped(std::move(command), request.principal));
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  co_return to_response(std::move(*reply));
+}
+
+}  // namespace
+
+void add_bridge_routes(Router& router, Api& api) {
+  router.add("POST", "/v1/inbound", Permission::bridge,
+             answering([&api](Request& request) { return inbound(api, request); }));
+  router.add("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::bridge,
+             answering([&api](Request& request) { return outbound(api, request); }));
+}
+
+}  // namespace sessiond

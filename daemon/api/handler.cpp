@@ -1,0 +1,148 @@
+#include "daemon/api/handler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+
+std::int64_t wall_now() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string percent_encode(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~:").find(c) != std::string_view::npos;
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+Response json_response(std::string body, int status) {
+  Response response;
+  response.status = status;
+  response.body = std::move(body);
+  return response;
+}
+
+Response to_response(Reply reply) {
+  Response response;
+  response.status = reply.status;
+  if (reply.status >= 400) response.content_type = "application/problem+json";
+  if (reply.status == 204) response.content_type.clear();
+  if (!reply.etag.empty()) response.headers.emplace_back("ETag", "\"" + reply.etag + "\"");
+  if (!reply.location.empty()) response.headers.emplace_back("Location", std::move(reply.location));
+  if (reply.replayed) response.headers.emplace_back("Idempotency-Replayed", "true");
+  response.body = std::move(reply.body);
+  return response;
+}
+
+Result<std::string> agent_param(const Request& request) {
+  const auto agent = normalize_agent_id(request.params.at(0));
+  if (!agent) return fail(Code::agent_not_found, fmt::format("{} is no agent id", json::quote(request.params.at(0))));
+  if (!request.principal.sees_agent(*agent))
+    return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
+  return *agent;
+}
+
+Result<Target> target_param(const Request& request, const Api& api, Match wanted) {
+  Target target{.key = request.params.at(1), .if_match = {}};
+  if (target.key.size() > 512) return fail(Code::session_not_found, "a session key has at most 512 bytes");
+  std::string_view match = trim(request.header("if-match"));
+  if (wanted != Match::ignored) {
+    if (match.empty() && wanted == Match::required && api.config.api.require_if_match)
+      return fail(Code::precondition_required, "this daemon wants If-Match on writes");
+    while (!match.empty()) {
+      std::string_view one = trim(match.substr(0, match.find(',')));
+      match = match.find(',') == std::string_view::npos ? "" : match.substr(match.find(',') + 1);
+      if (one.starts_with("W/")) one.remove_prefix(2);
+      if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
+      if (!one.empty()) target.if_match.emplace_back(one);
+    }
+  }
+  return target;
+}
+
+Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal) {
+  const Session* session = state.find(target.key);
+  if (session == nullptr || !principal.sees(state.id(), session->key(), session->channel)) {
+    return fail(Code::session_not_found, fmt::format("agent {} has no session {}", state.id(), target.key));
+  }
+  return session;
+}
+
+bool wants_fresh(const Request& request) {
+  return request.header("cache-control").find("no-cache") != std::string_view::npos;
+}
+
+Result<Intent> intent_of(const Request& request, std::string_view body_key) {
+  Intent intent{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
+  intent.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
+  std::string_view key = request.header("idempotency-key");
+  if (key.size() >= 2 && key.front() == '"' && key.back() == '"')
+    key = key.substr(1, key.size() - 2);  // structured-field string
+  if (!body_key.empty()) {
+    if (!key.empty() && key != body_key) return fail_at("/idempotencyKey", "differs from the Idempotency-Key header");
+    key = body_key;
+  }
+  if (key.empty()) {
+    if (std::ranges::any_of(request.headers, [](const auto& header) { return header.first == "idempotency-key"; })) {
+      return fail(Code::bad_request, "Idempotency-Key is empty");
+    }
+    return intent;
+  }
+  if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
+  std::string scope = request.principal.id;
+  scope.append(1, '\0').append(request.method).append(1, '\0').append(request.path).append(1, '\0').append(key);
+  intent.scope = digest(scope);
+  intent.request = digest(request.body);
+  return intent;
+}
+
+Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
+                                              std::int64_t most) {
+  const std::string* text = request.query_value(name);
+  if (text == nullptr) return std::optional<std::int64_t>{};
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || end != text->data() + text->size() || value < least || value > most) {
+    return fail(Code::bad_request, fmt::format("{} must be a number from {} to {}", name, least, most));
+  }
+  return value;
+}
+
+Result<std::optional<bool>> query_bool(const Request& request, std::string_view name) {
+  const std::string* text = request.query_value(name);
+  if (text == nullptr) return std::optional<bool>{};
+  if (*text == "true" || *text == "1" || text->empty()) return true;
+  if (*text == "false" || *text == "0") return false;
+  return fail(Code::bad_request, fmt::format("{} must be true or false", name));
+}
+
+std::optional<std::string> query_text(const Request& request, std::string_view name) {
+  const std::string* text = request.query_value(name);
+  return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names) {
+  for (const auto& [name, value] : request.query) {
+    if (std::ranges::find(names, name) == names.end()) {
+      return fail(Code::bad_request, fmt::format("{} is no query parameter here; known are {}", json::quote(name),
+                                                 fmt::join(names, ", ")));
+    }
+  }
+  return {};
+}
+
+}  // namespace sessiond

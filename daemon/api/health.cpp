@@ -1,0 +1,78 @@
+// For operators and machines: is it alive, is it ready, how does it do, what does it serve (API §8).
+#include <fmt/format.h>
+
+#include "daemon/api/assets.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/api/metrics.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+constexpr std::int64_t lag_warning_ms = 60'000;  // a checkpoint that far behind makes the daemon unready
+
+Served healthz(Api&, Request&) { co_return json_response(R"({"status":"ok"})"); }
+
+Served version(Api& api, Request&) {
+  co_return json_response(fmt::format(R"({{"name":"sessiond","version":"{}","api":"v1","epoch":"{}"}})",
+                                      SESSIOND_VERSION, api.ledger.epoch()));
+}
+
+// 200 when it can take writes and its files follow; 503 with every reason otherwise. Repairs are told, they make nobody
+// unready.
+Served readyz(Api& api, Request&) {
+  const LedgerStatus status = api.ledger.status();
+  std::vector<std::string> reasons;
+  if (api.draining) reasons.emplace_back("shutting down");
+  if (!status.writable) reasons.push_back("not writable: " + status.refusal);
+  for (const std::string& lagging : status.lagging) reasons.push_back("checkpoint fails: " + lagging);
+  if (status.checkpoint_lag_ms > lag_warning_ms)
+    reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
+  std::string body;
+  json::ObjectWriter writer(body);
+  writer.string("status", reasons.empty() ? "ready" : "unready");
+  writer.raw("reasons", json_array(reasons));
+  writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
+  writer.raw("repairs", json_array(status.repairs));
+  writer.boolean("idempotencyTruncated", status.answers_truncated);
+  writer.string("asOf", api.ledger.as_of(0));
+  writer.close();
+  co_return json_response(std::move(body), reasons.empty() ? 200 : 503);
+}
+
+Served metrics(Api& api, Request&) {
+  Response response = json_response(metrics_text(api));
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  co_return response;
+}
+
+Served dashboard(Api&, Request&) {
+  Response response = json_response(std::string(assets::dashboard));
+  response.content_type = "text/html; charset=utf-8";
+  response.headers.emplace_back(
+      "Content-Security-Policy",
+      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
+      "form-action 'none'; frame-ancestors 'none'");
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  co_return response;
+}
+
+Served openapi(Api&, Request&) { co_return json_response(std::string(assets::openapi)); }
+
+}  // namespace
+
+void add_health_routes(Router& router, Api& api) {
+  const auto on = [&](const char* pattern, Permission permission, Served (*call)(Api&, Request&)) {
+    router.add("GET", pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
+  };
+  on("/healthz", Permission::open, healthz);
+  on("/readyz", Permission::open, readyz);
+  on("/version", Permission::open, version);
+  on("/openapi.json", Permission::open, openapi);
+  on("/", Permission::open, dashboard);
+  on("/metrics", Permission::metrics, metrics);
+}
+
+}  // namespace sessiond

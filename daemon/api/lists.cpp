@@ -1,0 +1,332 @@
+// Lists of sessions: of one agent, or over all that the token may see, in pages that stay right while sessions come and
+// move (API §1). A cursor is a position in the order (updatedAt or key), signed, and holds the first page's asOf.
+#include <fmt/format.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/ledger/view.hpp"
+#include "store/names.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+constexpr std::size_t scan_limit = 50'000;  // sessions looked at for one page; a page may be short, its cursor goes on
+
+enum class Sort : std::uint8_t { newest_first, oldest_first, key };
+
+struct Query {
+  std::size_t limit = 50;
+  Sort sort = Sort::newest_first;
+  std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, text;
+  std::optional<std::int64_t> updated_since;
+  std::optional<bool> archived = false;  // nothing: any
+  SessionView view{.snapshots = false};
+  std::string filters;  // as asked, for the cursor to hold to
+};
+
+struct Position {
+  std::int64_t updated_at = 0;
+  std::string key;
+  std::string agent;
+};
+
+struct Found {
+  Position at;
+  const Session* session;
+};
+
+std::string hex_signature(std::string_view secret, std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
+  unsigned length = 0;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
+  std::string out;
+  for (std::size_t index = 0; index < 12; ++index) out += fmt::format("{:02x}", mac.at(index));
+  return out;
+}
+
+std::string to_hex(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+std::optional<std::string> from_hex(std::string_view text) {
+  if (text.size() % 2 != 0) return {};
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); at += 2) {
+    const auto digit = [](char c) -> int {
+      if (c >= '0' && c <= '9') return c - '0';
+      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    };
+    const int high = digit(text[at]);
+    const int low = digit(text[at + 1]);
+    if (high < 0 || low < 0) return {};
+    out += static_cast<char>(high * 16 + low);
+  }
+  return out;
+}
+
+std::string write_cursor(const Api& api, const Query& query, const Position& at, std::string_view as_of) {
+  std::string text;
+  json::ObjectWriter writer(text);
+  writer.integer("u", at.updated_at);
+  writer.string("k", at.key);
+  writer.string("a", at.agent);
+  writer.string("s", as_of);
+  writer.string("f", query.filters);
+  writer.close();
+  return hex_signature(api.cursor_secret, text) + to_hex(text);
+}
+
+struct Cursor {
+  Position at;
+  std::string as_of;
+};
+Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view cursor) {
+  const auto bad = [](std::string_view why) { return fail(Code::bad_cursor, fmt::format("cursor: {}", why)); };
+  if (cursor.size() < 24) return bad("not one of ours");
+  const auto text = from_hex(cursor.substr(24));
+  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, 24)) return bad("not one of ours");
+  if (json::string_at(*text, "f") != query.filters) return bad("made for other filters or another order");
+  return Cursor{{json::int_at(*text, "u").value_or(0), json::string_at(*text, "k").value_or(""),
+                 json::string_at(*text, "a").value_or("")},
+                json::string_at(*text, "s").value_or("")};
+}
+
+Result<Query> read_query(const Request& request, std::int64_t now, bool over_agents) {
+  if (auto fine = known_query(
+          request, {"limit", "cursor", "sort", "channel", "chatType", "keyPrefix", "label", "name", "spawnedBy",
+                    "updatedSince", "activeMinutes", "archived", "q", "fields", "include", "agent"});
+      !fine) {
+    return std::unexpected(std::move(fine.error()));
+  }
+  Query query;
+  auto limit = query_int(request, "limit", 1, 200);
+  if (!limit) return std::unexpected(std::move(limit.error()));
+  query.limit = static_cast<std::size_t>(limit->value_or(50));
+  const std::string sort = query_text(request, "sort").value_or("-updatedAt");
+  if (sort == "updatedAt")
+    query.sort = Sort::oldest_first;
+  else if (sort == "key")
+    query.sort = Sort::key;
+  else if (sort != "-updatedAt")
+    return fail(Code::bad_request, "sort must be -updatedAt, updatedAt or key");
+  const auto text = [&request](std::string_view name) { return query_text(request, name); };
+  query.channel = text("channel");
+  query.chat_type = text("chatType");
+  if (query.chat_type == "dm") query.chat_type = "direct";
+  if (query.chat_type && query.chat_type != "direct" && query.chat_type != "group" && query.chat_type != "channel") {
+    return fail(Code::bad_request, "chatType must be direct, group or channel");
+  }
+  query.key_prefix = text("keyPrefix");
+  query.label = text("label");
+  query.name = text("name");
+  query.spawned_by = text("spawnedBy");
+  query.text = text("q");
+  if (query.text) query.text = fold_case(*query.text);
+  auto since = query_int(request, "updatedSince", 0, INT64_MAX);
+  if (!since) return std::unexpected(std::move(since.error()));
+  query.updated_since = *since;
+  auto active = query_int(request, "activeMinutes", 1, 10'000'000);
+  if (!active) return std::unexpected(std::move(active.error()));
+  if (*active) query.updated_since = std::max(query.updated_since.value_or(0), now - **active * 60'000);
+  const std::string archived = text("archived").value_or("false");
+  if (archived == "true")
+    query.archived = true;
+  else if (archived == "any")
+    query.archived.reset();
+  else if (archived != "false")
+    return fail(Code::bad_request, "archived must be false, true or any");
+  const auto include = text("include");
+  if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
+  query.view.snapshots = include.has_value();
+  if (const auto fields = text("fields")) {
+    for (std::string_view rest = *fields; !rest.empty();) {
+      const std::size_t comma = rest.find(',');
+      query.view.fields.emplace_back(trim(rest.substr(0, comma)));
+      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    }
+  }
+  for (const auto& [name, value] : request.query) {
+    if (name != "cursor" && name != "limit") query.filters += name + "=" + value + "&";
+  }
+  query.filters += over_agents ? "*" : request.params.at(0);
+  return query;
+}
+
+bool matches(const Query& query, const Session& session) {
+  if (query.archived && *query.archived != session.archived_at.has_value()) return false;
+  if (query.channel && lower(*query.channel) != session.channel) return false;
+  if (query.chat_type && *query.chat_type != session.chat_type) return false;
+  if (query.key_prefix && !starts_with_nocase(session.key(), *query.key_prefix) &&
+      !starts_with_nocase(parse_key(session.key()).rest, *query.key_prefix)) {
+    return false;
+  }
+  if (query.label && *query.label != session.label) return false;
+  if (query.name && *query.name != session.name) return false;
+  if (query.spawned_by && *query.spawned_by != session.spawned_by) return false;
+  if (query.updated_since && session.updated_at < *query.updated_since) return false;
+  if (!query.text) return true;
+  const auto holds = [&query](std::string_view text) { return fold_case(text).find(*query.text) != std::string::npos; };
+  if (holds(session.key()) || holds(session.label) || holds(session.name) || holds(session.session_id)) return true;
+  const RawEntry entry = session.entry();
+  return holds(json::string_at(*entry, "displayName").value_or("")) ||
+         holds(json::string_at(*entry, "subject").value_or(""));
+}
+
+// Strictly behind `after` in the order of the list?
+bool behind(Sort sort, const Position& at, const Position& after) {
+  if (sort == Sort::key) return std::tie(at.key, at.agent) > std::tie(after.key, after.agent);
+  const auto left = std::tie(at.updated_at, at.key, at.agent);
+  const auto right = std::tie(after.updated_at, after.key, after.agent);
+  return sort == Sort::oldest_first ? left > right : left < right;
+}
+
+// Up to limit+1 sessions of one agent from a position on. `cut`: where looking ended before the end of the agent.
+struct Scan {
+  std::vector<Found> found;
+  std::optional<Position> cut;
+};
+class Scanner {
+ public:
+  Scanner(const AgentState& state, const Query& query, const Principal& principal, const std::optional<Position>& after)
+      : state_(state), query_(query), principal_(principal), after_(after) {}
+
+  Scan run() {
+    switch (query_.sort) {
+      case Sort::key: {
+        const auto& all = state_.by_name();
+        for (auto at = after_ ? all.lower_bound(after_->key) : all.begin(); at != all.end() && look(at->second); ++at) {
+        }
+        break;
+      }
+      case Sort::oldest_first: {
+        const auto& all = state_.by_updated();
+        for (auto at = after_ ? all.lower_bound(place()) : all.begin(); at != all.end() && look(*at); ++at) {
+        }
+        break;
+      }
+      case Sort::newest_first: {
+        const auto& all = state_.by_updated();
+        for (auto at = std::make_reverse_iterator(after_ ? all.upper_bound(place()) : all.end());
+             at != all.rend() && look(*at); ++at) {
+        }
+        break;
+      }
+    }
+    return std::move(scan_);
+  }
+
+ private:
+  ByUpdated::Place place() const { return {after_->updated_at, after_->key}; }
+
+  bool look(const Session* session) {
+    Position at{session->updated_at, session->key(), state_.id()};
+    if (after_ && !behind(query_.sort, at, *after_)) return true;
+    if (++looked_ > scan_limit) {
+      scan_.cut = std::move(at);
+      return false;
+    }
+    if (!principal_.sees(state_.id(), session->key(), session->channel) || !matches(query_, *session)) return true;
+    scan_.found.push_back({std::move(at), session});
+    return scan_.found.size() <= query_.limit;
+  }
+
+  const AgentState& state_;
+  const Query& query_;
+  const Principal& principal_;
+  const std::optional<Position>& after_;
+  Scan scan_;
+  std::size_t looked_ = 0;
+};
+
+Served list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
+  auto query = read_query(request, wall_now(), over_agents);
+  if (!query) co_return std::unexpected(std::move(query.error()));
+  std::optional<Position> after;
+  std::string as_of;
+  if (const auto text = query_text(request, "cursor")) {
+    auto cursor = read_cursor(api, *query, *text);
+    if (!cursor) co_return std::unexpected(std::move(cursor.error()));
+    after = std::move(cursor->at);
+    as_of = std::move(cursor->as_of);
+  }
+  // Bring every agent into memory first: what is read below must be one moment.
+  for (const std::string& agent : agents) {
+    auto state = co_await api.ledger.agent(agent, wants_fresh(request));
+    if (!state && (!over_agents || state.error().code != Code::agent_not_found))
+      co_return std::unexpected(std::move(state.error()));
+  }
+  std::vector<Found> found;
+  std::uint64_t last_seq = 0;
+  std::optional<Position> cut;
+  for (const std::string& agent : agents) {
+    const AgentState* state = api.ledger.loaded(agent);
+    if (state == nullptr) continue;
+    last_seq = std::max(last_seq, state->last_seq);
+    Scan scan = Scanner(*state, *query, request.principal, after).run();
+    std::ranges::move(scan.found, std::back_inserter(found));
+    if (scan.cut && (!cut || behind(query->sort, *cut, *scan.cut))) cut = std::move(scan.cut);
+  }
+  std::ranges::sort(found, [&query](const Found& a, const Found& b) { return behind(query->sort, b.at, a.at); });
+  if (cut) std::erase_if(found, [&](const Found& item) { return behind(query->sort, item.at, *cut); });
+  bool more = cut.has_value();
+  if (found.size() > query->limit) {
+    found.resize(query->limit);
+    more = true;
+  }
+  if (as_of.empty()) as_of = api.ledger.as_of(last_seq);
+  std::string body = "{\"data\":[";
+  for (const Found& item : found) {
+    if (body.back() != '[') body += ',';
+    body += session_json(item.at.agent, *item.session, query->view);
+  }
+  const Position* end = found.empty() ? (cut ? &*cut : nullptr) : &found.back().at;
+  const std::string next = more && end != nullptr ? write_cursor(api, *query, *end, as_of) : "";
+  body += fmt::format(R"(],"page":{{"next":{},"hasMore":{}}},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
+                      more, as_of);
+  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  Response response = json_response(std::move(body));
+  if (!next.empty()) {
+    std::string link = request.path + "?";
+    for (const auto& [name, value] : request.query) {
+      if (name != "cursor") link += fmt::format("{}={}&", name, percent_encode(value));
+    }
+    response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, next));
+  }
+  co_return response;
+}
+
+Served of_agent(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  co_return co_await list(api, request, {*agent}, false);
+}
+
+Served of_all(Api& api, Request& request) {
+  auto agents = co_await api.ledger.agent_ids();
+  const auto only = query_text(request, "agent");
+  std::erase_if(agents, [&](const std::string& agent) {
+    return !request.principal.sees_agent(agent) || (only && *only != agent);
+  });
+  co_return co_await list(api, request, std::move(agents), true);
+}
+
+}  // namespace
+
+void add_list_routes(Router& router, Api& api) {
+  router.add("GET", "/v1/sessions", Permission::read,
+             answering([&api](Request& request) { return of_all(api, request); }));
+  router.add("GET", "/v1/agents/{agent}/sessions", Permission::read,
+             answering([&api](Request& request) { return of_agent(api, request); }));
+}
+
+}  // namespace sessiond

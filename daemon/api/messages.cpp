@@ -1,0 +1,281 @@
+// Messages and transcripts of a session (API §4). {key} may also be the id of an archived transcript, read only.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/ledger/reader.hpp"
+#include "store/names.hpp"
+#include "transcripts/archive.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+constexpr std::size_t most_entries = 1000;  // in one POST
+
+Result<std::optional<std::string>> topic_of(const Request& request) {
+  auto topic = query_text(request, "topic");
+  if (!topic) return topic;
+  if (auto fine = check_topic(*topic); !fine) return std::unexpected(std::move(fine.error()));
+  return topic;
+}
+
+// The file a GET reads.
+struct Source {
+  std::string agent;
+  std::string session_id;
+  std::string file;
+  std::uint64_t last_seq = 0;
+};
+
+// A session id that only archived files remember, of this token's agent.
+asio::awaitable<Result<Source>> archived_source(Api& api, std::string agent, std::string id,
+                                                const std::optional<std::string>& topic) {
+  if (!check_session_id(id))
+    co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
+  const auto dir = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(agent);
+  if (auto flushed = co_await api.ledger.flush_transcript(agent, transcript_file(id, "")); !flushed)
+    co_return std::unexpected(std::move(flushed.error()));
+  auto names = co_await hop(api.ledger.disk().get_executor(), [dir, id] { return list_archives(dir, id); });
+  if (!names) co_return std::unexpected(std::move(names.error()));
+  const std::string wanted = transcript_file(id, topic.value_or(""));
+  std::string newest;
+  for (const std::string& name : *names) {
+    if (name.starts_with(wanted + ".") && name > newest) newest = name;
+  }
+  if (newest.empty()) co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
+  co_return Source{std::move(agent), std::move(id), std::move(newest), 0};
+}
+
+asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, Match::ignored);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  auto topic = topic_of(request);
+  if (!topic) co_return std::unexpected(std::move(topic.error()));
+  auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  const auto session = visible(**state, *target, request.principal);
+  if (!session) {
+    if (!request.principal.sees_whole_agent(*agent) || (*state)->find(target->key) != nullptr)
+      co_return std::unexpected(session.error());
+    if (const auto guard = query_text(request, "sessionId"); guard && *guard != target->key) {
+      co_return fail(Code::session_reset, fmt::format("{} is archived; it is not session {}", target->key, *guard));
+    }
+    co_return co_await archived_source(api, *agent, target->key, *topic);
+  }
+  Source source{*agent, (*session)->session_id, AgentState::file_of(**session, *topic), (*session)->last_seq};
+  if (const auto guard = query_text(request, "sessionId"); guard && *guard != source.session_id) {
+    co_return std::unexpected(
+        Problem{.code = Code::session_reset,
+                .detail = fmt::format("the session was reset; its id is {} now", source.session_id),
+                .members = {{"sessionId", json::quote(source.session_id)}}});
+  }
+  if (auto fine = co_await api.ledger.settled(source.last_seq); !fine)
+    co_return std::unexpected(std::move(fine.error()));
+  co_return source;
+}
+
+Served post(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, Match::ignored);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  if (auto fine = known_query(request, {"topic"}); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto topic = topic_of(request);
+  if (!topic) co_return std::unexpected(std::move(topic.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  AppendMessages command{.target = *target, .append = {.topic = *topic}};
+  if (json::kind(*body) == json::Kind::object && json::find(*body, "entries")) {
+    auto fields = Fields::of(*body);
+    if (!fields) co_return std::unexpected(std::move(fields.error()));
+    const auto entries = fields->array("entries");
+    if (const auto expected = fields->integer("expectedSeq"))
+      command.append.expected_seq = static_cast<std::uint64_t>(*expected);
+    if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+    for (const auto element : json::elements(entries.value_or("[]"))) {
+      auto entry = parse_entry(element, fmt::format("/entries/{}", command.append.entries.size()));
+      if (!entry) co_return std::unexpected(std::move(entry.error()));
+      command.append.entries.push_back(std::move(*entry));
+      if (command.append.entries.size() > most_entries)
+        co_return fail_at("/entries", fmt::format("more than {} entries", most_entries));
+    }
+    if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
+  } else {
+    auto entry = parse_entry(*body, "");
+    if (!entry) co_return std::unexpected(std::move(entry.error()));
+    command.append.entries.push_back(std::move(*entry));
+  }
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  auto reply = co_await api.ledger.commit(*agent, std::move(*intent), scoped(std::move(command), request.principal));
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  co_return to_response(std::move(*reply));
+}
+
+struct Reading {
+  PageQuery page;
+  View view = View::full;
+};
+
+Result<Reading> read_reading(const Request& request) {
+  if (auto fine = known_query(request, {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
+      !fine) {
+    return std::unexpected(std::move(fine.error()));
+  }
+  Reading reading;
+  for (const auto& [name, into] :
+       {std::pair{"after", &reading.page.after}, std::pair{"before", &reading.page.before}}) {
+    auto number = query_int(request, name, 0, INT64_MAX);
+    if (!number) return std::unexpected(std::move(number.error()));
+    if (*number) *into = static_cast<std::uint64_t>(**number);
+  }
+  auto limit = query_int(request, "limit", 1, 200);
+  if (!limit) return std::unexpected(std::move(limit.error()));
+  reading.page.limit = static_cast<std::size_t>(limit->value_or(50));
+  const std::string order =
+      query_text(request, "order").value_or(reading.page.before && !reading.page.after ? "desc" : "asc");
+  if (order != "asc" && order != "desc") return fail(Code::bad_request, "order must be asc or desc");
+  reading.page.descending = order == "desc";
+  if (const auto types = query_text(request, "types")) {
+    for (std::string_view rest = *types; !rest.empty();) {
+      const std::size_t comma = rest.find(',');
+      reading.page.types.emplace_back(trim(rest.substr(0, comma)));
+      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    }
+  }
+  const std::string view = query_text(request, "view").value_or("full");
+  if (view == "raw")
+    reading.view = View::raw;
+  else if (view == "chat")
+    reading.view = View::chat;
+  else if (view != "full")
+    return fail(Code::bad_request, "view must be full, chat or raw");
+  return reading;
+}
+
+Served get_page(Api& api, Request& request) {
+  auto reading = read_reading(request);
+  if (!reading) co_return std::unexpected(std::move(reading.error()));
+  auto source = co_await source_of(api, request);
+  if (!source) co_return std::unexpected(std::move(source.error()));
+  const std::string as_of = api.ledger.as_of(source->last_seq);
+  auto body = co_await api.ledger.read_transcript(
+      source->agent, source->file, [reading = *reading](Transcript& transcript) -> Result<std::string> {
+        auto page = transcript.page(reading.page);
+        if (!page) return std::unexpected(std::move(page.error()));
+        std::string out = "{\"data\":[";
+        for (const StoredLine& line : page->lines) {
+          auto message = view_entry(line.line, line.seq, reading.view);
+          if (!message) continue;
+          if (out.back() != '[') out += ',';
+          out += *message;
+        }
+        const std::string next = page->has_more && page->next ? std::to_string(*page->next) : "null";
+        out += fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})", reading.page.descending ? "nextBefore" : "nextAfter",
+                           next, page->has_more);
+        return out;
+      });
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  *body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source->session_id), as_of);
+  co_return json_response(std::move(*body));
+}
+
+Served get_one(Api& api, Request& request) {
+  const std::string id = request.params.at(2);
+  auto source = co_await source_of(api, request);
+  if (!source) co_return std::unexpected(std::move(source.error()));
+  const std::string as_of = api.ledger.as_of(source->last_seq);
+  auto line = co_await api.ledger.read_transcript(source->agent, source->file,
+                                                  [id](Transcript& transcript) { return transcript.find(id); });
+  if (!line) co_return std::unexpected(std::move(line.error()));
+  if (!*line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
+  const bool raw = query_text(request, "view") == "raw";
+  std::string body = view_entry((*line)->line, (*line)->seq, raw ? View::raw : View::full).value_or("{}");
+  body.pop_back();
+  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", as_of);
+  co_return json_response(std::move(body));
+}
+
+// RFC 9110 §14: one range of bytes. Nothing: no range asked for (or one of a kind to be ignored).
+struct ByteRange {
+  std::uint64_t first = 0;
+  std::uint64_t length = 0;
+};
+Result<std::optional<ByteRange>> byte_range(std::string_view header, std::uint64_t size) {
+  if (!header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return std::optional<ByteRange>{};
+  header.remove_prefix(6);
+  const std::size_t dash = header.find('-');
+  if (dash == std::string_view::npos) return std::optional<ByteRange>{};
+  const auto number = [](std::string_view text) -> std::optional<std::uint64_t> {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) return {};
+    return value;
+  };
+  const auto first = number(trim(header.substr(0, dash)));
+  const auto last = number(trim(header.substr(dash + 1)));
+  const auto unsatisfiable = [size] {
+    return std::unexpected(
+        Problem{.code = Code::range_not_satisfiable, .detail = fmt::format("the transcript has {} bytes", size)});
+  };
+  if (!first && !last) return std::optional<ByteRange>{};
+  if (!first) {  // the last n bytes
+    if (*last == 0 || size == 0) return unsatisfiable();
+    const std::uint64_t length = std::min(*last, size);
+    return ByteRange{size - length, length};
+  }
+  if (last && *last < *first) return std::optional<ByteRange>{};
+  if (*first >= size) return unsatisfiable();
+  return ByteRange{*first, std::min(last.value_or(size - 1), size - 1) - *first + 1};
+}
+
+Served get_transcript(Api& api, Request& request) {
+  auto source = co_await source_of(api, request);
+  if (!source) co_return std::unexpected(std::move(source.error()));
+  auto tail = co_await api.ledger.read_transcript(
+      source->agent, source->file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
+  if (!tail) co_return std::unexpected(std::move(tail.error()));
+  if (!tail->exists) co_return fail(Code::not_found, "this session has no transcript yet");
+  auto range = byte_range(request.header("range"), tail->size);
+  Response response;
+  response.content_type = "application/x-ndjson";
+  response.headers.emplace_back("Accept-Ranges", "bytes");
+  if (!range) {
+    Response problem = to_response(range.error(), request);
+    problem.headers.emplace_back("Content-Range", fmt::format("bytes */{}", tail->size));
+    co_return problem;
+  }
+  const ByteRange bytes = range->value_or(ByteRange{0, tail->size});
+  if (*range) {
+    response.status = 206;
+    response.headers.emplace_back(
+        "Content-Range", fmt::format("bytes {}-{}/{}", bytes.first, bytes.first + bytes.length - 1, tail->size));
+  }
+  const auto path = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(source->agent) / source->file;
+  response.file = Response::FileBody{.path = path.string(), .offset = bytes.first, .length = bytes.length};
+  co_return response;
+}
+
+}  // namespace
+
+void add_message_routes(Router& router, Api& api) {
+  const std::string one = "/v1/agents/{agent}/sessions/{key}";
+  router.add("POST", one + "/messages", Permission::write,
+             answering([&api](Request& request) { return post(api, request); }));
+  router.add("GET", one + "/messages", Permission::read,
+             answering([&api](Request& request) { return get_page(api, request); }));
+  router.add("GET", one + "/messages/{id}", Permission::read,
+             answering([&api](Request& request) { return get_one(api, request); }));
+  router.add("GET", one + "/transcript", Permission::read,
+             answering([&api](Request& request) { return get_transcript(api, request); }));
+}
+
+}  // namespace sessiond

@@ -1,0 +1,102 @@
+#include "daemon/api/metrics.hpp"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace sessiond {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+class Families {
+ public:
+  void one(std::string name, std::string help, MetricType type, double value) {
+    ClientMetric metric;
+    if (type == MetricType::Counter) {
+      metric.counter.value = value;
+    } else {
+      metric.gauge.value = value;
+    }
+    all.push_back({std::move(name), std::move(help), type, {std::move(metric)}});
+  }
+  void counter(std::string name, std::string help, std::uint64_t value) {
+    one(std::move(name), std::move(help), MetricType::Counter, static_cast<double>(value));
+  }
+  void gauge(std::string name, std::string help, double value) {
+    one(std::move(name), std::move(help), MetricType::Gauge, value);
+  }
+
+  std::vector<MetricFamily> all;
+};
+
+void add_http(Families& families, const Counters& counters) {
+  const auto get = [](const Counters::Count& count) { return count.load(std::memory_order_relaxed); };
+  families.gauge("sessiond_connections", "Open connections.", static_cast<double>(get(counters.connections_open)));
+  families.counter("sessiond_connections_total", "Connections accepted.", get(counters.connections_total));
+  families.counter("sessiond_connections_refused_total", "Connections refused over limits.connections.",
+                   get(counters.connections_refused));
+  families.gauge("sessiond_streams", "Open event streams.", static_cast<double>(get(counters.streams_open)));
+  families.counter("sessiond_received_bytes_total", "Bytes read from clients.", get(counters.bytes_in));
+  families.counter("sessiond_sent_bytes_total", "Bytes written to clients.", get(counters.bytes_out));
+  MetricFamily requests{"sessiond_requests_total", "Requests answered, by class of status.", MetricType::Counter, {}};
+  for (std::size_t klass = 1; klass < counters.by_class.size(); ++klass) {
+    ClientMetric metric;
+    metric.label = {{"status", std::to_string(klass) + "xx"}};
+    metric.counter.value = static_cast<double>(get(counters.by_class.at(klass)));
+    requests.metric.push_back(std::move(metric));
+  }
+  families.all.push_back(std::move(requests));
+  ClientMetric latency;
+  std::uint64_t sum = 0;
+  for (std::size_t index = 0; index < counters.latency.size(); ++index) {
+    sum += get(counters.latency.at(index));
+    const double bound =
+        index < Counters::bounds.size() ? Counters::bounds.at(index) : std::numeric_limits<double>::infinity();
+    latency.histogram.bucket.push_back({sum, bound});
+  }
+  latency.histogram.sample_count = sum;
+  latency.histogram.sample_sum = static_cast<double>(get(counters.latency_ns)) / 1e9;
+  families.all.push_back({"sessiond_request_seconds",
+                          "From a request's last byte to its reply's first.",
+                          MetricType::Histogram,
+                          {latency}});
+}
+
+void add_ledger(Families& families, const LedgerStatus& status) {
+  families.counter("sessiond_commits_total", "Commits taken.", status.commits);
+  families.counter("sessiond_journal_batches_total", "Batches made durable.", status.batches);
+  families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.batch_bytes);
+  families.one("sessiond_journal_sync_seconds_total", "Time in write and fdatasync.", MetricType::Counter,
+               static_cast<double>(status.sync_ns) / 1e9);
+  families.gauge("sessiond_journal_head", "Newest seq decided.", static_cast<double>(status.head));
+  families.gauge("sessiond_journal_durable", "Newest seq on disk.", static_cast<double>(status.durable));
+  families.gauge("sessiond_journal_oldest", "Oldest seq kept for replay.", static_cast<double>(status.oldest));
+  families.gauge("sessiond_writable", "1 when commits are accepted.", status.writable ? 1 : 0);
+  families.counter("sessiond_checkpoints_total", "Times a sessions.json was replaced.", status.checkpoints);
+  families.gauge("sessiond_checkpoint_lag_seconds", "Age of the oldest change that is not in its sessions.json.",
+                 static_cast<double>(status.checkpoint_lag_ms) / 1e3);
+  families.gauge("sessiond_checkpoints_failing", "Agents whose checkpoint fails.",
+                 static_cast<double>(status.lagging.size()));
+  families.counter("sessiond_lock_evictions_total", "Stale locks taken away.", status.evictions);
+  families.gauge("sessiond_repairs", "Repairs since the start.", static_cast<double>(status.repairs.size()));
+  families.gauge("sessiond_agents", "Agents in memory.", static_cast<double>(status.agents));
+}
+
+}  // namespace
+
+std::string metrics_text(const Api& api) {
+  Families families;
+  add_ledger(families, api.ledger.status());
+  if (api.counters != nullptr) add_http(families, *api.counters);
+  families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
+                 static_cast<double>(api.started_at) / 1e3);
+  return prometheus::TextSerializer().Serialize(families.all);
+}
+
+}  // namespace sessiond

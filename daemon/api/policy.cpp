@@ -1,0 +1,194 @@
+// The send policy: of a session, of the daemon (policy.json stands before the configuration), and trying one out (API
+// §5).
+#include <fmt/format.h>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/ledger/view.hpp"
+#include "policy/send_policy.hpp"
+#include "store/files.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+constexpr std::size_t most_cases = 1000;
+
+std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
+
+Served get_policy(Api& api, Request&) {
+  const std::string policy = to_json(api.ledger.rules().send_policy);
+  Response response = json_response(policy);
+  response.headers.emplace_back("ETag", "\"" + policy_etag(policy) + "\"");
+  co_return response;
+}
+
+Served put_policy(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may change the policy");
+  std::string_view match = trim(request.header("if-match"));
+  if (match.empty())
+    co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send tells the current ETag");
+  const std::string current = policy_etag(to_json(api.ledger.rules().send_policy));
+  if (match != "*" && match != "\"" + current + "\"" && match != current) {
+    co_return std::unexpected(
+        Problem{.code = Code::precondition_failed, .detail = "the policy was changed meanwhile", .etag = current});
+  }
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto policy = parse_send_policy(*body, "");
+  if (!policy) co_return std::unexpected(std::move(policy.error()));
+  const std::string text = to_json(*policy);
+  // One at a time: while the file is written, the version that was compared is still the one that holds.
+  if (std::exchange(api.policy_is_changing, true))
+    co_return fail(Code::precondition_failed, "the policy is just being changed");
+  auto written = co_await hop(api.ledger.disk().get_executor(), [path = api.ledger.paths().state_dir() / "policy.json",
+                                                                 text] { return replace_file(path, text + "\n"); });
+  api.policy_is_changing = false;
+  if (!written) co_return std::unexpected(std::move(written.error()));
+  api.ledger.rules().send_policy = std::move(*policy);
+  auto told =
+      co_await api.ledger.announce(EventType::policy_changed, "{\"policy\":" + text + "}", request.principal.id);
+  if (!told) co_return std::unexpected(std::move(told.error()));
+  Response response = json_response(text);
+  response.headers.emplace_back("ETag", "\"" + policy_etag(text) + "\"");
+  co_return response;
+}
+
+// One case of an evaluation, from its fields.
+struct Case {
+  std::string key;
+  SendCall call;
+};
+Case read_case(Fields& fields) {
+  Case out;
+  out.key = fields.string("sessionKey", 512).value_or("");
+  out.call.channel = fields.string("channel");
+  out.call.chat_type = fields.string("chatType");
+  out.call.to = fields.string("to");
+  out.call.account_id = fields.string("accountId");
+  return out;
+}
+
+asio::awaitable<Result<std::string>> evaluate_case(Api& api, const Request& request, const SendPolicy& policy,
+                                                   Case asked) {
+  std::string entry;
+  std::string key = asked.key;
+  const std::string agent(parse_key(key).agent);
+  if (!agent.empty() && request.principal.sees_agent(agent)) {
+    const auto state = co_await api.ledger.agent(agent);
+    if (state) {
+      if (const auto session = visible(**state, {.key = key}, request.principal)) {
+        entry = *(*session)->entry();
+        key = (*session)->key();
+      }
+    } else if (state.error().code != Code::agent_not_found) {
+      co_return std::unexpected(state.error());
+    }
+  }
+  co_return to_json(evaluate(policy, send_question(key, entry, asked.call), true), true);
+}
+
+Served evaluate_policy(Api& api, Request& request) {
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  SendPolicy policy = api.ledger.rules().send_policy;
+  if (const auto given = fields->object("policy")) {
+    auto parsed = parse_send_policy(*given, "/policy");
+    if (!parsed) co_return std::unexpected(std::move(parsed.error()));
+    policy = std::move(*parsed);
+  }
+  if (!fields->has("cases")) {
+    Case asked = read_case(*fields);
+    if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+    auto result = co_await evaluate_case(api, request, policy, std::move(asked));
+    if (!result) co_return std::unexpected(std::move(result.error()));
+    co_return json_response(std::move(*result));
+  }
+  const auto cases = fields->array("cases");
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  std::vector<Case> asked;
+  for (const auto element : json::elements(cases.value_or("[]"))) {
+    if (asked.size() == most_cases) co_return fail_at("/cases", fmt::format("more than {} cases", most_cases));
+    auto one = Fields::of(element, fmt::format("/cases/{}", asked.size()));
+    if (!one) co_return std::unexpected(std::move(one.error()));
+    asked.push_back(read_case(*one));
+    if (auto fine = one->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  }
+  std::string out = "{\"results\":[";
+  for (Case& one : asked) {
+    auto result = co_await evaluate_case(api, request, policy, std::move(one));
+    if (!result) co_return std::unexpected(std::move(result.error()));
+    out.append(out.back() == '[' ? "" : ",").append(*result);
+  }
+  co_return json_response(out + "]}");
+}
+
+Served session_policy(Api& api, const Request& request, const std::string& agent, const Target& target) {
+  auto state = co_await api.ledger.agent(agent);
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  auto session = visible(**state, target, request.principal);
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  const std::string action = json::string_at(*(*session)->entry(), "sendPolicy").value_or("inherit");
+  const SendDecision decision =
+      evaluate(api.ledger.rules().send_policy, send_question((*session)->key(), *(*session)->entry(), {}));
+  const std::uint64_t seq = (*session)->last_seq;
+  Response response = json_response(fmt::format(R"({{"action":{},"effective":{},"asOf":"{}"}})", json::quote(action),
+                                                to_json(decision), api.ledger.as_of(seq)));
+  response.headers.emplace_back("ETag", "\"" + etag(**session) + "\"");
+  if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  co_return response;
+}
+
+Served get_session_policy(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, Match::ignored);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  co_return co_await session_policy(api, request, *agent, *target);
+}
+
+Served put_session_policy(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, Match::required);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  const auto action = fields->one_of("action", {"allow", "deny", "inherit"});
+  if (!fields->has("action")) fields->fault("action", "is needed");
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  PatchSession command{
+      .target = *target,
+      .patch = fmt::format(R"({{"sendPolicy":{}}})", *action == "inherit" ? "null" : json::quote(*action))};
+  auto reply = co_await api.ledger.commit(*agent, {.actor = request.principal.id},
+                                          scoped(std::move(command), request.principal));
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  target->if_match.clear();
+  co_return co_await session_policy(api, request, *agent, *target);
+}
+
+}  // namespace
+
+void add_policy_routes(Router& router, Api& api) {
+  const std::string of_session = "/v1/agents/{agent}/sessions/{key}/send-policy";
+  router.add("GET", "/v1/policy/send", Permission::read,
+             answering([&api](Request& request) { return get_policy(api, request); }));
+  router.add("PUT", "/v1/policy/send", Permission::policy,
+             answering([&api](Request& request) { return put_policy(api, request); }));
+  router.add("POST", "/v1/policy/evaluate", Permission::read,
+             answering([&api](Request& request) { return evaluate_policy(api, request); }));
+  router.add("GET", of_session, Permission::read,
+             answering([&api](Request& request) { return get_session_policy(api, request); }));
+  router.add("PUT", of_session, Permission::write,
+             answering([&api](Request& request) { return put_session_policy(api, request); }));
+}
+
+}  // namespace sessiond

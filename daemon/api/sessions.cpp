@@ -1,0 +1,342 @@
+// One session: create, read, put, patch, delete, reset, archive, spawn, children, topics, history, route (API §3).
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/ledger/reader.hpp"
+#include "daemon/ledger/view.hpp"
+#include "store/delivery.hpp"
+#include "store/names.hpp"
+#include "transcripts/archive.hpp"
+
+namespace sessiond {
+namespace {
+
+using Served = asio::awaitable<Result<Response>>;
+
+// Where a path and a token meet: agent and target, or the problem.
+struct Place {
+  std::string agent;
+  Target target;
+};
+Result<Place> place_of(const Request& request, const Api& api, Match match) {
+  auto agent = agent_param(request);
+  if (!agent) return std::unexpected(std::move(agent.error()));
+  auto target = target_param(request, api, match);
+  if (!target) return std::unexpected(std::move(target.error()));
+  return Place{std::move(*agent), std::move(*target)};
+}
+
+// Answers with a state, as of an event id, once that is durable.
+Served show(Api& api, std::string body, std::uint64_t last_seq, std::string etag = {}) {
+  const std::string as_of = api.ledger.as_of(last_seq);
+  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  Response response = json_response(std::move(body));
+  response.body.pop_back();
+  response.body += fmt::format("{}\"asOf\":\"{}\"}}", response.body.size() > 1 ? "," : "", as_of);
+  if (!etag.empty()) response.headers.emplace_back("ETag", "\"" + etag + "\"");
+  co_return response;
+}
+
+template <class Command>
+Served run(Api& api, Place place, Command command, const Request& request, Intent intent, bool create = false) {
+  auto reply =
+      co_await api.ledger.commit(place.agent, std::move(intent), scoped(std::move(command), request.principal), create);
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  co_return to_response(std::move(*reply));
+}
+
+// What a new session would be must lie within the token's scope.
+Result<void> may_create(const Principal& principal, const std::string& agent, const std::string& key,
+                        std::string_view channel) {
+  const std::string own(parse_key(key).channel);
+  if (principal.sees(agent, key, channel.empty() ? own : channel)) return {};
+  return fail(Code::forbidden, fmt::format("this token may not make the session {}", key));
+}
+
+Served create(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto body = json_body(request, api.config.limits.json_depth, true);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  CreateSession command;
+  command.key = std::string(trim(fields->string("key", 512).value_or("")));
+  command.session_id = fields->string("sessionId", 128).value_or("");
+  command.timestamp_id = fields->one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
+  command.reuse = fields->one_of("ifExists", {"error", "reuse"}) == "reuse";
+  command.ephemeral = fields->boolean("ephemeral").value_or(false);
+  const auto name = fields->string("name");
+  const auto label = fields->string("label");
+  if (const auto entry = fields->object("entry")) command.entry = edit_of(*entry);
+  if (name) command.entry.put_string("name", *name);
+  if (label) command.entry.put_string("label", *label);
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (!command.key.empty()) {
+    auto key = canonical_key(command.key, *agent);
+    if (!key) co_return std::unexpected(std::move(key.error()));
+    std::string channel;
+    for (const auto& member : command.entry.set) {
+      if (member.name == "channel") channel = json::as_string(member.value).value_or("");
+    }
+    if (auto fine = may_create(request.principal, *agent, *key, channel); !fine)
+      co_return std::unexpected(std::move(fine.error()));
+  } else if (!request.principal.sees_whole_agent(*agent)) {
+    co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
+  }
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  co_return co_await run(api, {*agent, {}}, std::move(command), request, std::move(*intent), true);
+}
+
+Served get(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::ignored);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  SessionView view;
+  if (const auto fields = query_text(request, "fields")) {
+    for (std::string_view rest = *fields; !rest.empty();) {
+      const std::size_t comma = rest.find(',');
+      view.fields.emplace_back(trim(rest.substr(0, comma)));
+      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    }
+  }
+  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  auto session = visible(**state, place->target, request.principal);
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  const std::string tag = etag(**session);
+  const std::uint64_t seq = std::max((*session)->last_seq, std::uint64_t{0});
+  if (request.header("if-none-match").find("\"" + tag + "\"") != std::string_view::npos) {
+    Response unchanged;
+    unchanged.status = 304;
+    unchanged.content_type.clear();
+    unchanged.headers.emplace_back("ETag", "\"" + tag + "\"");
+    co_return unchanged;
+  }
+  co_return co_await show(api, session_json(place->agent, **session, view), seq, tag);
+}
+
+Served put(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::required);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  if (json::kind(*body) != json::Kind::object) co_return fail_at("", "must be an object");
+  PutSession command{.target = place->target, .entry = edit_of(*body)};
+  command.entry.unset.clear();  // null in a whole entry is absence
+  if (auto fine = may_create(request.principal, place->agent, place->target.key,
+                             json::string_at(*body, "channel").value_or(""));
+      !fine) {
+    co_return std::unexpected(std::move(fine.error()));
+  }
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  intent->scope.reset();  // PUT is idempotent by itself
+  co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent), true);
+}
+
+Served patch(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::required);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  if (json::kind(*body) != json::Kind::object) co_return fail_at("", "must be an object");
+  PatchSession command{.target = place->target, .patch = std::string(*body)};
+  co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+}
+
+Served remove(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::required);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  if (auto fine = known_query(request, {"purge", "missing"}); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto purge = query_bool(request, "purge");
+  if (!purge) co_return std::unexpected(std::move(purge.error()));
+  const auto missing = query_text(request, "missing");
+  if (missing && *missing != "ok") co_return fail(Code::bad_request, "missing may only be ok");
+  DeleteSession command{.target = place->target, .purge = purge->value_or(false), .missing_ok = missing.has_value()};
+  co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+}
+
+Served reset(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::required);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth, true);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  ResetSession command{.target = place->target};
+  command.reason = fields->string("reason", 200).value_or("api");
+  command.keep_metadata = fields->boolean("keepMetadata").value_or(true);
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent));
+}
+
+Served archive_to(Api& api, Request& request, bool archived) {
+  auto place = place_of(request, api, Match::honoured);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth, true);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  ArchiveSession command{.target = place->target, .archived = archived};
+  co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent));
+}
+
+Served spawn(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::ignored);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth, true);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  SpawnSession command{.target = place->target};
+  command.label = fields->string("label", 200).value_or("");
+  command.task = fields->string("task", 1U << 20).value_or("");
+  if (const auto entry = fields->object("entry")) command.entry = edit_of(*entry);
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto intent = intent_of(request);
+  if (!intent) co_return std::unexpected(std::move(intent.error()));
+  co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent));
+}
+
+Served route_to(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::required);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto body = json_body(request, api.config.limits.json_depth);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  std::string context;
+  json::ObjectWriter writer(context);
+  const auto text = [&](std::string_view name, bool needed) {
+    const auto value = fields->string(name, 512);
+    if (value && !trim(*value).empty()) {
+      writer.string(name, *value);
+    } else {
+      if (needed) fields->fault(name, "is needed");
+      writer.raw(name, "null");
+    }
+  };
+  text("channel", true);
+  text("to", true);
+  text("accountId", false);
+  const auto thread = fields->raw("threadId");
+  if (thread && json::kind(*thread) != json::Kind::string && json::kind(*thread) != json::Kind::number &&
+      *thread != "null") {
+    fields->fault("threadId", "must be a string or a number");
+  }
+  writer.raw("threadId", thread.value_or("null"));
+  writer.close();
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  PatchSession command{.target = place->target, .patch = "{\"deliveryContext\":" + context + "}"};
+  co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+}
+
+Served children(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::ignored);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  auto session = visible(**state, place->target, request.principal);
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  std::string body = "{\"data\":[";
+  for (const Session* child : (*state)->children((*session)->key())) {
+    if (!request.principal.sees(place->agent, child->key(), child->channel)) continue;
+    if (body.back() != '[') body += ',';
+    body += session_json(place->agent, *child, {.snapshots = false});
+  }
+  co_return co_await show(api, body + "]}", (*state)->last_seq);
+}
+
+Served topics(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::ignored);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  auto session = visible(**state, place->target, request.principal);
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  std::vector<std::pair<std::string, std::string>> files;  // topic, file
+  if (const auto* names = (*state)->topics((*session)->session_id)) {
+    const std::string own = AgentState::file_of(**session, {});
+    for (const std::string& topic : *names) {
+      std::string file = AgentState::file_of(**session, topic);
+      if (file != own) files.emplace_back(topic, std::move(file));
+    }
+  }
+  const std::uint64_t seq = (*state)->last_seq;
+  if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  std::string body = "{\"data\":[";
+  for (const auto& [topic, file] : files) {
+    auto tail = co_await api.ledger.read_transcript(
+        place->agent, file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
+    if (!tail) co_return std::unexpected(std::move(tail.error()));
+    const auto path = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(place->agent) / file;
+    struct stat status{};
+    const std::int64_t updated = ::stat(path.c_str(), &status) == 0 ? identity(status).mtime_ns / 1'000'000 : 0;
+    body += fmt::format(R"({}{{"topic":{},"messageCount":{},"updatedAt":{}}})", body.back() == '[' ? "" : ",",
+                        json::quote(topic), tail->count, updated);
+  }
+  co_return co_await show(api, body + "]}", seq);
+}
+
+Served delete_topic(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::honoured);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  DeleteTopic command{.target = place->target, .topic = request.params.at(2)};
+  if (auto fine = check_topic(command.topic); !fine) co_return std::unexpected(std::move(fine.error()));
+  co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+}
+
+Served history(Api& api, Request& request) {
+  auto place = place_of(request, api, Match::ignored);
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
+  if (!state) co_return std::unexpected(std::move(state.error()));
+  auto session = visible(**state, place->target, request.principal);
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  const RawEntry entry = (*session)->entry();
+  std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
+                                 json::quote((*session)->session_id));
+  for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
+    body.append(",").append(old);
+  }
+  co_return co_await show(api, body + "]}", (*session)->last_seq);
+}
+
+}  // namespace
+
+void add_session_routes(Router& router, Api& api) {
+  const std::string sessions = "/v1/agents/{agent}/sessions";
+  const std::string one = sessions + "/{key}";
+  const auto on = [&](const char* method, const std::string& pattern, Permission permission,
+                      Served (*call)(Api&, Request&)) {
+    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
+  };
+  on("POST", sessions, Permission::write, create);
+  on("GET", one, Permission::read, get);
+  on("PUT", one, Permission::write, put);
+  on("PATCH", one, Permission::write, patch);
+  on("DELETE", one, Permission::write, remove);
+  on("POST", one + "/reset", Permission::write, reset);
+  on("POST", one + "/archive", Permission::write,
+     [](Api& a, Request& request) { return archive_to(a, request, true); });
+  on("POST", one + "/unarchive", Permission::write,
+     [](Api& a, Request& request) { return archive_to(a, request, false); });
+  on("POST", one + "/spawn", Permission::write, spawn);
+  on("GET", one + "/children", Permission::read, children);
+  on("GET", one + "/topics", Permission::read, topics);
+  on("DELETE", one + "/topics/{topic}", Permission::write, delete_topic);
+  on("GET", one + "/history", Permission::read, history);
+  on("PUT", one + "/route", Permission::bridge, route_to);
+}
+
+}  // namespace sessiond

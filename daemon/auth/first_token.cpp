@@ -1,0 +1,88 @@
+#include "daemon/auth/first_token.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <system_error>
+#include <vector>
+
+#include "store/files.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+std::string home() {
+  if (const char* set = std::getenv("HOME"); set != nullptr && *set == '/') return set;
+  std::vector<char> buffer(16384);
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
+  return entry.pw_dir == nullptr ? "" : entry.pw_dir;
+}
+
+bool lies_below(const fs::path& path, const fs::path& base) {
+  std::error_code error;
+  const fs::path real_path = fs::weakly_canonical(path, error);
+  if (error) return false;  // it will not be writable either
+  const fs::path real_base = fs::weakly_canonical(base, error);
+  if (error) return false;
+  const fs::path relative = real_path.lexically_relative(real_base);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+Result<void> write_token(const fs::path& path, const fs::path& state_dir, const std::string& token) {
+  if (lies_below(path, state_dir))
+    return fail(Code::forbidden,
+                fmt::format("{} lies below the state directory, where no token is kept", path.native()));
+  if (auto made = make_dirs(path.parent_path()); !made) return made;
+  return replace_file(path, token + "\n");
+}
+
+bool occupied(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+}  // namespace
+
+Result<fs::path> admin_token_path() {
+  fs::path config;
+  if (const char* set = std::getenv("XDG_CONFIG_HOME"); set != nullptr && *set == '/') {
+    config = set;
+  } else if (const std::string base = home(); !base.empty()) {
+    config = fs::path(base) / ".config";
+  } else {
+    return fail(Code::not_found, "neither XDG_CONFIG_HOME nor HOME says where admin.token belongs");
+  }
+  return config / "sessiond" / "admin.token";
+}
+
+Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<fs::path>& path,
+                                                   const fs::path& state_dir, std::int64_t now) {
+  if (!tokens.empty()) return std::nullopt;
+  auto created = tokens.create({.role = "admin", .note = "first start"}, now);
+  if (!created) return std::unexpected(created.error());
+
+  FirstToken first{.id = created->info.id, .token = created->token, .path = path.value_or(fs::path())};
+  if (path) {
+    first.replaced = occupied(*path);
+    if (auto written = write_token(*path, state_dir, first.token); !written) first.not_written = written.error();
+  } else {
+    first.not_written = path.error();
+  }
+  if (first.not_written) first.replaced = false;
+
+  if (auto saved = tokens.save(); !saved) {
+    // It was never good for anything: neither here nor in the file it may leave a trace.
+    if (auto revoked = tokens.revoke(first.id); !revoked) return std::unexpected(revoked.error());
+    std::error_code ignored;
+    if (path && !first.not_written) fs::remove(*path, ignored);
+    return std::unexpected(saved.error());
+  }
+  return first;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,136 @@
+#include "daemon/auth/new_token.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t max_text = 512;  // bytes, as of a session key
+
+using Faults = std::vector<Fault>;
+
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+void check_text(std::string_view text, std::string_view pointer, Faults& faults) {
+  if (text.size() > max_text) faults.push_back({std::string(pointer), fmt::format("longer than {} bytes", max_text)});
+  if (has_control(text)) faults.push_back({std::string(pointer), "holds a control character"});
+}
+
+std::unexpected<Problem> invalid(Faults faults) {
+  std::string detail = fmt::format("{}: {}", faults.front().pointer, faults.front().detail);
+  if (faults.size() > 1) detail += fmt::format(" (and {} more)", faults.size() - 1);
+  return std::unexpected(
+      Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
+}
+
+TokenInfo check(const NewToken& wish, std::int64_t now, Faults& faults) {
+  TokenInfo info{.key_prefix = wish.key_prefix,
+                 .channel = lower(trim(wish.channel)),
+                 .note = wish.note,
+                 .created_at = now,
+                 .expires_at = wish.expires_at};
+  if (const auto known = role(wish.role)) {
+    info.role = *known;
+  } else {
+    faults.push_back({"/role", "must be one of admin, operator, bridge, runner, viewer, metrics"});
+  }
+  for (std::size_t i = 0; i < wish.agents.size(); ++i) {
+    const std::string& agent = wish.agents[i];
+    if (!valid_agent_id(agent)) {
+      faults.push_back({fmt::format("/agents/{}", i), "is no agent id ([a-z0-9][a-z0-9_-]{0,63})"});
+    } else if (std::ranges::find(info.agents, agent) == info.agents.end()) {
+      info.agents.push_back(agent);
+    }
+  }
+  check_text(wish.key_prefix, "/keyPrefix", faults);
+  check_text(wish.channel, "/channel", faults);
+  check_text(wish.note, "/note", faults);
+  // "  " would be trimmed to no limit at all.
+  if (info.channel.empty() && !wish.channel.empty()) faults.push_back({"/channel", "is blank"});
+  if (wish.expires_at && *wish.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
+  return info;
+}
+
+// A limit that is given but empty would be no limit: a fault, so that nobody gets more than they asked for by accident.
+void read_limit(const json::Member& member, std::string& text, Faults& faults) {
+  const std::string pointer = "/" + json::unescape(member.name);
+  auto read = json::as_string(member.value);
+  if (!read) {
+    faults.push_back({pointer, "must be a string"});
+  } else if (read->empty()) {
+    faults.push_back({pointer, "is empty; leave it out for no limit"});
+  } else {
+    text = std::move(*read);
+  }
+}
+
+void read_agents(std::string_view value, std::vector<std::string>& agents, Faults& faults) {
+  if (json::kind(value) != json::Kind::array) {
+    faults.push_back({"/agents", "must be an array of agent ids"});
+    return;
+  }
+  std::size_t i = 0;
+  for (const std::string_view element : json::elements(value)) {
+    auto agent = json::as_string(element);
+    if (!agent) faults.push_back({fmt::format("/agents/{}", i), "must be a string"});
+    // A place holder keeps the pointers of later faults right.
+    agents.push_back(agent ? std::move(*agent) : "0");
+    ++i;
+  }
+  if (i == 0) faults.push_back({"/agents", "is empty; leave it out for all agents"});
+}
+
+void read_member(const json::Member& member, NewToken& wish, Faults& faults) {
+  const std::string name = json::unescape(member.name);
+  const bool absent = json::kind(member.value) == json::Kind::null;
+  if (name == "role") {
+    if (auto text = json::as_string(member.value)) wish.role = std::move(*text);
+  } else if (name == "agents") {
+    if (!absent) read_agents(member.value, wish.agents, faults);
+  } else if (name == "keyPrefix") {
+    if (!absent) read_limit(member, wish.key_prefix, faults);
+  } else if (name == "channel") {
+    if (!absent) read_limit(member, wish.channel, faults);
+  } else if (name == "note") {
+    if (auto text = json::as_string(member.value))
+      wish.note = std::move(*text);
+    else if (!absent)
+      faults.push_back({"/note", "must be a string"});
+  } else if (name == "expiresAt") {
+    wish.expires_at = json::as_int(member.value);
+    if (!absent && !wish.expires_at) faults.push_back({"/expiresAt", "must be ms since the epoch"});
+  } else {
+    faults.push_back({"/" + name, "is not a member of a token"});
+  }
+}
+
+}  // namespace
+
+Result<NewToken> parse_new_token(std::string_view body, std::int64_t now) {
+  if (const auto sound = json::check(body, {.unique_names = true, .utf8 = true}); !sound)
+    return fail(Code::bad_request, fmt::format("offset {}: {}", sound.error().offset, sound.error().detail));
+  body = trim(body);
+  if (json::kind(body) != json::Kind::object) return fail(Code::bad_request, "the body must be a JSON object");
+  NewToken wish;
+  Faults faults;
+  for (const json::Member member : json::members(body)) read_member(member, wish, faults);
+  check(wish, now, faults);
+  if (!faults.empty()) return invalid(std::move(faults));
+  return wish;
+}
+
+Result<TokenInfo> check_new_token(const NewToken& wish, std::int64_t now) {
+  Faults faults;
+  TokenInfo info = check(wish, now, faults);
+  if (!faults.empty()) return invalid(std::move(faults));
+  return info;
+}
+
+}  // namespace sessiond

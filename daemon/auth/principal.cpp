@@ -1,0 +1,130 @@
+#include "daemon/auth/principal.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::array roles{Role::admin, Role::operator_, Role::bridge, Role::runner, Role::viewer, Role::metrics};
+
+using Permissions = std::uint32_t;
+
+constexpr Permissions bit(Permission permission) { return 1U << static_cast<unsigned>(permission); }
+
+constexpr Permissions of(std::initializer_list<Permission> permissions) {
+  Permissions all = bit(Permission::open) | bit(Permission::self);
+  for (const Permission permission : permissions) all |= bit(permission);
+  return all;
+}
+
+constexpr Permissions granted(Role role) {
+  using enum Permission;
+  switch (role) {
+    case Role::admin:
+      return of({read, stream, write, bridge, policy, maintenance, tokens, Permission::metrics});
+    case Role::operator_:
+      return of({read, stream, write, bridge, policy, maintenance, Permission::metrics});
+    case Role::bridge:
+      return of({read, stream, Permission::bridge});
+    case Role::runner:
+      return of({read, stream, write});
+    case Role::viewer:
+      return of({read, stream});
+    case Role::metrics:
+      return of({Permission::metrics});
+  }
+  return 0;
+}
+
+// An empty channel in the scope is no limit; a session without a channel is in no channel.
+bool channel_matches(std::string_view scope, std::string_view channel) {
+  return scope.empty() || (scope.size() == channel.size() && starts_with_nocase(channel, scope));
+}
+
+// `…:dm:…` and `…:direct:…` name the same session, so a prefix in either spelling covers both.
+bool key_matches(std::string_view prefix, std::string_view key) {
+  if (prefix.empty() || starts_with_nocase(key, prefix)) return true;
+  if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
+  const auto alias = dm_alias(key);
+  return alias && starts_with_nocase(*alias, prefix);
+}
+
+}  // namespace
+
+std::string_view name(Role role) {
+  switch (role) {
+    case Role::admin:
+      return "admin";
+    case Role::operator_:
+      return "operator";
+    case Role::bridge:
+      return "bridge";
+    case Role::runner:
+      return "runner";
+    case Role::viewer:
+      return "viewer";
+    case Role::metrics:
+      return "metrics";
+  }
+  return "";
+}
+
+std::optional<Role> role(std::string_view text) {
+  for (const Role role : roles) {
+    if (name(role) == text) return role;
+  }
+  return std::nullopt;
+}
+
+std::string_view name(Permission permission) {
+  switch (permission) {
+    case Permission::open:
+      return "open";
+    case Permission::read:
+      return "read";
+    case Permission::stream:
+      return "stream";
+    case Permission::write:
+      return "write";
+    case Permission::bridge:
+      return "bridge";
+    case Permission::policy:
+      return "policy";
+    case Permission::maintenance:
+      return "maintenance";
+    case Permission::tokens:
+      return "tokens";
+    case Permission::metrics:
+      return "metrics";
+    case Permission::self:
+      return "self";
+  }
+  return "";
+}
+
+bool Principal::may(Permission permission) const {
+  if (permission == Permission::open) return true;
+  if (id.empty()) return false;
+  if (permission == Permission::tokens && !sees_everything()) return false;
+  return (granted(role) & bit(permission)) != 0;
+}
+
+bool Principal::sees_agent(std::string_view agent) const {
+  return agents.empty() || std::ranges::find(agents, agent) != agents.end();
+}
+
+bool Principal::sees(std::string_view agent, std::string_view key, std::string_view session_channel) const {
+  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, key);
+}
+
+bool Principal::sees_whole_agent(std::string_view agent) const {
+  return sees_agent(agent) && key_prefix.empty() && channel.empty();
+}
+
+bool Principal::sees_everything() const { return agents.empty() && key_prefix.empty() && channel.empty(); }
+
+}  // namespace sessiond

@@ -1,0 +1,117 @@
+#include "daemon/auth/secret.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <system_error>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace sessiond {
+namespace {
+
+constexpr std::string_view prefix = "sd_";
+constexpr std::string_view id_alphabet = "abcdefghijklmnopqrstuvwxyz0123456789";
+constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+void random_bytes(std::span<std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::getrandom(bytes.data(), bytes.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw std::system_error(errno, std::generic_category(), "getrandom");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+constexpr bool in_base64url(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+// Without padding, as RFC 4648 §5 has it.
+std::string encode(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  text.reserve((bytes.size() * 8 + 5) / 6);
+  std::uint32_t bits = 0;
+  unsigned count = 0;
+  for (const std::uint8_t byte : bytes) {
+    bits = (bits << 8) | byte;
+    for (count += 8; count >= 6; count -= 6) text += base64url[(bits >> (count - 6)) & 63U];
+  }
+  if (count > 0) text += base64url[(bits << (6 - count)) & 63U];
+  return text;
+}
+
+}  // namespace
+
+bool valid_token_id(std::string_view id) {
+  return id.size() == token_id_size && id.find_first_not_of(id_alphabet) == id.npos;
+}
+
+std::string random_token_id() {
+  constexpr std::size_t unbiased = 256 - 256 % id_alphabet.size();
+  std::string id;
+  while (id.size() < token_id_size) {
+    std::uint8_t byte = 0;
+    random_bytes({&byte, 1});
+    if (byte < unbiased) id += id_alphabet[byte % id_alphabet.size()];
+  }
+  return id;
+}
+
+std::string random_token(std::string_view id) {
+  std::array<std::uint8_t, 32> secret{};
+  random_bytes(secret);
+  std::string token = fmt::format("{}{}_{}", prefix, id, encode(secret));
+  OPENSSL_cleanse(secret.data(), secret.size());
+  return token;
+}
+
+std::optional<std::string_view> id_of_token(std::string_view token) {
+  if (token.size() != token_size || !token.starts_with(prefix)) return std::nullopt;
+  const std::string_view id = token.substr(prefix.size(), token_id_size);
+  const std::string_view secret = token.substr(prefix.size() + token_id_size + 1);
+  if (token[prefix.size() + token_id_size] != '_' || !valid_token_id(id)) return std::nullopt;
+  if (!std::ranges::all_of(secret, in_base64url)) return std::nullopt;
+  return id;
+}
+
+TokenHash hash_token(std::string_view token) {
+  static_assert(std::tuple_size_v<TokenHash> == SHA256_DIGEST_LENGTH);
+  TokenHash hash{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
+  return hash;
+}
+
+std::string to_hex(const TokenHash& hash) {
+  std::string hex;
+  for (const std::uint8_t byte : hash) {
+    hex += hex_digits[byte >> 4U];
+    hex += hex_digits[byte & 15U];
+  }
+  return hex;
+}
+
+std::optional<TokenHash> hash_from_hex(std::string_view hex) {
+  TokenHash hash{};
+  if (hex.size() != 2 * hash.size()) return std::nullopt;
+  for (std::size_t i = 0; i < hex.size(); ++i) {
+    const auto digit = hex_digits.find(hex[i]);
+    if (digit == hex_digits.npos) return std::nullopt;
+    hash[i / 2] = static_cast<std::uint8_t>((std::size_t{hash[i / 2]} << 4U) | digit);
+  }
+  return hash;
+}
+
+bool same_hash(const TokenHash& a, const TokenHash& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+bool same_token(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,190 @@
+#include "daemon/auth/tokens.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::unauthorized, std::move(detail)); }
+
+// RFC 9110 §11.4: scheme (any case), one or more spaces, credentials.
+Result<std::string_view> bearer(std::string_view authorization) {
+  constexpr std::string_view scheme = "bearer ";
+  authorization = trim(authorization);
+  if (authorization.empty()) return unauthorized("this needs a token: Authorization: Bearer sd_…");
+  if (!starts_with_nocase(authorization, scheme)) return unauthorized("the Authorization scheme must be Bearer");
+  return trim(authorization.substr(scheme.size()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokens>> Tokens::load(std::filesystem::path path) {
+  std::unique_ptr<Tokens> tokens(new Tokens(std::move(path)));
+  if (auto read = tokens->reload(); !read) return std::unexpected(read.error());
+  return tokens;
+}
+
+Result<Principal> Tokens::authenticate(std::string_view authorization, std::int64_t now) {
+  const auto token = bearer(authorization);
+  if (!token) return std::unexpected(token.error());
+  const auto id = id_of_token(*token);
+  if (!id) return unauthorized("the token is not valid");
+
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(*id);
+  // Stands in for a token that does not exist: nothing has this hash, and it takes the same way.
+  static const Held nobody{.record = {}, .verified = std::string(token_size, '\0')};
+  const Held& held = found == held_.end() ? nobody : found->second;
+  const bool proved = same_token(*token, held.verified);
+  if (!proved && !same_hash(hash_token(*token), held.record.hash)) return unauthorized("the token is not valid");
+  if (found == held_.end()) return unauthorized("the token is not valid");
+
+  TokenInfo& info = found->second.record.info;
+  if (info.expired(now)) return unauthorized(fmt::format("token {} has expired", info.id));
+  if (!proved) found->second.verified = *token;
+  info.last_used_at = std::max(now, info.last_used_at.value_or(now));
+  uses_unsaved_ = true;
+  return principal_of(info);
+}
+
+Result<Principal> Tokens::principal(std::string_view id, std::int64_t now) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(id);
+  if (found == held_.end()) return unauthorized(fmt::format("token {} was revoked", id));
+  if (found->second.record.info.expired(now)) return unauthorized(fmt::format("token {} has expired", id));
+  return principal_of(found->second.record.info);
+}
+
+Result<CreatedToken> Tokens::create(const NewToken& wish, std::int64_t now) {
+  auto info = check_new_token(wish, now);
+  if (!info) return std::unexpected(info.error());
+  const std::lock_guard lock(mutex_);
+  do {
+    info->id = random_token_id();
+  } while (held_.contains(info->id) || revoked_.contains(info->id));
+  CreatedToken created{.info = *info, .token = random_token(info->id)};
+  held_.emplace(info->id, Held{.record = {.info = *info, .hash = hash_token(created.token)}, .change = ++changes_});
+  ++generation_;
+  return created;
+}
+
+Result<void> Tokens::revoke(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(id);
+  if (found == held_.end()) return fail(Code::not_found, fmt::format("there is no token {}", id));
+  revoked_.insert_or_assign(found->first, ++changes_);
+  held_.erase(found);
+  ++generation_;
+  return {};
+}
+
+std::vector<TokenRecord> Tokens::records() const {
+  std::vector<TokenRecord> all;
+  for (const auto& [id, held] : held_) all.push_back(held.record);
+  std::ranges::sort(all, {},
+                    [](const TokenRecord& record) { return std::tie(record.info.created_at, record.info.id); });
+  return all;
+}
+
+std::vector<TokenInfo> Tokens::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TokenInfo> all;
+  for (TokenRecord& record : records()) all.push_back(std::move(record.info));
+  return all;
+}
+
+bool Tokens::empty() const {
+  const std::lock_guard lock(mutex_);
+  return held_.empty();
+}
+
+bool Tokens::unsaved() const {
+  const std::lock_guard lock(mutex_);
+  return uses_unsaved_ || changes_ != saved_;
+}
+
+Result<void> Tokens::save() {
+  const std::lock_guard file_lock(file_mutex_);
+  if (auto read = read_if_changed(); !read) return read;
+  std::unique_lock lock(mutex_);
+  const std::string text = write_tokens(records());
+  const std::uint64_t included = changes_;
+  uses_unsaved_ = false;
+  lock.unlock();
+
+  const auto written = replace_file(path_, text);
+  auto identity = identify();
+  lock.lock();
+  if (!written) {
+    uses_unsaved_ = true;
+    return written;
+  }
+  // A file that cannot be looked at now is read again next time.
+  on_disk_ = identity.value_or(std::nullopt);
+  saved_ = included;
+  std::erase_if(revoked_, [&](const auto& revoked) { return revoked.second <= saved_; });
+  return {};
+}
+
+Result<void> Tokens::reload() {
+  const std::lock_guard file_lock(file_mutex_);
+  return read_if_changed();
+}
+
+Result<Tokens::Identity> Tokens::identify() const {
+  struct stat status{};
+  if (::lstat(path_.c_str(), &status) == 0) return sessiond::identity(status);
+  if (errno == ENOENT) return std::nullopt;
+  return std::unexpected(io_problem("look at", path_.native(), errno));
+}
+
+Result<void> Tokens::read_if_changed() {
+  // Looked at before it is read: should it change in between, the next look finds a difference.
+  const auto identity = identify();
+  if (!identity) return std::unexpected(identity.error());
+  if (*identity == on_disk_) return {};
+  std::vector<TokenRecord> records;
+  if (*identity) {
+    const auto text = read_file(path_);
+    if (!text) return std::unexpected(text.error());
+    auto parsed = parse_tokens(*text);
+    if (!parsed) {
+      parsed.error().detail = fmt::format("{} is damaged: {}", path_.native(), parsed.error().detail);
+      return std::unexpected(parsed.error());
+    }
+    records = std::move(*parsed);
+  }
+  const std::lock_guard lock(mutex_);
+  adopt(std::move(records));
+  on_disk_ = *identity;
+  return {};
+}
+
+void Tokens::adopt(std::vector<TokenRecord> records) {
+  std::map<std::string, Held, std::less<>> next;
+  for (TokenRecord& record : records) {
+    std::string id = record.info.id;
+    if (revoked_.contains(id)) continue;
+    Held held{.record = std::move(record)};
+    if (const auto old = held_.find(id); old != held_.end() && same_hash(old->second.record.hash, held.record.hash)) {
+      held.verified = std::move(old->second.verified);
+      held.record.info.last_used_at = std::max(held.record.info.last_used_at, old->second.record.info.last_used_at);
+    }
+    next.emplace(std::move(id), std::move(held));
+  }
+  for (auto& [id, held] : held_) {
+    if (held.change > saved_ && !next.contains(id)) next.emplace(id, std::move(held));
+  }
+  held_ = std::move(next);
+  ++generation_;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,134 @@
+#include "daemon/cli/client.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "store/files.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+std::unexpected<CallError> call_fail(const std::filesystem::path& socket, std::string_view doing, int error) {
+  const bool late = error == EAGAIN || error == EWOULDBLOCK;
+  return std::unexpected(
+      CallError{.nobody_there = error == ENOENT || error == ECONNREFUSED,
+                .detail = fmt::format("{} {}: {}", doing, socket.native(),
+                                      late ? "no answer in time" : std::generic_category().message(error))});
+}
+
+std::expected<Fd, CallError> connect_to(const std::filesystem::path& path, const CallOptions& options) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.native().size() >= sizeof address.sun_path) return call_fail(path, "connect to", ENAMETOOLONG);
+  std::memcpy(static_cast<char*>(address.sun_path), path.c_str(), path.native().size() + 1);
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return call_fail(path, "make a socket for", errno);
+  const auto ms = options.timeout.count();
+  const timeval limit{.tv_sec = static_cast<time_t>(ms / 1000), .tv_usec = static_cast<suseconds_t>(ms % 1000 * 1000)};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  sockaddr_storage any{};
+  std::memcpy(&any, &address, sizeof address);
+  while (::connect(fd.get(), static_cast<const sockaddr*>(static_cast<const void*>(&any)), sizeof address) != 0) {
+    if (errno != EINTR) return call_fail(path, "connect to", errno);
+  }
+  return fd;
+}
+
+// False: the other side has closed, perhaps after an answer.
+std::expected<void, CallError> send_all(int fd, std::string_view bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) return {};  // it may have answered already: read that
+    if (n < 0) return call_fail(path, "write to", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+std::expected<std::string, CallError> read_to_end(int fd, const std::filesystem::path& path, std::size_t most) {
+  std::string text;
+  std::array<char, 64 * 1024> buffer;
+  for (;;) {
+    const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == ECONNRESET && !text.empty()) return text;
+    if (n < 0) return call_fail(path, "read from", errno);
+    if (n == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+    if (text.size() > most)
+      return std::unexpected(
+          CallError{.detail = fmt::format("{}: the answer is larger than {} bytes", path.native(), most)});
+  }
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
+  const std::size_t head_end = text.find("\r\n\r\n");
+  if (head_end == std::string_view::npos) return std::unexpected("the answer was cut off");
+  std::string_view head = text.substr(0, head_end + 2);
+  const std::string_view body = text.substr(head_end + 4);
+  constexpr std::size_t status_at = std::string_view("HTTP/1.1 ").size();
+  const auto status =
+      head.starts_with("HTTP/1.") && head.size() > status_at + 3 ? number(head.substr(status_at, 3)) : std::nullopt;
+  if (!status) return std::unexpected("the answer is no HTTP");
+
+  std::optional<std::uint64_t> length;
+  for (head.remove_prefix(head.find("\r\n") + 2); !head.empty(); head.remove_prefix(head.find("\r\n") + 2)) {
+    const std::string_view line = head.substr(0, head.find("\r\n"));
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return std::unexpected("the answer is no HTTP");
+    const std::string_view value = trim(line.substr(colon + 1));
+    // We ask with Connection: close, and this daemon's answers have a length: what is chunked is somebody else's.
+    if (equals_nocase(line.substr(0, colon), "transfer-encoding"))
+      return std::unexpected(
+          fmt::format("the answer has Transfer-Encoding {}, which sessiond does not send here", value));
+    if (!equals_nocase(line.substr(0, colon), "content-length")) continue;
+    length = number(value);
+    if (!length) return std::unexpected("the answer is no HTTP");
+  }
+  if (length && *length > body.size()) return std::unexpected("the answer was cut off");
+  return DaemonReply{.status = static_cast<int>(*status),
+                     .body = std::string(length ? body.substr(0, static_cast<std::size_t>(*length)) : body)};
+}
+
+std::expected<DaemonReply, CallError> call_daemon(const std::filesystem::path& socket, std::string_view method,
+                                                  std::string_view target, std::string_view body,
+                                                  const CallOptions& options) {
+  const auto fd = connect_to(socket, options);
+  if (!fd) return std::unexpected(fd.error());
+  std::string request = fmt::format(
+      "{} {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sessiond/{}\r\nAccept: application/json\r\n"
+      "Connection: close\r\n",
+      method, target, SESSIOND_VERSION);
+  if (!body.empty() || method == "POST")
+    request += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
+  request.append("\r\n").append(body);
+  if (auto sent = send_all(fd->get(), request, socket); !sent) return std::unexpected(sent.error());
+  const auto text = read_to_end(fd->get(), socket, options.most_bytes);
+  if (!text) return std::unexpected(text.error());
+  auto reply = parse_reply(*text);
+  if (!reply) return std::unexpected(CallError{.detail = fmt::format("{}: {}", socket.native(), reply.error())});
+  return std::move(*reply);
+}
+
+}  // namespace sessiond

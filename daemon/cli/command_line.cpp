@@ -1,0 +1,263 @@
+#include "daemon/cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "daemon/cli/help.hpp"
+
+namespace sessiond {
+namespace {
+
+// How many single changes make one word of the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 3) + 1;
+  for (const std::string& each : known) {
+    const std::size_t away = distance(word, each);
+    if (away < least) {
+      least = away;
+      best = each;
+    }
+  }
+  return best;
+}
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.require_subcommand(1);
+    app_.set_help_flag("-h,--help", "Say this");
+    app_.set_version_flag("--version", std::string("sessiond ") + SESSIOND_VERSION);
+    app_.footer(help::program);
+    add_serve();
+    add_token();
+    add_config();
+    add_doctor();
+    version_ = app_.add_subcommand("version", "Print the version");
+  }
+
+  std::variant<Command, Answered> parse(std::span<const std::string> arguments) {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+    try {
+      app_.parse(std::move(reversed));
+    } catch (const CLI::ParseError& error) {
+      return answer(error, arguments);
+    }
+    return command();
+  }
+
+ private:
+  static void add_places(CLI::App& command, std::optional<std::string>& config, std::optional<std::string>& state_dir) {
+    command.add_option("--config", config, "The configuration file")->type_name("FILE")->check(not_empty());
+    command.add_option("--state-dir", state_dir, "The state directory, instead of stateDir")
+        ->type_name("DIR")
+        ->transform(absolute());
+  }
+  static void add_where(CLI::App& command, Where& where) { add_places(command, where.config, where.state_dir); }
+
+  void add_serve() {
+    serve_ = app_.add_subcommand("serve", "Start the daemon");
+    serve_->footer(help::serve);
+    add_places(*serve_, serve_options_.config, serve_options_.state_dir);
+    serve_->add_flag("--repair", serve_options_.repair,
+                     "Put damaged parts of the journal aside and go on without them, under a new epoch");
+  }
+
+  void add_token() {
+    token_ = app_.add_subcommand("token", "Make, list and revoke API tokens");
+    token_->require_subcommand(1);
+    token_->footer(help::token);
+    create_ = token_->add_subcommand("create", "Make a token and print it");
+    create_->footer(help::token_create);
+    add_where(*create_, create_options_.where);
+    NewToken& wish = create_options_.wish;
+    create_->add_option("--role", wish.role, "admin, operator, bridge, runner, viewer or metrics")
+        ->type_name("ROLE")
+        ->required()
+        ->check(CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics"}).description(""));
+    create_->add_option("--agent", wish.agents, "Only this agent (again for more); all, if left out")
+        ->type_name("AGENT")
+        ->allow_extra_args(false)
+        ->check(not_empty());
+    create_->add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin so")
+        ->type_name("PREFIX")
+        ->check(not_empty());
+    create_->add_option("--channel", wish.channel, "Only sessions of this channel")
+        ->type_name("CHANNEL")
+        ->check(not_empty());
+    create_->add_option("--note", wish.note, "What it is for")->type_name("TEXT");
+    create_->add_option("--expires-at", wish.expires_at, "When it ends, ms since the epoch; never, if left out")
+        ->type_name("MS");
+    list_ = token_->add_subcommand("list", "List the tokens");
+    list_->footer(help::token_list);
+    add_where(*list_, list_options_.where);
+    list_->add_flag("--json", list_options_.json, "As JSON, {\"data\":[…]}");
+    revoke_ = token_->add_subcommand("revoke", "Revoke a token");
+    revoke_->footer(help::token_revoke);
+    add_where(*revoke_, revoke_options_.where);
+    revoke_->add_option("id", revoke_options_.id, "The token's id")->type_name("ID")->required();
+  }
+
+  // What is empty, as from a variable that is not set, is never what was meant: a limit would be none.
+  static CLI::Validator not_empty() {
+    return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
+  }
+  // The daemon and its configuration want absolute paths; whoever types one means the directory they are in.
+  static CLI::Validator absolute() {
+    return {[](std::string& text) -> std::string {
+              if (text.empty()) return "is empty";
+              if (text.starts_with('~')) return {};
+              std::error_code error;
+              const auto path = std::filesystem::absolute(text, error).lexically_normal();
+              if (error) return error.message();
+              text = path.native();
+              return {};
+            },
+            ""};
+  }
+
+  void add_config() {
+    config_ = app_.add_subcommand("config", "Show or check the configuration");
+    config_->footer(help::config);
+    add_where(*config_, config_where_);
+    auto* check = config_->add_flag("--check", check_, "Say whether it is valid, and every fault");
+    config_->add_flag("--print-defaults", print_defaults_, "The annotated defaults, as a file to begin with")
+        ->excludes(check);
+  }
+
+  void add_doctor() {
+    doctor_ = app_.add_subcommand("doctor", "Look for damage in the state directory");
+    doctor_->footer(help::doctor);
+    add_where(*doctor_, doctor_options_.where);
+    doctor_->add_flag("--json", doctor_options_.json, "As JSON, {\"status\",\"findings\":[…]}");
+  }
+
+  Command command() const {
+    if (serve_->parsed()) return serve_options_;
+    if (create_->parsed()) return create_options_;
+    if (list_->parsed()) return list_options_;
+    if (revoke_->parsed()) return revoke_options_;
+    if (doctor_->parsed()) return doctor_options_;
+    if (version_->parsed()) return VersionCommand{};
+    if (print_defaults_) return ConfigDefaults{};
+    if (check_) return ConfigCheck{config_where_};
+    return ConfigShow{config_where_};
+  }
+
+  CLI::App* deepest() {
+    CLI::App* at = &app_;
+    while (!at->get_subcommands().empty()) at = at->get_subcommands().back();
+    return at;
+  }
+
+  Answered answer(const CLI::ParseError& error, std::span<const std::string> arguments) {
+    if (error.get_exit_code() == 0) {
+      std::ostringstream out;
+      std::ostringstream err;
+      app_.exit(error, out, err);
+      return {.exit_code = 0, .out = out.str(), .err = err.str()};
+    }
+    CLI::App* at = deepest();
+    const std::string path = at == &app_ ? "sessiond" : full_name(*at);
+    std::string what = error.what();
+    // CLI11 says only that a subcommand is missing.
+    if (error.get_name() == "RequiredError" && at->get_subcommands().empty() && !at->remaining().empty())
+      what = fmt::format("there is no command {}", at->remaining().front());
+    return {.exit_code = 2, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint(*at, arguments), path)};
+  }
+
+  std::string full_name(const CLI::App& command) const {
+    std::string name = command.get_name();
+    for (const CLI::App* at = command.get_parent(); at != nullptr && at != &app_; at = at->get_parent())
+      name = at->get_name() + " " + name;
+    return "sessiond " + name;
+  }
+
+  // What the first word that is not known may have been meant to be.
+  static std::string hint(CLI::App& at, std::span<const std::string> arguments) {
+    std::vector<std::string> known;
+    for (const CLI::App* each : at.get_subcommands([](CLI::App*) { return true; })) known.push_back(each->get_name());
+    for (const CLI::Option* each : at.get_options())
+      for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+    for (const std::string& argument : arguments) {
+      const std::string word = argument.substr(0, argument.find('='));
+      if (word == at.get_name() || std::ranges::find(known, word) != known.end()) continue;
+      if (const std::string near = nearest(word, known); !near.empty()) return fmt::format("did you mean {}?\n", near);
+    }
+    return {};
+  }
+
+  CLI::App app_{"sessiond keeps the sessions of AI agents: one daemon, an HTTP API, files that you can read.",
+                "sessiond"};
+  CLI::App* serve_ = nullptr;
+  CLI::App* token_ = nullptr;
+  CLI::App* create_ = nullptr;
+  CLI::App* list_ = nullptr;
+  CLI::App* revoke_ = nullptr;
+  CLI::App* config_ = nullptr;
+  CLI::App* doctor_ = nullptr;
+  CLI::App* version_ = nullptr;
+  ServeOptions serve_options_{};
+  TokenCreate create_options_{};
+  TokenList list_options_{};
+  TokenRevoke revoke_options_{};
+  DoctorCommand doctor_options_{};
+  Where config_where_{};
+  bool check_ = false;
+  bool print_defaults_ = false;
+};
+
+int run(const ServeOptions& options) { return serve(options); }
+
+int run(const VersionCommand&) {
+  fmt::print("sessiond {}\n", SESSIOND_VERSION);
+  return 0;
+}
+
+}  // namespace
+
+std::variant<Command, Answered> parse_command_line(std::span<const std::string> arguments) {
+  return CommandLine().parse(arguments);
+}
+
+int run_command_line(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const auto parsed = parse_command_line(arguments);
+  int code = 0;
+  if (const auto* answered = std::get_if<Answered>(&parsed)) {
+    fmt::print("{}", answered->out);
+    fmt::print(stderr, "{}", answered->err);
+    code = answered->exit_code;
+  } else {
+    code = std::visit([](const auto& command) { return run(command); }, std::get<Command>(parsed));
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "sessiond: stdout could not be written\n");
+    return code == 0 ? 1 : code;
+  }
+  return code;
+}
+
+}  // namespace sessiond

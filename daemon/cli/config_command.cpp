@@ -1,0 +1,65 @@
+#include "daemon/cli/config_command.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "config/print.hpp"
+#include "daemon/cli/settings.hpp"
+#include "daemon/doctor/doctor.hpp"
+
+namespace sessiond {
+
+int run(const ConfigShow& command) {
+  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  if (!settings) {
+    fmt::print(stderr, "{}", to_text(settings.error()));
+    return 1;
+  }
+  fmt::print(stderr, "from {}\n", origin_of(*settings));
+  fmt::print("{}\n", to_json(settings->config));
+  return 0;
+}
+
+int run(const ConfigCheck& command) {
+  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  if (!settings) {
+    const std::size_t count = settings.error().faults.size();
+    fmt::print(stderr, "{}{} fault{}\n", to_text(settings.error()), count, count == 1 ? "" : "s");
+    return 1;
+  }
+  fmt::print(stderr, "no faults in {}\n", origin_of(*settings));
+  return 0;
+}
+
+int run(const ConfigDefaults&) {
+  fmt::print("{}", print_defaults());
+  return 0;
+}
+
+int run(const DoctorCommand& command) {
+  Report report;
+  Config config;
+  bool known = true;
+  if (auto settings = load_settings(command.where.config, command.where.state_dir)) {
+    report.ok("config", settings->file, settings->file.empty() ? "no file, the defaults hold" : "no faults");
+    config = std::move(settings->config);
+  } else {
+    const std::string& file = settings.error().file;
+    for (const ConfigFault& fault : settings.error().faults)
+      report.error("config", file, fmt::format("{}: {}", fault.pointer.empty() ? "/" : fault.pointer, fault.detail),
+                   "sessiond config --check tells the same; sessiond config --print-defaults explains every key");
+    // Without a configuration only what was named can be looked at.
+    known = command.where.state_dir.has_value();
+    if (known) config.state_dir = *command.where.state_dir;
+  }
+  if (known) report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
+  if (command.json) {
+    fmt::print("{}\n", to_json(report));
+  } else {
+    fmt::print("{}", to_text(report));
+  }
+  return report.exit_code();
+}
+
+}  // namespace sessiond

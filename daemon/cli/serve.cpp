@@ -1,0 +1,281 @@
+#include "daemon/cli/serve.hpp"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <csignal>
+
+#include "daemon/api/api.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/auth/first_token.hpp"
+#include "daemon/cli/rules_of.hpp"
+#include "daemon/cli/settings.hpp"
+#include "daemon/cli/state_lock.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/http/server.hpp"
+#include "store/files.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr int cannot_start = 1;
+constexpr int in_use = 3;
+constexpr std::size_t disk_threads = 4;  // one can be in an fsync, one in a lock's wait, and a page is still read
+
+int refuse(std::string_view event, const Problem& problem, int code = cannot_start) {
+  log::error(event, {{"error", problem.detail}});
+  return code;
+}
+
+std::optional<Config> read_config(const ServeOptions& options) {
+  auto settings = load_settings(options.config, options.state_dir);
+  if (settings) return std::move(settings->config);
+  for (const ConfigFault& fault : settings.error().faults) {
+    log::error("configuration_fault",
+               {{"file", settings.error().file}, {"pointer", fault.pointer}, {"detail", fault.detail}});
+  }
+  return {};
+}
+
+void set_up_log(const Config& config) {
+  using Level = Config::LogLevel;
+  log::Level level = log::Level::info;
+  if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
+  if (config.log.level == Level::warn) level = log::Level::warn;
+  if (config.log.level == Level::error) level = log::Level::error;
+  log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
+}
+
+// Random bytes that sign list cursors; kept, so that a cursor outlives a restart.
+Result<std::string> cursor_secret(const std::filesystem::path& path) {
+  auto kept = read_file(path);
+  if (kept && kept->size() == 64) return kept;
+  if (!kept && kept.error().code != Code::not_found) return kept;
+  const std::string fresh = random_hex(64);
+  if (auto written = replace_file(path, fresh); !written) return std::unexpected(std::move(written.error()));
+  return fresh;
+}
+
+// policy.json, once PUT, stands before the configuration.
+Result<void> read_policy(const std::filesystem::path& path, Rules& rules) {
+  auto text = read_file(path);
+  if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(text.error()));
+  if (!json::check(*text)) return fail(Code::degraded, path.string() + " is not JSON; repair or remove it");
+  auto policy = parse_send_policy(trim(*text), "");
+  if (!policy) return fail(Code::degraded, fmt::format("{}: {}", path.string(), policy.error().detail));
+  rules.send_policy = std::move(*policy);
+  return {};
+}
+
+void tell_first_token(const FirstToken& first) {
+  if (first.replaced)
+    log::warn("admin_token_replaced", {{"path", first.path.string()}, {"why", "it was another state directory's"}});
+  if (first.not_written) log::warn("admin_token_not_written", {{"error", first.not_written->detail}});
+  fmt::print("sessiond: the first admin token, shown this once (kept in {}):\n{}\n", first.path.string(), first.token);
+  std::fflush(stdout);
+}
+
+ServerOptions server_options(const Config& config) {
+  using std::chrono::milliseconds;
+  ServerOptions options;
+  options.read.header.header_bytes = config.limits.header_bytes;
+  options.read.header.target_bytes = config.limits.target_bytes;
+  options.read.body_bytes = config.limits.body_bytes;
+  options.connections = config.limits.connections;
+  options.request_timeout = milliseconds(config.limits.request_timeout_ms);
+  options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
+  options.hosts.clear();
+  for (const std::string& host :
+       config.listen.hosts) {  // as the server compares them: lower-case, an address without brackets
+    const bool bracketed = host.starts_with('[') && host.ends_with(']');
+    options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
+  }
+  return options;
+}
+
+// The daemon once all is open: listens, serves, and ends in order. Members are declared in the order of their life.
+class Daemon {
+ public:
+  Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
+         Tokens& tokens, std::string secret)
+      : options_(std::move(options)),
+        config_(config),
+        io_(io),
+        api_{.config = config,
+             .ledger = ledger,
+             .tokens = tokens,
+             .cursor_secret = std::move(secret),
+             .started_at = wall_now()},
+        router_([this](const Request& request) { return authenticate(request); }),
+        server_(io, router_, disk, server_options(config)),
+        signals_(io, SIGINT, SIGTERM),
+        reload_signal_(io, SIGHUP) {
+    add_routes(router_, api_);
+    api_.counters = &server_.counters();
+    server_.on_stop([this] {
+      api_.draining = true;
+      api_.ledger.tail().wake();
+    });
+  }
+
+  Result<void> listen() {
+    std::string tcp;
+    for (const std::string& address : api_.config.listen.tcp) {
+      const auto port = server_.listen_tcp(address);
+      if (!port) return std::unexpected(port.error());
+      tcp += fmt::format("{}{}:{}", tcp.empty() ? "" : ",", address.substr(0, address.rfind(':')), *port);
+    }
+    const std::string unix_path = api_.config.listen.unix.value_or("");
+    if (!unix_path.empty()) {
+      if (auto done = server_.listen_unix(unix_path); !done) return done;
+    }
+    log::info("listening",
+              {{"tcp", tcp}, {"unix", unix_path}, {"version", SESSIOND_VERSION}, {"stateDir", api_.config.state_dir}});
+    return {};
+  }
+
+  void run() {
+    on_signal();
+    on_reload();
+    asio::co_spawn(io_, save_token_uses(), asio::detached);
+    io_.run();
+  }
+
+ private:
+  Result<Principal> authenticate(const Request& request) {
+    if (request.local_admin && request.header("authorization").empty())
+      return Principal{.id = "local", .role = Role::admin};
+    return api_.tokens.authenticate(request.header("authorization"), wall_now());
+  }
+
+  void on_signal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+      if (error) return;
+      if (api_.draining) {
+        log::warn("ended_at_once", {{"signal", signal}});
+        std::_Exit(0);  // a second signal; what was acknowledged is in the journal
+      }
+      log::info("draining", {{"signal", signal}});
+      asio::co_spawn(io_, end(), asio::detached);
+      on_signal();
+    });
+  }
+
+  void on_reload() {
+    reload_signal_.async_wait([this](const boost::system::error_code& error, int) {
+      if (error) return;
+      asio::co_spawn(io_, reload(), asio::detached);
+      on_reload();
+    });
+  }
+
+  // SIGHUP: tokens, rules, limits and log level are read again; a faulty file changes nothing. What a running daemon
+  // cannot change (state directory, addresses, store, journal) holds from the next start on.
+  asio::awaitable<void> reload() {
+    if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
+      log::error("tokens_not_reloaded", {{"error", read.error().detail}});
+    }
+    api_.ledger.tail().wake();
+    const auto fresh = read_config(options_);
+    if (!fresh)
+      co_return log::error("config_not_reloaded", {{"next", "the old one holds; mend the file and send SIGHUP again"}});
+    auto rules = rules_of(*fresh);
+    if (!rules) co_return log::error("config_not_reloaded", {{"error", rules.error().detail}});
+    if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
+      co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
+    }
+    api_.ledger.rules() = std::move(*rules);
+    config_.limits = fresh->limits;
+    config_.stream = fresh->stream;
+    config_.session = fresh->session;
+    config_.send_policy_json = fresh->send_policy_json;
+    config_.api = fresh->api;
+    config_.log = fresh->log;
+    config_.listen.hosts = fresh->listen.hosts;
+    set_up_log(config_);
+    server_.reconfigure(server_options(config_));
+    log::info("config_reloaded");
+    auto told = co_await api_.ledger.announce(EventType::config_reloaded, "{}", "sessiond");
+    if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
+  }
+
+  asio::awaitable<void> end() {
+    server_.stop();
+    co_await server_.stopped();
+    co_await api_.ledger.stop();
+    log::info("stopped");
+    signals_.cancel();
+    reload_signal_.cancel();
+    io_.stop();
+  }
+
+  asio::awaitable<void> save_token_uses() {
+    asio::steady_timer timer(io_);
+    for (;;) {
+      timer.expires_after(std::chrono::minutes(1));
+      co_await timer.async_wait(asio::use_awaitable);
+      if (!api_.tokens.unsaved()) continue;
+      auto saved = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.save(); });
+      if (!saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
+    }
+  }
+
+  ServeOptions options_;
+  Config& config_;
+  asio::io_context& io_;
+  Api api_;
+  Router router_;
+  Server server_;
+  asio::signal_set signals_;
+  asio::signal_set reload_signal_;
+};
+
+}  // namespace
+
+int serve(const ServeOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  auto config = read_config(options);
+  if (!config) return cannot_start;
+  set_up_log(*config);
+  auto rules = rules_of(*config);
+  if (!rules) {
+    for (const Fault& fault : rules.error().errors)
+      log::error("configuration_fault", {{"pointer", fault.pointer}, {"detail", fault.detail}});
+    return cannot_start;
+  }
+  const std::filesystem::path state_dir = config->state_dir;
+  const auto lock = StateLock::acquire(state_dir);
+  if (!lock)
+    return refuse("state_directory_in_use", lock.error(), lock.error().code == Code::degraded ? in_use : cannot_start);
+  auto tokens = Tokens::load(state_dir / "tokens.json");
+  if (!tokens) return refuse("tokens_unreadable", tokens.error());
+  if (auto read = read_policy(state_dir / "policy.json", *rules); !read)
+    return refuse("policy_unreadable", read.error());
+
+  asio::io_context io{1};
+  asio::thread_pool disk{disk_threads};
+  auto ledger = Ledger::open(io, disk, *config, std::move(*rules), options.repair);
+  if (!ledger) return refuse("cannot_open", ledger.error());
+  auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
+  if (!secret) return refuse("cannot_open", secret.error());
+  auto first = make_first_token(**tokens, admin_token_path(), state_dir, wall_now());
+  if (!first) return refuse("no_admin_token", first.error());
+  if (*first) tell_first_token(**first);
+
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, std::move(*secret));
+  if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
+  daemon.run();
+  disk.join();
+  if (auto saved = (*tokens)->save(); !saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
+  return 0;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,18 @@
+// `sessiond serve`: the daemon's life. Exit codes: 0 stopped as asked, 1 cannot start, 2 bad configuration, 3 the state
+// directory is in use.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace sessiond {
+
+struct ServeOptions {
+  std::optional<std::string> config;     // --config
+  std::optional<std::string> state_dir;  // --state-dir, before what the configuration says
+  bool repair = false;                   // start with a damaged journal: quarantine, new epoch
+};
+
+int serve(const ServeOptions& options);
+
+}  // namespace sessiond

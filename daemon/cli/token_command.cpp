@@ -1,0 +1,101 @@
+#include "daemon/cli/token_command.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "daemon/cli/settings.hpp"
+#include "daemon/cli/token_store.hpp"
+
+namespace sessiond {
+namespace {
+
+std::int64_t now_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+int failed(const Problem& problem) {
+  fmt::print(stderr, "sessiond token: {}\n", problem.detail);
+  return 1;
+}
+
+// Nothing: the faults were told.
+std::optional<TokenStore> open_store(const Where& where) {
+  const auto settings = load_settings(where.config, where.state_dir);
+  if (settings) return TokenStore(settings->config);
+  fmt::print(stderr, "{}", to_text(settings.error()));
+  return {};
+}
+
+std::string day_of(std::optional<std::int64_t> ms) {
+  if (!ms) return "-";
+  return fmt::format("{:%Y-%m-%d %H:%M}Z", fmt::gmtime(static_cast<std::time_t>(*ms / 1000)));
+}
+
+std::string limits_of(const TokenInfo& info) {
+  std::string text = info.agents.empty() ? "all agents" : fmt::format("{}", fmt::join(info.agents, ","));
+  if (!info.key_prefix.empty()) text += fmt::format(" keys {}*", info.key_prefix);
+  if (!info.channel.empty()) text += fmt::format(" channel {}", info.channel);
+  return text;
+}
+
+}  // namespace
+
+int run(const TokenCreate& command) {
+  // Before anybody is asked: a fault in the options is told as one, whether a daemon runs or not.
+  if (const auto checked = check_new_token(command.wish, now_ms()); !checked) {
+    for (const Fault& fault : checked.error().errors)
+      fmt::print(stderr, "sessiond token create: {} {}\n", fault.pointer.substr(1), fault.detail);
+    return 1;
+  }
+  auto store = open_store(command.where);
+  if (!store) return 1;
+  const auto token = store->create(command.wish, now_ms());
+  if (!token) return failed(token.error());
+  fmt::print("{}\n", *token);
+  if (std::fflush(stdout) != 0) {
+    // Nobody knows it: it must not stay good.
+    const std::string id = token->substr(3, token_id_size);
+    const auto revoked = store->revoke(id);
+    fmt::print(stderr, "sessiond token create: the token could not be printed; {}\n",
+               revoked ? "it is revoked" : fmt::format("revoke {} ({})", id, revoked.error().detail));
+    return 1;
+  }
+  return 0;
+}
+
+int run(const TokenList& command) {
+  auto store = open_store(command.where);
+  if (!store) return 1;
+  const auto tokens = store->list();
+  if (!tokens) return failed(tokens.error());
+  if (command.json) {
+    std::string list;
+    for (const TokenInfo& info : *tokens) list += (list.empty() ? "" : ",") + to_json(info);
+    fmt::print("{{\"data\":[{}]}}\n", list);
+    return 0;
+  }
+  if (tokens->empty()) {
+    fmt::print(stderr, "no tokens; the first admin token is made when the daemon starts\n");
+    return 0;
+  }
+  fmt::print("{:<9} {:<9} {:<18} {:<18} {:<18} {}\n", "ID", "ROLE", "CREATED", "EXPIRES", "LAST USED", "LIMITS, NOTE");
+  for (const TokenInfo& info : *tokens)
+    fmt::print("{:<9} {:<9} {:<18} {:<18} {:<18} {}{}{}\n", info.id, name(info.role), day_of(info.created_at),
+               day_of(info.expires_at), day_of(info.last_used_at), limits_of(info), info.note.empty() ? "" : "; ",
+               info.note);
+  return 0;
+}
+
+int run(const TokenRevoke& command) {
+  auto store = open_store(command.where);
+  if (!store) return 1;
+  if (const auto revoked = store->revoke(command.id); !revoked) return failed(revoked.error());
+  fmt::print(stderr, "revoked {}\n", command.id);
+  return 0;
+}
+
+}  // namespace sessiond

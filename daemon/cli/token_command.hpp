@@ -1,0 +1,34 @@
+// sessiond token create|list|revoke: through the running daemon, else in tokens.json itself under the state lock.
+// What was asked for goes to stdout, everything else to stderr; the answer is the exit code.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/auth/new_token.hpp"
+
+namespace sessiond {
+
+struct Where {  // --config and --state-dir
+  std::optional<std::string> config{};
+  std::optional<std::string> state_dir{};
+};
+
+struct TokenCreate {
+  Where where{};
+  NewToken wish{};
+};
+struct TokenList {
+  Where where{};
+  bool json = false;
+};
+struct TokenRevoke {
+  Where where{};
+  std::string id{};
+};
+
+int run(const TokenCreate& command);
+int run(const TokenList& command);
+int run(const TokenRevoke& command);
+
+}  // namespace sessiond

@@ -1,0 +1,150 @@
+#include "daemon/cli/token_store.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/cli/client.hpp"
+#include "daemon/cli/state_lock.hpp"
+#include "daemon/doctor/state_owner.hpp"
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+Problem problem_of(const DaemonReply& reply) {
+  const bool readable = json::check(reply.body) && json::kind(trim(reply.body)) == json::Kind::object;
+  std::string detail = readable ? json::string_at(reply.body, "detail").value_or("") : "";
+  if (detail.empty()) detail = fmt::format("the daemon answered {}", reply.status);
+  if (reply.status == 401 || reply.status == 403)
+    detail += fmt::format("; run this as the user that the daemon runs as, not as uid {}", ::geteuid());
+  return {.code = reply.status == 404 ? Code::not_found : Code::degraded, .detail = std::move(detail)};
+}
+
+// What root writes into another user's directory, that user's daemon could not read any more.
+Result<void> check_user(const fs::path& state_dir) {
+  struct stat status{};
+  if (::lstat(state_lock_file(state_dir).c_str(), &status) != 0 && ::stat(state_dir.c_str(), &status) != 0) return {};
+  if (status.st_uid == ::geteuid()) return {};
+  return fail(Code::degraded, fmt::format("{} belongs to uid {}: run this as that user (e.g. sudo -u '#{}' sessiond …)",
+                                          state_dir.native(), status.st_uid, status.st_uid));
+}
+
+}  // namespace
+
+TokenStore::TokenStore(const Config& config)
+    : state_dir_(config.state_dir),
+      socket_(config.listen.unix ? fs::path(*config.listen.unix) : state_dir_ / "sessiond.sock") {}
+
+// Nothing: no daemon runs.
+Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std::string_view target,
+                                                   std::string_view body) {
+  auto reply = call_daemon(socket_, method, target, body);
+  if (!reply && reply.error().nobody_there) {
+    no_answer_ = std::move(reply.error().detail);
+    return std::nullopt;
+  }
+  if (!reply) return fail(Code::degraded, std::move(reply.error().detail));
+  if (reply->status / 100 != 2) return std::unexpected(problem_of(*reply));
+  return std::optional(std::move(reply->body));
+}
+
+template <class Work>
+auto TokenStore::offline(Work work) -> decltype(work(std::declval<Tokens&>())) {
+  if (auto right = check_user(state_dir_); !right) return std::unexpected(right.error());
+  const auto lock = StateLock::acquire(state_dir_);
+  if (!lock) {
+    Problem problem = lock.error();
+    if (problem.code == Code::degraded)
+      problem.detail +=
+          fmt::format(", and it could not be asked ({}): wait until it has started, or stop it", no_answer_);
+    return std::unexpected(std::move(problem));
+  }
+  auto tokens = Tokens::load(state_dir_ / "tokens.json");
+  if (!tokens) return std::unexpected(tokens.error());
+  return work(**tokens);
+}
+
+Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
+  const auto body = ask("POST", "/v1/admin/tokens", to_json(wish));
+  if (!body) return std::unexpected(body.error());
+  if (*body) {
+    auto token = json::check(**body) ? json::string_at(**body, "token") : std::nullopt;
+    if (!token) return fail(Code::degraded, "the daemon's answer holds no token");
+    return std::move(*token);
+  }
+  return offline([&](Tokens& tokens) -> Result<std::string> {
+    auto created = tokens.create(wish, now);
+    if (!created) return std::unexpected(created.error());
+    if (auto saved = tokens.save(); !saved) return std::unexpected(saved.error());
+    return std::move(created->token);
+  });
+}
+
+// A list only reads, and the file is replaced as a whole: no lock is needed.
+Result<std::vector<TokenInfo>> TokenStore::list() {
+  const auto body = ask("GET", "/v1/admin/tokens", "");
+  if (!body) return std::unexpected(body.error());
+  if (*body) return parse_token_list(**body);
+  auto tokens = Tokens::load(state_dir_ / "tokens.json");
+  if (!tokens) return std::unexpected(tokens.error());
+  return (*tokens)->list();
+}
+
+Result<void> TokenStore::revoke(const std::string& id) {
+  // It becomes part of a path.
+  if (!valid_token_id(id)) return fail(Code::not_found, fmt::format("there is no token {}", json::quote(id)));
+  const auto body = ask("DELETE", "/v1/admin/tokens/" + id, "");
+  if (!body) return std::unexpected(body.error());
+  if (*body) return {};
+  return offline([&](Tokens& tokens) -> Result<void> {
+    if (auto revoked = tokens.revoke(id); !revoked) return revoked;
+    return tokens.save();
+  });
+}
+
+std::string to_json(const NewToken& wish) {
+  std::string text;
+  json::ObjectWriter out(text);
+  out.string("role", wish.role);
+  if (!wish.agents.empty()) {
+    std::string agents;
+    for (const std::string& agent : wish.agents) agents += (agents.empty() ? "" : ",") + json::quote(agent);
+    out.raw("agents", "[" + agents + "]");
+  }
+  if (!wish.key_prefix.empty()) out.string("keyPrefix", wish.key_prefix);
+  if (!wish.channel.empty()) out.string("channel", wish.channel);
+  if (!wish.note.empty()) out.string("note", wish.note);
+  if (wish.expires_at) out.integer("expiresAt", *wish.expires_at);
+  out.close();
+  return text;
+}
+
+Result<std::vector<TokenInfo>> parse_token_list(std::string_view body) {
+  const auto bad = [] { return fail(Code::degraded, "the daemon's answer is no list of tokens"); };
+  if (!json::check(body) || json::kind(trim(body)) != json::Kind::object) return bad();
+  const auto data = json::find(trim(body), "data");
+  if (!data || json::kind(*data) != json::Kind::array) return bad();
+  std::vector<TokenInfo> tokens;
+  for (const std::string_view item : json::elements(*data)) {
+    const auto named =
+        json::kind(item) == json::Kind::object ? role(json::string_at(item, "role").value_or("")) : std::nullopt;
+    if (!named) return bad();
+    TokenInfo info{.id = json::string_at(item, "id").value_or(""),
+                   .role = *named,
+                   .key_prefix = json::string_at(item, "keyPrefix").value_or(""),
+                   .channel = json::string_at(item, "channel").value_or(""),
+                   .note = json::string_at(item, "note").value_or(""),
+                   .created_at = json::int_at(item, "createdAt").value_or(0),
+                   .expires_at = json::int_at(item, "expiresAt"),
+                   .last_used_at = json::int_at(item, "lastUsedAt")};
+    for (const std::string_view agent : json::elements(json::find(item, "agents").value_or("[]")))
+      info.agents.push_back(json::as_string(agent).value_or(""));
+    tokens.push_back(std::move(info));
+  }
+  return tokens;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,81 @@
+#include "daemon/doctor/inspect_transcript.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "store/files.hpp"
+#include "store/raw_json.hpp"
+#include "transcripts/line_index.hpp"
+#include "transcripts/line_reader.hpp"
+
+namespace sessiond {
+namespace {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+
+bool is_readable(std::string_view line) {
+  if (!json::check(line, {.max_depth = json::foreign_depth})) return false;
+  return line[line.find_first_not_of(" \t\r\n")] == '{';
+}
+
+struct LinePlace {
+  std::uint64_t number = 0;  // from 1
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;
+};
+
+void count_line(TranscriptState& state, std::string_view line, const LinePlace& place) {
+  if (place.number == 1 && line.size() <= longest_header && is_readable(line) && is_header(line)) {
+    state.has_header = true;
+    state.header_id = json::string_at(line, "id").value_or("");
+    return;
+  }
+  ++state.entries;
+  if (is_blank(line)) {
+    ++state.blank;
+  } else if (!is_readable(line)) {
+    if (place.end == state.size && !state.ends_in_newline) {
+      state.torn_bytes = place.end - place.offset;
+      return;
+    }
+    if (state.unreadable++ == 0) {
+      state.first_unreadable = place.number;
+      state.first_offset = place.offset;
+    }
+  }
+}
+
+}  // namespace
+
+Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel) {
+  const auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return std::unexpected(fd.error());
+  struct stat status{};
+  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
+  TranscriptState state{.size = static_cast<std::uint64_t>(status.st_size)};
+  LineReader reader(fd->get(), state.size, path.native());
+  if (state.size > 0) {
+    const auto last = read_at(fd->get(), state.size - 1, 1, path.native());
+    if (!last) return std::unexpected(last.error());
+    state.ends_in_newline = *last == "\n";
+  }
+  LinePlace place;
+  while (place.offset < state.size) {
+    if (cancel != nullptr && cancel->load()) return fail(Code::draining, "broken off");
+    const auto end = reader.end_of(place.offset);
+    if (!end) return std::unexpected(end.error());
+    const auto line = reader.text(place.offset, *end);
+    if (!line) return std::unexpected(line.error());
+    ++place.number;
+    place.end = *end;
+    count_line(state, *line, place);
+    place.offset = *end;
+  }
+  return state;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,256 @@
+// The journal, read only: every segment is read through and its CRCs computed, while opening it would repair what can
+// be repaired. The rules are those of store/journal_recovery.cpp.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "daemon/doctor/examination.hpp"
+#include "store/files.hpp"
+#include "store/journal_recovery.hpp"
+#include "store/journal_scan.hpp"
+#include "store/journal_segment.hpp"
+#include "store/raw_json.hpp"
+#include "store/sessions_file_disk.hpp"
+
+namespace sessiond::doctor {
+namespace fs = std::filesystem;
+using namespace sessiond::journal;
+namespace {
+
+constexpr std::uint64_t open_end = std::numeric_limits<std::uint64_t>::max();
+constexpr std::string_view repair_advice =
+    "start once with sessiond serve --repair: the damage is put aside, what is lost is reported, subscribers resync. "
+    "Copy the journal first";
+
+struct CheckpointFile {
+  std::string epoch{};
+  std::uint64_t seq = 0;
+};
+
+class JournalCheck {
+ public:
+  explicit JournalCheck(Examination& exam) : exam_(exam), dir_(exam.paths.journal_dir()) {}
+
+  void run() {
+    // Before the journal: what a running daemon writes meanwhile is then never behind it.
+    const auto checkpoint = read_checkpoint();
+    const auto listed = list_dir(exam_, "journal", dir_);
+    if (listed.empty()) {
+      exam_.report.ok("journal", dir_.native(), "none yet: no sessiond has written here");
+      return;
+    }
+    look_at_files(listed);
+    auto names = list_segments(dir_);
+    if (!names) {
+      exam_.report.error("journal", dir_.native(), names.error().detail, "check the disk");
+      return;
+    }
+    if (names->empty()) {
+      if (checkpoint)
+        exam_.report.error("journal", dir_.native(), "there is a CHECKPOINT, but not one segment",
+                           "events were lost: the next start begins a new epoch from the files");
+      return;
+    }
+    epoch_ = load_epoch(dir_);
+    if (!epoch_)
+      exam_.report.warning("journal", (dir_ / "EPOCH").native(), "missing or unreadable",
+                           "the next start mints a new epoch: subscribers resync");
+    look_at_segments(*names);
+    if (checkpoint) look_at_checkpoint(*checkpoint);
+    if (exam_.cancelled()) return;
+    exam_.report.ok("journal", dir_.native(),
+                    fmt::format("{} segment{}, {}, seqs {} to {}, epoch {}", segments_, segments_ == 1 ? "" : "s",
+                                in_bytes(bytes_), first_, next_ - 1, epoch_ ? epoch_->epoch : "unknown"));
+  }
+
+ private:
+  std::optional<CheckpointFile> read_checkpoint() {
+    const fs::path path = dir_ / "CHECKPOINT";
+    const auto text = read_file(path);
+    if (!text) {
+      if (text.error().code != Code::not_found)
+        exam_.report.error("checkpoint", path.native(), text.error().detail, "make it readable for the daemon's user");
+      return {};
+    }
+    const bool sound = json::check(*text) && text->starts_with('{');
+    const auto seq = sound ? json::int_at(*text, "seq") : std::nullopt;
+    if (!seq || *seq < 0) {
+      exam_.report.warning("checkpoint", path.native(), "is damaged",
+                           "nothing is lost: the next start goes through the whole journal");
+      return {};
+    }
+    return CheckpointFile{json::string_at(*text, "epoch").value_or(""), static_cast<std::uint64_t>(*seq)};
+  }
+
+  void look_at_checkpoint(const CheckpointFile& checkpoint) {
+    const std::string path = (dir_ / "CHECKPOINT").native();
+    if (exam_.cancelled()) return;
+    if (checkpoint.seq > next_ - 1) {
+      exam_.report.error(
+          "checkpoint", path,
+          fmt::format("the files hold events to seq {}, the journal ends at {}", checkpoint.seq, next_ - 1),
+          "the end of the journal was lost or an old one was put here: put back the newer one, or move "
+          "journal/ away, which begins a new epoch from the files");
+    } else if (epoch_ && !checkpoint.epoch.empty() && checkpoint.epoch != epoch_->epoch) {
+      exam_.report.warning("checkpoint", path,
+                           fmt::format("is of epoch {}, the journal of {}", checkpoint.epoch, epoch_->epoch),
+                           "settled with the next checkpoint of a running daemon");
+    }
+  }
+
+  void look_at_segments(std::vector<SegmentName> names) {
+    // A segment that a later one overrides as a whole holds nothing; the next start removes it.
+    std::uint64_t until = open_end;
+    for (std::size_t i = names.size(); i-- > 0;) {
+      if (names[i].first >= until) {
+        names.erase(names.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        until = names[i].first;
+      }
+    }
+    first_ = next_ = names.front().first;
+    for (std::size_t i = 0; i < names.size() && !exam_.cancelled(); ++i)
+      look_at_segment(names[i], i + 1 == names.size() ? open_end : names[i + 1].first);
+  }
+
+  void look_at_segment(const SegmentName& name, std::uint64_t until) {
+    const fs::path path = dir_ / to_string(name);
+    const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
+    if (!file) {
+      // Retention took it meanwhile, which begins with the oldest.
+      if (file.error().code == Code::not_found && exam_.daemon_running && segments_ == 0 && until != open_end) {
+        first_ = next_ = until;
+      } else {
+        exam_.report.error("journal", path.native(), file.error().detail, "make it readable; check the disk");
+      }
+      return;
+    }
+    const auto scan = scan_segment(file->get(), path.native(), name.first, until);
+    if (!scan) {
+      exam_.report.error("journal", path.native(), scan.error().detail, "check the disk; keep a copy of the journal");
+      return;
+    }
+    ++segments_;
+    bytes_ += scan->size;
+    if (name.first > next_) tell_hole(next_, name.first);
+    next_ = std::max(next_, name.first);
+    for (const Run& run : scan->runs) {
+      if (run.first > next_) tell_hole(next_, run.first);
+      next_ = run.next;
+    }
+    tell_damage(path, *scan, until == open_end);
+    if (until != open_end && scan->damages.empty()) compare_index(path, *scan, name.first, until);
+  }
+
+  void tell_damage(const fs::path& path, const Scan& scan, bool last) {
+    if (last && scan.torn_only()) {
+      const Damage& torn = scan.damages.front();
+      if (!exam_.daemon_running)
+        exam_.report.warning(
+            "journal", path.native(),
+            fmt::format("ends in a torn batch at offset {} ({})", torn.offset, in_bytes(torn.end - torn.offset)),
+            "nothing to do: nobody was told that it was stored, and the next start cuts it off into a "
+            "file beside it");
+      return;
+    }
+    for (const Damage& damage : scan.damages)
+      exam_.report.error(
+          "journal", path.native(),
+          fmt::format("is damaged at offset {} ({})", damage.offset, in_bytes(damage.end - damage.offset)),
+          std::string(repair_advice));
+  }
+
+  void tell_hole(std::uint64_t from, std::uint64_t to) {
+    const std::string range =
+        from + 1 == to ? fmt::format("seq {} is", from) : fmt::format("seqs {} to {} are", from, to - 1);
+    const Epoch::Hole hole{.from = from, .to = to};
+    if (epoch_ && std::ranges::find(epoch_->holes, hole) != epoch_->holes.end()) {
+      exam_.report.ok("journal", dir_.native(), fmt::format("{} known to be lost, from an earlier repair", range));
+    } else {
+      exam_.report.error("journal", dir_.native(), fmt::format("{} missing", range), std::string(repair_advice));
+    }
+  }
+
+  // A start believes an index that fits by its own account.
+  void compare_index(const fs::path& path, const Scan& scan, std::uint64_t first, std::uint64_t until) {
+    const auto sealed = load_index(path);
+    if (!sealed || sealed->first != first || sealed->next != until) return;  // is made again
+    const std::uint64_t end = scan.runs.empty() ? 0 : scan.runs.back().end;
+    const std::uint64_t next = scan.runs.empty() ? first : scan.runs.back().next;
+    if (next != until || sealed->end > scan.size || (sealed->end < end && sealed->end != 0))
+      exam_.report.warning("journal", index_path(path).native(), "does not say what its segment holds",
+                           "remove it while no daemon runs: it is made again");
+  }
+
+  void look_at_files(const std::vector<Listed>& listed) {
+    ModeCheck modes;
+    for (const Listed& file : listed) {
+      const fs::path path = dir_ / file.name;
+      modes.look(path, file.status, exam_.owner);
+      if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name.ends_with(".idx"))
+        continue;
+      if (parse_segment_name(file.name)) continue;
+      if (file.name == "keys" || file.name == "index") {
+        count_folder(path, modes);
+      } else if (file.name == "previous") {
+        look_at_previous(path, modes);
+      } else if (file.name.ends_with(".tmp")) {
+        check_temporary(exam_, path, file.status);
+      } else if (file.name.contains(".torn.") || file.name.contains(".damaged.")) {
+        exam_.report.warning("quarantine", path.native(),
+                             fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
+                                         in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
+                             "look at it (cut -c10- | jq), then remove it");
+      } else {
+        exam_.report.warning("foreign_file", path.native(), "is none of ours", "move it out of journal/");
+      }
+    }
+    modes.tell(exam_.report, dir_);
+  }
+
+  void count_folder(const fs::path& dir, ModeCheck& modes) {
+    std::uint64_t bytes = 0;
+    const auto listed = list_dir(exam_, "journal", dir);
+    for (const Listed& file : listed) {
+      modes.look(dir / file.name, file.status, exam_.owner);
+      bytes += static_cast<std::uint64_t>(file.status.st_size);
+      if (file.name.ends_with(".tmp")) check_temporary(exam_, dir / file.name, file.status);
+    }
+    if (dir.filename() == "keys")
+      exam_.report.ok("idempotency", dir.native(), fmt::format("{} files, {}", listed.size(), in_bytes(bytes)));
+  }
+
+  void look_at_previous(const fs::path& dir, ModeCheck& modes) {
+    for (const Listed& file : list_dir(exam_, "journal", dir)) {
+      const fs::path path = dir / file.name;
+      modes.look(path, file.status, exam_.owner);
+      if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
+      if (!file.name.ends_with(".json") || exam_.cancelled()) continue;
+      const auto read = read_store(path);
+      if (!read) {
+        exam_.report.warning("previous", path.native(), read.error().detail, "make it readable for the daemon's user");
+      } else if (read->kind == StoreRead::Kind::damaged) {
+        exam_.report.warning("previous", path.native(),
+                             fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
+                             "it is only needed when sessions.json is damaged too, and made again with checkpoints");
+      }
+    }
+  }
+
+  Examination& exam_;
+  fs::path dir_;
+  std::optional<Epoch> epoch_{};
+  std::size_t segments_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t first_ = 1;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace
+
+void check_journal(Examination& exam) { JournalCheck(exam).run(); }
+
+}  // namespace sessiond::doctor

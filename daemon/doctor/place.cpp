@@ -1,0 +1,199 @@
+// The state directory itself: that it is there and ours alone, the file system under it, and who works in it.
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "daemon/auth/token_record.hpp"
+#include "daemon/doctor/examination.hpp"
+#include "daemon/doctor/state_owner.hpp"
+#include "policy/send_policy.hpp"
+#include "store/files.hpp"
+
+namespace sessiond::doctor {
+namespace {
+
+constexpr std::uint64_t mib = 1ULL << 20;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+bool check_dir(Examination& exam) {
+  const std::string& dir = exam.options.state_dir.native();
+  struct stat status{};
+  if (::stat(dir.c_str(), &status) != 0) {
+    exam.report.error("state_dir", dir, reason(errno),
+                      "name the right one (--state-dir, or stateDir in the configuration), or start sessiond serve, "
+                      "which makes it");
+    return false;
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    exam.report.error("state_dir", dir, "is no directory", "name the directory that holds agents/ and journal/");
+    return false;
+  }
+  exam.owner = status.st_uid;
+  const auto mode = status.st_mode & 07777;
+  if ((mode & S_IWOTH) != 0) {
+    exam.report.error("state_dir", dir, fmt::format("everybody may write here ({:04o})", mode), "chmod 700 " + dir);
+  } else if ((mode & 0077) != 0) {
+    exam.report.warning("state_dir", dir, fmt::format("other users may look into it ({:04o})", mode),
+                        "chmod 700 " + dir);
+  } else {
+    exam.report.ok("state_dir", dir, fmt::format("mode {:04o}, uid {}", mode, status.st_uid));
+  }
+  if (::access(dir.c_str(), R_OK | X_OK) != 0) {
+    exam.report.error("state_dir", dir, fmt::format("cannot be read by uid {}", ::geteuid()),
+                      fmt::format("run the doctor as uid {}", status.st_uid));
+    return false;
+  }
+  return true;
+}
+
+void check_daemon(Examination& exam) {
+  const std::string lock = state_lock_file(exam.options.state_dir).native();
+  const auto owner = state_owner(exam.options.state_dir);
+  if (!owner) {
+    exam.report.error("daemon", lock, owner.error().detail,
+                      "make it a plain file of the daemon's user, or remove it while no daemon runs");
+    return;
+  }
+  if (!*owner) {
+    exam.report.ok("daemon", lock, "no daemon runs here");
+    return;
+  }
+  exam.daemon_pid = (*owner)->pid;
+  switch ((*owner)->state()) {
+    case StateOwner::State::alive:
+      exam.daemon_running = true;
+      exam.report.ok("daemon", lock, fmt::format("running, pid {}", (*owner)->pid));
+      break;
+    case StateOwner::State::gone:
+      exam.report.ok("daemon", lock, fmt::format("no daemon runs here; the last one had pid {}", (*owner)->pid));
+      break;
+    case StateOwner::State::elsewhere:
+      // What looks torn may then be in flight: judged as if it ran only when the file is fresh would be guessing.
+      exam.report.ok("daemon", lock,
+                     fmt::format("the last one had pid {} before a reboot, in another container or on another machine; "
+                                 "taken as not running",
+                                 (*owner)->pid));
+      break;
+  }
+}
+
+void check_space(Examination& exam) {
+  const std::string& dir = exam.options.state_dir.native();
+  struct statvfs space{};
+  if (::statvfs(dir.c_str(), &space) != 0) {
+    exam.report.error("disk_space", dir, reason(errno), "check the disk");
+    return;
+  }
+  if ((space.f_flag & ST_RDONLY) != 0)
+    exam.report.error("file_system", dir, "the file system is mounted read-only", "mount it read-write");
+  const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  const std::uint64_t all = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
+  const std::string text = fmt::format("{} free of {}", in_bytes(free), in_bytes(all));
+  const std::string advice = "make room: writes are refused (507) when the disk is full";
+  if (all != 0 && free < 64 * mib) {
+    exam.report.error("disk_space", dir, text, advice);
+  } else if (all != 0 && free < 1024 * mib) {
+    exam.report.warning("disk_space", dir, text, advice);
+  } else {
+    exam.report.ok("disk_space", dir, text);
+  }
+  if (space.f_files != 0 && space.f_favail < 1000)
+    exam.report.warning("disk_space", dir, fmt::format("{} files can still be made", space.f_favail),
+                        "the file system runs out of inodes: remove files");
+}
+
+struct Kind {
+  std::uint64_t magic;
+  std::string_view name;
+};
+// On these, locks or renames do not hold what they promise, or not for all machines that mount them.
+constexpr std::array network_kinds{Kind{NFS_SUPER_MAGIC, "NFS"},   Kind{SMB_SUPER_MAGIC, "SMB"},
+                                   Kind{0xFF534D42, "CIFS"},       Kind{0xFE534D42, "SMB2"},
+                                   Kind{V9FS_MAGIC, "9p"},         Kind{AFS_SUPER_MAGIC, "AFS"},
+                                   Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{FUSE_SUPER_MAGIC, "FUSE"}};
+
+void check_file_system(Examination& exam) {
+  const std::string& dir = exam.options.state_dir.native();
+  struct statfs kind{};
+  if (::statfs(dir.c_str(), &kind) != 0) {
+    exam.report.error("file_system", dir, reason(errno), "check the disk");
+    return;
+  }
+  const auto magic = static_cast<std::uint64_t>(kind.f_type) & 0xFFFFFFFF;
+  for (const Kind& each : network_kinds) {
+    if (each.magic != magic) continue;
+    exam.report.warning(
+        "file_system", dir,
+        fmt::format("lies on {}, where the locks of other programs and atomic renames may not hold", each.name),
+        "keep the state directory on a local disk");
+    return;
+  }
+  if (magic == TMPFS_MAGIC || magic == RAMFS_MAGIC) {
+    exam.report.warning("file_system", dir, "lies in memory: all is gone after a reboot",
+                        "keep the state directory on a disk, unless that is meant");
+    return;
+  }
+  exam.report.ok("file_system", dir, fmt::format("local, type {:#x}", magic));
+}
+
+// Who can read it can see hashes, which are no use; who can write it is admin.
+void check_secret_file(Examination& exam, const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) return;
+  const auto mode = status.st_mode & 07777;
+  if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
+    exam.report.error("tokens", path, fmt::format("other users may write it ({:04o})", mode),
+                      fmt::format("chmod 600 {}; look through sessiond token list", path));
+  } else if ((mode & 0077) != 0) {
+    exam.report.warning("tokens", path, fmt::format("other users may read it ({:04o})", mode), "chmod 600 " + path);
+  }
+}
+
+}  // namespace
+
+bool check_place(Examination& exam) {
+  if (!check_dir(exam)) return false;
+  check_daemon(exam);
+  check_space(exam);
+  check_file_system(exam);
+  return true;
+}
+
+void check_tokens(Examination& exam) {
+  for (const Listed& file : list_dir(exam, "state_dir", exam.options.state_dir)) {
+    const bool ours = file.name.starts_with("tokens.json.") || file.name.starts_with("policy.json.");
+    if (ours && file.name.ends_with(".tmp")) check_temporary(exam, exam.options.state_dir / file.name, file.status);
+  }
+  const auto tokens = exam.options.state_dir / "tokens.json";
+  if (const auto text = read_file(tokens); text) {
+    check_secret_file(exam, tokens.native());
+    if (const auto records = parse_tokens(*text)) {
+      exam.report.ok("tokens", tokens.native(),
+                     fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
+    } else {
+      exam.report.error("tokens", tokens.native(), fmt::format("is damaged: {}", records.error().detail),
+                        "nobody can log in until it is repaired; or move it away and make new tokens (sessiond token "
+                        "create)");
+    }
+  } else if (text.error().code != Code::not_found) {
+    exam.report.error("tokens", tokens.native(), text.error().detail, "make it readable for the daemon's user");
+  }
+
+  const auto policy = exam.options.state_dir / "policy.json";
+  if (const auto text = read_file(policy); text) {
+    if (const auto parsed = parse_send_policy(*text, ""); !parsed)
+      exam.report.error("policy", policy.native(), parsed.error().detail,
+                        "repair it, or move it away: the rules of the configuration hold then");
+  } else if (text.error().code != Code::not_found) {
+    exam.report.error("policy", policy.native(), text.error().detail, "make it readable for the daemon's user");
+  }
+}
+
+}  // namespace sessiond::doctor

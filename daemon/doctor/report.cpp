@@ -1,0 +1,116 @@
+#include "daemon/doctor/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+using Level = Finding::Level;
+
+// A file name may hold anything; on a terminal it must not.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name(Level level) {
+  switch (level) {
+    case Level::ok:
+      return "ok";
+    case Level::warning:
+      return "warning";
+    case Level::error:
+      return "error";
+  }
+  return "error";
+}
+
+void Report::add(Finding finding) {
+  status_ = std::max(status_, finding.level);
+  Kind& kind = kinds_[{finding.check, finding.level}];
+  if (kind.kept == most_of_a_kind) {
+    ++kind.counted;
+    return;
+  }
+  ++kind.kept;
+  findings_.push_back(std::move(finding));
+}
+
+void Report::ok(std::string_view check, std::string_view path, std::string detail) {
+  add({Level::ok, std::string(check), std::string(path), std::move(detail), {}});
+}
+void Report::warning(std::string_view check, std::string_view path, std::string detail, std::string advice) {
+  add({Level::warning, std::string(check), std::string(path), std::move(detail), std::move(advice)});
+}
+void Report::error(std::string_view check, std::string_view path, std::string detail, std::string advice) {
+  add({Level::error, std::string(check), std::string(path), std::move(detail), std::move(advice)});
+}
+
+void Report::append(Report other) {
+  for (Finding& finding : other.findings_) add(std::move(finding));
+  for (const auto& [key, kind] : other.kinds_) kinds_[key].counted += kind.counted;
+}
+
+std::vector<Finding> Report::findings() const {
+  std::vector<Finding> all = findings_;
+  for (const auto& [key, kind] : kinds_) {
+    if (kind.counted == 0) continue;
+    all.push_back({.level = key.second,
+                   .check = key.first,
+                   .detail = fmt::format("and {} more like those above", kind.counted),
+                   .advice = key.second == Level::ok ? "" : "settle those above and look again"});
+  }
+  return all;
+}
+
+std::string to_text(const Report& report) {
+  std::array<std::size_t, 3> counts{};
+  std::string out;
+  for (const Finding& finding : report.findings()) {
+    ++counts[static_cast<std::size_t>(finding.level)];
+    out += fmt::format("{:<8} {:<12} {}{}{}\n", name(finding.level), finding.check, printable(finding.path),
+                       finding.path.empty() ? "" : ": ", printable(finding.detail));
+    if (!finding.advice.empty()) out += fmt::format("{:<8} {:<12} -> {}\n", "", "", printable(finding.advice));
+  }
+  const auto count = [&](Level level) { return counts[static_cast<std::size_t>(level)]; };
+  out += fmt::format("\n{} {}, {} {}, {} ok\n", count(Level::error), count(Level::error) == 1 ? "error" : "errors",
+                     count(Level::warning), count(Level::warning) == 1 ? "warning" : "warnings", count(Level::ok));
+  return out;
+}
+
+std::string to_json(const Report& report) {
+  std::string list = "[";
+  for (const Finding& finding : report.findings()) {
+    if (list.size() > 1) list += ',';
+    json::ObjectWriter out(list);
+    out.string("level", name(finding.level));
+    out.string("check", finding.check);
+    out.string("path", finding.path);
+    out.string("detail", finding.detail);
+    out.string("advice", finding.advice);
+    out.close();
+  }
+  std::string text;
+  json::ObjectWriter out(text);
+  out.string("status", name(report.status()));
+  out.raw("findings", list + "]");
+  out.close();
+  return text;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,53 @@
+// What an examination found: one finding a line for people, or
+// {"status":"ok|warning|error","findings":[{"level","check","path","detail","advice"}]} for programs. Of one kind of
+// finding the first 50 are kept and the others counted, so a report stays readable whatever the store looks like.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sessiond {
+
+struct Finding {
+  enum class Level : std::uint8_t { ok, warning, error };
+  Level level = Level::ok;
+  std::string check{};   // what was looked at: "state_dir", "journal", "transcript", …
+  std::string path{};    // absolute; empty where it concerns no file
+  std::string detail{};  // what is there
+  std::string advice{};  // what to do about it; empty for ok
+};
+std::string_view name(Finding::Level level);
+
+class Report {
+ public:
+  static constexpr std::size_t most_of_a_kind = 50;
+
+  void add(Finding finding);
+  void ok(std::string_view check, std::string_view path, std::string detail);
+  void warning(std::string_view check, std::string_view path, std::string detail, std::string advice);
+  void error(std::string_view check, std::string_view path, std::string detail, std::string advice);
+  void append(Report other);
+
+  std::vector<Finding> findings() const;  // those that were only counted come last, as one for each kind
+  Finding::Level status() const { return status_; }
+  int exit_code() const { return static_cast<int>(status_); }  // 0 all ok, 1 warnings, 2 errors
+
+ private:
+  struct Kind {
+    std::size_t kept = 0;
+    std::size_t counted = 0;
+  };
+  std::vector<Finding> findings_{};
+  std::map<std::pair<std::string, Finding::Level>, Kind> kinds_{};
+  Finding::Level status_ = Finding::Level::ok;
+};
+
+std::string to_text(const Report& report);
+std::string to_json(const Report& report);  // one line, without '\n'
+
+}  // namespace sessiond

@@ -1,0 +1,50 @@
+#include "daemon/doctor/state_owner.hpp"
+
+#include <unistd.h>
+
+#include "store/files.hpp"
+#include "store/process.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+
+StateOwner::State StateOwner::state() const {
+  if (host != host_identity()) return State::elsewhere;
+  const ProcessStatus status = process_status(pid);
+  return status.dead || status.starttime != starttime ? State::gone : State::alive;
+}
+
+std::filesystem::path state_lock_file(const std::filesystem::path& state_dir) { return state_dir / "sessiond.lock"; }
+
+std::string to_json(const StateOwner& owner) {
+  std::string text;
+  json::ObjectWriter out(text);
+  out.integer("pid", owner.pid);
+  out.integer("startedAt", owner.started_at);
+  out.integer("starttime", static_cast<std::int64_t>(owner.starttime));
+  out.string("host", owner.host);
+  out.close();
+  return text + "\n";
+}
+
+StateOwner this_process(std::int64_t now_ms) {
+  const pid_t pid = ::getpid();
+  return {.pid = pid, .started_at = now_ms, .starttime = process_status(pid).starttime, .host = host_identity()};
+}
+
+Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir) {
+  const auto text = read_file(state_lock_file(state_dir));
+  if (!text) {
+    if (text.error().code == Code::not_found) return std::nullopt;
+    return std::unexpected(text.error());
+  }
+  if (!json::check(*text)) return std::nullopt;
+  const auto pid = json::int_at(*text, "pid");
+  if (!pid) return std::nullopt;
+  return StateOwner{.pid = *pid,
+                    .started_at = json::int_at(*text, "startedAt").value_or(0),
+                    .starttime = static_cast<std::uint64_t>(json::int_at(*text, "starttime").value_or(0)),
+                    .host = json::string_at(*text, "host").value_or("")};
+}
+
+}  // namespace sessiond

@@ -1,0 +1,37 @@
+// Which process holds a state directory: what <stateDir>/sessiond.lock says of it,
+// {"pid","startedAt":<ms>,"starttime":<field 22 of /proc/<pid>/stat>,"host":"<boot id>:<pid namespace inode>"}.
+// The file stays when its daemon has ended; the flock on it is what counts. Reading it takes no lock, so looking never
+// keeps a daemon from starting.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+struct StateOwner {
+  std::int64_t pid = 0;
+  std::int64_t started_at = 0;  // ms since the epoch
+  std::uint64_t starttime = 0;
+  std::string host{};
+
+  enum class State : std::uint8_t {
+    alive,
+    gone,
+    elsewhere,  // on another machine, in another pid namespace or before a reboot: cannot be told
+  };
+  State state() const;
+};
+
+std::filesystem::path state_lock_file(const std::filesystem::path& state_dir);
+std::string to_json(const StateOwner& owner);  // one line with '\n'
+StateOwner this_process(std::int64_t now_ms);
+
+// Who wrote the lock file last; nothing when there is none or it holds nothing readable.
+Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir);
+
+}  // namespace sessiond

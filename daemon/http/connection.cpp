@@ -1,0 +1,270 @@
+#include "daemon/http/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "daemon/http/log.hpp"
+
+namespace sessiond {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
+constexpr std::chrono::seconds linger_time{2};
+constexpr std::size_t linger_bytes = 16 << 20;
+
+bool good_request_id(std::string_view id) {
+  const auto fine = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, fine);
+}
+
+}  // namespace
+
+bool Service::serves(const std::string& host) const {
+  if (addresses.contains(host) || std::ranges::find(options.hosts, host) != options.hosts.end()) return true;
+  error_code not_an_address;
+  const asio::ip::address address = asio::ip::make_address(host, not_an_address);
+  return !not_an_address && (any_address || addresses.contains(address.to_string()));
+}
+
+std::string Service::request_id(std::string_view sent) {
+  if (good_request_id(sent)) return std::string(sent);
+  return fmt::format("{}-{:x}", id_prefix, next_id++);
+}
+
+void Counters::answered(int status, std::chrono::nanoseconds took) {
+  const auto digit = static_cast<std::size_t>(std::clamp(status / 100, 0, 5));
+  add(by_class[digit], 1);
+  const double seconds = std::chrono::duration<double>(took).count();
+  add(latency[static_cast<std::size_t>(std::ranges::lower_bound(bounds, seconds) - bounds.begin())], 1);
+  add(latency_ns, static_cast<std::uint64_t>(took.count()));
+}
+
+Connection::Connection(std::shared_ptr<Service> service, Socket socket, Peer peer)
+    : service_(std::move(service)),
+      place_(service_->connections.size()),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      reader_(service_->options.read) {
+  service_->connections.push_back(this);
+  add(service_->counters.connections_total, 1);
+  service_->counters.connections_open = service_->connections.size();
+}
+
+Connection::~Connection() {
+  std::vector<Connection*>& all = service_->connections;
+  all[place_] = all.back();
+  all[place_]->place_ = place_;
+  all.pop_back();
+  service_->counters.connections_open = all.size();
+  if (all.empty() && service_->on_empty) service_->on_empty();
+}
+
+void Connection::arm(Clock::duration timeout) {
+  expired_ = false;
+  deadline_ = Clock::now() + timeout;
+}
+
+void Connection::tick(Clock::time_point now) {
+  if (now < deadline_) return;
+  disarm();
+  expired_ = true;
+  error_code ignored;  // a socket that is closed already needs no cancelling
+  socket_.cancel(ignored);
+}
+
+void Connection::drain() {
+  error_code ignored;
+  if (phase_ == Phase::idle) socket_.cancel(ignored);
+}
+
+void Connection::abort() {
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+asio::awaitable<void> Connection::run() {
+  error_code error;
+  socket_.non_blocking(true, error);
+  while (!error) {
+    Request request;
+    if (!co_await receive(request)) break;
+    phase_ = Phase::answering;
+    disarm();
+    const std::string what = log::enabled(log::Level::debug) ? request.method + " " + request.path : std::string();
+    const Clock::time_point start = Clock::now();
+    Response response = co_await service_->router.handle(request);
+    const Clock::duration took = Clock::now() - start;
+    service_->counters.answered(response.status, took);
+    if (!what.empty()) {
+      log::debug("request", {{"request_id", request_id_},
+                             {"peer", peer_.name},
+                             {"what", what},
+                             {"status", response.status},
+                             {"us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()}});
+    }
+    close_ = service_->draining || !reader_.framing().keep_alive || response.stream;
+    if (response.stream && !head_only_) {
+      co_await reply_stream(response);
+      break;
+    }
+    const bool sent = response.file && !head_only_ ? co_await reply_file(request, response) : co_await reply(response);
+    if (!sent) break;
+    if (close_) {
+      co_await linger();
+      break;
+    }
+  }
+  socket_.close(error);
+}
+
+// True: `request` is whole. False: there will be none, and the client has been told if there was something to tell.
+asio::awaitable<bool> Connection::receive(Request& request) {
+  reader_.next();
+  request_id_.clear();
+  phase_ = Phase::idle;
+  arm(service_->options.idle_timeout);
+  for (;;) {
+    Result<RequestReader::Progress> progress = reader_.advance(request);
+    if (progress && *progress == RequestReader::Progress::head) {
+      if (const std::optional<Problem> problem = arrived(request)) {
+        progress = std::unexpected(*problem);
+      } else {
+        progress = reader_.advance(request);
+        if (progress && *progress == RequestReader::Progress::need_more && reader_.framing().expects_continue &&
+            !reader_.body_begun()) {
+          asio::const_buffer interim[] = {asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n"))};
+          if (!co_await write(interim)) co_return false;
+          phase_ = Phase::reading;
+          arm(service_->options.request_timeout);
+        }
+      }
+    }
+    if (!progress) {
+      co_await refuse(request, progress.error());
+      co_return false;
+    }
+    if (*progress == RequestReader::Progress::complete) co_return true;
+    if (phase_ == Phase::idle) {
+      if (reader_.started()) {
+        phase_ = Phase::reading;
+        arm(service_->options.request_timeout);
+      } else if (service_->draining) {
+        co_return false;
+      }
+    }
+    const auto [error, bytes] = co_await socket_.async_read_some(reader_.prepare(), as_result);
+    if (error) {
+      if (expired_ && phase_ == Phase::reading) {
+        co_await refuse(request, {.code = Code::request_timeout, .detail = "the request did not come in time"});
+      }
+      co_return false;
+    }
+    add(service_->counters.bytes_in, bytes);
+    reader_.commit(bytes);
+  }
+}
+
+// The head of a request is known: who it is from, what it is called, whether it is for us.
+std::optional<Problem> Connection::arrived(Request& request) {
+  request.peer = peer_.name;
+  request.local_admin = peer_.local_admin;
+  request.request_id = service_->request_id(request.header("x-request-id"));
+  request_id_ = request.request_id;
+  head_only_ = request.method == "HEAD";
+  old_version_ = reader_.framing().minor == 0;
+  const std::string& host = reader_.framing().host;
+  if (peer_.unix_socket || host.empty() || service_->serves(host)) return std::nullopt;
+  return Problem{.code = Code::misdirected_host, .detail = fmt::format("{} is not a name of this server", host)};
+}
+
+void Connection::head(const Response& response, std::optional<std::uint64_t> length) {
+  write_head(head_, response, request_id_, service_->date.now(),
+             {.close = close_, .old_keep_alive = old_version_, .length = length});
+}
+
+asio::awaitable<bool> Connection::reply(Response& response) {
+  if (response.stream) {
+    head(response, std::nullopt);
+  } else {
+    head(response, response.file ? response.file->length : response.body.size());
+  }
+  const bool bodiless = head_only_ || response.status == 204 || response.status == 304;
+  asio::const_buffer buffers[] = {asio::buffer(head_), asio::buffer(bodiless ? std::string_view{} : response.body)};
+  co_return co_await write(buffers);
+}
+
+asio::awaitable<void> Connection::refuse(const Request& request, const Problem& problem) {
+  phase_ = Phase::answering;
+  close_ = true;
+  Request shown;
+  shown.path = request.path;
+  if (request_id_.empty()) request_id_ = service_->request_id(request.header("x-request-id"));
+  shown.request_id = request_id_;
+  head_only_ = request.method == "HEAD";
+  Response response = to_response(problem, shown);
+  service_->counters.answered(response.status, {});
+  log::debug(
+      "refused",
+      {{"request_id", request_id_}, {"peer", peer_.name}, {"status", response.status}, {"detail", problem.detail}});
+  if (co_await reply(response)) co_await linger();
+}
+
+// Closing at once with bytes unread would send a reset that can overtake the reply, so what still comes is read for a
+// moment.
+asio::awaitable<void> Connection::linger() {
+  error_code error;
+  socket_.shutdown(Socket::shutdown_send, error);
+  if (error) co_return;
+  phase_ = Phase::lingering;
+  arm(std::min<Clock::duration>(linger_time, service_->options.stall_timeout));
+  std::array<char, 2048> ignored;
+  for (std::size_t total = 0; total < linger_bytes;) {
+    const auto [end, bytes] = co_await socket_.async_read_some(asio::buffer(ignored), as_result);
+    if (end) co_return;
+    total += bytes;
+  }
+}
+
+bool Connection::write_now(std::span<asio::const_buffer>& buffers) {
+  // A bounded number of rounds: one quick reader of a big reply must not keep the thread from the others.
+  for (int round = 0; !buffers.empty() && round < 16; ++round) {
+    error_code error;
+    std::size_t taken = socket_.write_some(buffers, error);
+    if (error == asio::error::would_block || error == asio::error::try_again) return true;
+    if (error) return false;
+    add(service_->counters.bytes_out, taken);
+    while (!buffers.empty() && taken >= buffers.front().size()) {
+      taken -= buffers.front().size();
+      buffers = buffers.subspan(1);
+    }
+    if (!buffers.empty()) buffers.front() += taken;
+  }
+  return true;
+}
+
+asio::awaitable<bool> Connection::write(std::span<asio::const_buffer> buffers) {
+  while (write_now(buffers)) {
+    if (buffers.empty()) {
+      disarm();
+      co_return true;
+    }
+    arm(service_->options.stall_timeout);
+    const auto [error] = co_await socket_.async_wait(Socket::wait_write, as_result);
+    if (error) break;
+  }
+  disarm();
+  co_return false;
+}
+
+}  // namespace sessiond

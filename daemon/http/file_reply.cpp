@@ -1,0 +1,93 @@
+// A reply whose body is a piece of a file, of any size: read piece by piece on the disk pool, never whole in memory.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/http/connection.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+
+namespace sessiond {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::size_t piece_size = 256 << 10;
+
+// Shared between the coroutine and the disk pool, so that neither can pull it from under the other.
+struct OpenFile {
+  int fd = -1;
+  std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(piece_size);
+
+  OpenFile() = default;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+// 0 or errno.
+int open_regular(OpenFile& file, const std::string& path) {
+  file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // non-blocking: a FIFO must not hold us
+  struct stat about{};
+  if (file.fd < 0 || ::fstat(file.fd, &about) != 0) return errno;
+  return S_ISREG(about.st_mode) ? 0 : EINVAL;
+}
+
+// Fills the piece; fewer bytes than asked for only at the end of the file.
+Result<std::size_t> read_piece(OpenFile& file, const std::string& path, std::uint64_t offset, std::size_t size) {
+  std::size_t got = 0;
+  while (got < size) {
+    const ssize_t n = ::pread(file.fd, file.piece.get() + got, size - got, static_cast<off_t>(offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(io_problem("reading", path, errno));
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  return got;
+}
+
+}  // namespace
+
+asio::awaitable<bool> Connection::reply_file(const Request& request, Response& response) {
+  const Response::FileBody body = *response.file;
+  auto file = std::make_shared<OpenFile>();
+  const int error =
+      co_await hop(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
+  if (error != 0) {
+    log::error("file_not_sent", {{"request_id", request_id_}, {"path", body.path}, {"errno", error}});
+    Request shown;
+    shown.path = request.path;
+    shown.request_id = request_id_;
+    Response problem = to_response(io_problem("opening", "the file of this reply", error), shown);
+    co_return co_await reply(problem);
+  }
+  head(response, body.length);
+  std::string_view before = head_;  // goes out together with the first piece
+  std::uint64_t sent = 0;
+  do {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_size, body.length - sent));
+    const Result<std::size_t> got = co_await hop(
+        service_->disk.get_executor(),
+        [file, path = body.path, offset = body.offset + sent, size] { return read_piece(*file, path, offset, size); });
+    if (!got || *got < size) {
+      // The length is promised already: only closing tells the client.
+      log::error("file_not_sent", {{"request_id", request_id_},
+                                   {"path", body.path},
+                                   {"what", got ? std::string("shorter than it was") : got.error().detail}});
+      co_return false;
+    }
+    asio::const_buffer buffers[] = {asio::buffer(before), asio::buffer(file->piece.get(), size)};
+    if (!co_await write(buffers)) co_return false;
+    before = {};
+    sent += size;
+  } while (sent < body.length);
+  co_return true;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,51 @@
+// The daemon's log: one line an event on stderr, logfmt (`time=… level=info msg=listening address=…`) or JSON, values
+// quoted so that nothing a client sends can forge a line. Secrets and message texts are never given to it.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sessiond::log {
+
+enum class Level : std::uint8_t { debug, info, warn, error };
+enum class Format : std::uint8_t { text, json };
+std::optional<Level> level(std::string_view name);  // "debug" "info" "warn" "error"
+
+// Before it is called, info and above go out as text. May be called again (reload); not while other threads log.
+void set_up(Level level, Format format);
+bool enabled(Level level);
+
+struct Field {
+  Field(std::string_view field_name, std::string_view text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const char* text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const std::string& text) : name(field_name), value(text) {}
+  template <std::integral Number>
+  Field(std::string_view field_name, Number number) : name(field_name), value(std::to_string(number)), plain(true) {}
+  std::string_view name;
+  std::string value;
+  bool plain = false;  // a number: stands without quotes
+};
+
+// `event`: snake_case, stable, searched for by operators.
+void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
+inline void debug(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::debug, event, fields);
+}
+inline void info(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::info, event, fields);
+}
+inline void warn(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::warn, event, fields);
+}
+inline void error(std::string_view event, std::initializer_list<Field> fields = {}) {
+  write(Level::error, event, fields);
+}
+
+// What follows time and level on a line; exposed for tests.
+std::string line(Format format, std::string_view event, std::initializer_list<Field> fields);
+
+}  // namespace sessiond::log

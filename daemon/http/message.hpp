@@ -1,0 +1,71 @@
+// What handlers see of HTTP: plain values. Only http/ and stream/ know Beast.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/auth/principal.hpp"
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+struct Request {
+  std::string method;                                        // "GET"
+  std::string target;                                        // as sent, after normalisation of absolute form
+  std::string path;                                          // raw (still percent-encoded) path
+  std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
+  std::vector<std::pair<std::string, std::string>> headers;  // names lower-case
+  std::string body;
+  std::string request_id;           // echoed or minted
+  std::string peer;                 // "127.0.0.1:5123" or "unix:<uid>"
+  bool local_admin = false;         // unix socket, peer of our own uid
+  Principal principal;              // set by the router before the handler runs
+  std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
+
+  std::string_view header(std::string_view lower_name) const;   // "" when absent
+  const std::string* query_value(std::string_view name) const;  // the last of that name, or null
+};
+
+// The open end of a streaming reply (SSE): bytes go out as they are written, in one gather-write a call.
+class StreamWriter {
+ public:
+  virtual ~StreamWriter() = default;
+  // False: the client is gone, or took nothing for the stall timeout. The buffers live until it returns.
+  virtual boost::asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) = 0;
+  virtual bool open() const = 0;
+  // Called (on the connection's executor) when the client closes while nothing is being written.
+  virtual void on_close(std::function<void()> call) = 0;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>>
+      headers;  // further ones; Date, X-Request-Id, Content-Length, Cache-Control come by themselves
+  std::string body;
+  bool cacheable = false;  // assets: no Cache-Control: no-store
+  // Set: a stream; headers are sent at once, then this runs until it returns.
+  std::function<boost::asio::awaitable<void>(StreamWriter&)> stream;
+  // Set: the body is this file's [offset, offset+length), sent piecewise (transcripts of any size).
+  struct FileBody {
+    std::string path;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+  };
+  std::optional<FileBody> file;
+};
+
+// problem+json (API §2): status, title, retryable, headers (Retry-After, ETag, WWW-Authenticate) come from the code.
+Response to_response(const Problem& problem, const Request& request);
+int status_of(Code code);
+
+using Handler = std::function<boost::asio::awaitable<Response>(Request&)>;
+
+}  // namespace sessiond

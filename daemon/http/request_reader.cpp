@@ -1,0 +1,185 @@
+#include "daemon/http/request_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <cstring>
+#include <optional>
+
+namespace sessiond {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+constexpr std::size_t small_buffer = 4 << 10;     // ten thousand idle connections cost 40 MB
+constexpr std::size_t read_size = 64 << 10;       // at most this much at a time while a body comes in
+constexpr std::size_t max_extensions = 16 << 10;  // all chunk extensions of a body together
+
+// Straight from Beast's parser into a Request. Trailer fields are dropped: nothing here may depend on them.
+class IntoRequest final : public http::basic_parser<true> {
+ public:
+  explicit IntoRequest(Request& request) : request_(request) { eager(true); }
+  int minor() const { return minor_; }
+
+ private:
+  void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
+                       beast::error_code&) override {
+    request_.method.assign(method.data(), method.size());
+    request_.target.assign(target.data(), target.size());
+    minor_ = version % 10;
+  }
+  void on_response_impl(int, beast::string_view, int, beast::error_code&) override {}
+  void on_field_impl(http::field, beast::string_view name, beast::string_view value, beast::error_code&) override {
+    if (is_header_done()) return;
+    auto& [to_name, to_value] = request_.headers.emplace_back();
+    to_name.resize(name.size());
+    std::ranges::transform(name, to_name.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
+    to_value.assign(value.data(), value.size());
+  }
+  void on_header_impl(beast::error_code&) override {}
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length, beast::error_code&) override {
+    // Not all of a length that is only claimed so far.
+    if (length) request_.body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(*length, 256 << 10)));
+  }
+  std::size_t on_body_impl(beast::string_view piece, beast::error_code&) override {
+    request_.body.append(piece.data(), piece.size());
+    return piece.size();
+  }
+  void on_chunk_header_impl(std::uint64_t, beast::string_view extensions, beast::error_code& error) override {
+    extensions_ += extensions.size();
+    if (extensions_ > max_extensions || !chunk_extension_ok({extensions.data(), extensions.size()})) {
+      error = http::error::bad_chunk_extension;
+    }
+  }
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view piece, beast::error_code&) override {
+    request_.body.append(piece.data(), piece.size());
+    return piece.size();
+  }
+  void on_finish_impl(beast::error_code&) override {}
+
+  Request& request_;
+  int minor_ = 1;
+  std::size_t extensions_ = 0;
+};
+
+Problem malformed(const beast::error_code& error) {
+  return {.code = Code::bad_request, .detail = fmt::format("not HTTP/1.1 as RFC 9112 has it: {}", error.message())};
+}
+
+Problem too_large(std::uint64_t limit) {
+  return {.code = Code::content_too_large, .detail = fmt::format("the body is longer than {} bytes", limit)};
+}
+
+}  // namespace
+
+// Beast's parsers are for one message; this one is made anew in the same place.
+class RequestReader::Parser {
+ public:
+  std::optional<IntoRequest> current;
+};
+
+RequestReader::RequestReader(const ReadLimits& limits) : limits_(limits), parser_(std::make_unique<Parser>()) {}
+RequestReader::~RequestReader() = default;
+
+boost::asio::mutable_buffer RequestReader::prepare() {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (!started_ && end_ == 0 && capacity_ > small_buffer) {  // what a big request needed goes back
+    buffer_.reset();
+    capacity_ = 0;
+  }
+  const bool big_body = head_done_ && (framing_.chunked || framing_.length.value_or(0) > small_buffer);
+  const std::size_t least = big_body ? read_size : small_buffer;
+  if (end_ == capacity_ || capacity_ < least) {
+    const std::size_t held = end_ - begin_;
+    const std::size_t size = std::max(least, held * 2);
+    if (size > capacity_) {
+      auto larger = std::make_unique_for_overwrite<char[]>(size);
+      if (held != 0) std::memcpy(larger.get(), buffer_.get() + begin_, held);
+      buffer_ = std::move(larger);
+      capacity_ = size;
+    } else {
+      std::memmove(buffer_.get(), buffer_.get() + begin_, held);
+    }
+    begin_ = 0;
+    end_ = held;
+  }
+  return {buffer_.get() + end_, capacity_ - end_};
+}
+
+Result<RequestReader::Progress> RequestReader::advance(Request& request) {
+  if (!head_done_) {
+    const Result<bool> done = read_head(request);
+    if (!done) return std::unexpected(done.error());
+    if (!*done) return Progress::need_more;
+  }
+  if (!head_told_) {
+    head_told_ = true;
+    return Progress::head;
+  }
+  const Result<bool> done = read_body();
+  if (!done) return std::unexpected(done.error());
+  return *done ? Progress::complete : Progress::need_more;
+}
+
+Result<bool> RequestReader::read_head(Request& request) {
+  if (!started_) {
+    // RFC 9112 §2.2: empty lines before a request line are ignored.
+    while (at_hand().starts_with("\r\n")) begin_ += 2;
+    if (at_hand().empty() || at_hand() == "\r") return false;
+    started_ = true;
+  }
+  const Result<std::size_t> block = scanner_.scan(at_hand(), limits_.header);
+  if (!block) return std::unexpected(block.error());
+  if (*block == 0) return false;
+
+  IntoRequest& parser = parser_->current.emplace(request);
+  parser.header_limit(static_cast<std::uint32_t>(*block));
+  parser.body_limit(boost::none);  // below: a bad head is told before a long body
+  beast::error_code error;
+  const std::size_t used = parser.put(boost::asio::buffer(at_hand().substr(0, *block)), error);
+  if (error) return std::unexpected(malformed(error));
+  if (used != *block || !parser.is_header_done()) return fail(Code::bad_request, "the header block ends early");
+  begin_ += used;
+
+  Result<Framing> framing = check_head(request, parser.minor(), limits_.header);
+  if (!framing) return std::unexpected(std::move(framing.error()));
+  framing_ = std::move(*framing);
+  if (framing_.length.value_or(0) > limits_.body_bytes) return std::unexpected(too_large(limits_.body_bytes));
+  parser.body_limit(limits_.body_bytes);  // counted down by Beast, chunk by chunk
+  head_done_ = true;
+  return true;
+}
+
+Result<bool> RequestReader::read_body() {
+  IntoRequest& parser = *parser_->current;
+  body_begun_ = body_begun_ || begin_ != end_;
+  while (!parser.is_done() && begin_ != end_) {
+    // Beast 1.81 asserts that a last chunk it comes back to has five bytes; no chunked body has fewer left to come.
+    if (framing_.chunked && at_hand().size() < 5) return false;
+    beast::error_code error;
+    const std::size_t used = parser.put(boost::asio::buffer(at_hand()), error);
+    begin_ += used;
+    if (error == http::error::body_limit) return std::unexpected(too_large(limits_.body_bytes));
+    if (error == http::error::need_more) {
+      if (at_hand().size() > limits_.header.header_bytes) {
+        return fail(Code::header_fields_too_large, "a chunk's header or the trailer is too long");
+      }
+      return false;
+    }
+    if (error) return std::unexpected(malformed(error));
+  }
+  return parser.is_done();
+}
+
+void RequestReader::next() {
+  parser_->current.reset();
+  scanner_ = {};
+  framing_ = {};
+  started_ = head_done_ = head_told_ = body_begun_ = false;
+}
+
+}  // namespace sessiond

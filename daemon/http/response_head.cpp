@@ -1,0 +1,85 @@
+#include "daemon/http/response_head.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/beast/http/status.hpp>
+#include <charconv>
+
+namespace sessiond {
+namespace {
+
+void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\t') || byte == 0x7f;
+}
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  const std::size_t start = out.size();
+  out.append(value);
+  std::replace_if(out.begin() + static_cast<std::ptrdiff_t>(start), out.end(), is_control, ' ');
+  out.append("\r\n");
+}
+
+bool is_cache_control(std::string_view name) {
+  constexpr std::string_view wanted = "cache-control";
+  return std::ranges::equal(
+      name, wanted, {}, [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : +c; }, [](char c) { return +c; });
+}
+
+}  // namespace
+
+std::string_view DateText::now() {
+  const std::time_t second = std::time(nullptr);
+  if (second != second_) {
+    std::tm parts{};
+    gmtime_r(&second, &parts);
+    // By hand, since strftime speaks the process's locale.
+    constexpr const char* days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    std::snprintf(text_, sizeof text_, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[parts.tm_wday], parts.tm_mday % 100,
+                  months[parts.tm_mon], (parts.tm_year + 1900) % 10000, parts.tm_hour % 100, parts.tm_min % 100,
+                  parts.tm_sec % 100);
+    second_ = second;
+  }
+  return text_;
+}
+
+void write_head(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
+                const HeadOptions& options) {
+  namespace http = boost::beast::http;
+  out.assign("HTTP/1.1 ");
+  append_number(out, static_cast<std::uint64_t>(response.status));
+  const auto reason = http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
+  out.append(" ").append(reason.data(), reason.size());
+  out.append("\r\nDate: ").append(date);
+  out.append("\r\nX-Request-Id: ").append(request_id).append("\r\n");
+  const bool has_content = response.status != 204 && response.status != 304;
+  if (has_content && !response.content_type.empty()) append_field(out, "Content-Type", response.content_type);
+  if (options.length && has_content) {
+    out.append("Content-Length: ");
+    append_number(out, *options.length);
+    out.append("\r\n");
+  }
+  bool cache_control = response.cacheable;
+  for (const auto& [name, value] : response.headers) {
+    append_field(out, name, value);
+    cache_control = cache_control || is_cache_control(name);
+  }
+  if (!cache_control) out.append("Cache-Control: no-store\r\n");
+  if (options.close) {
+    out.append("Connection: close\r\n");
+  } else if (options.old_keep_alive) {
+    out.append("Connection: keep-alive\r\n");
+  }
+  out.append("\r\n");
+}
+
+}  // namespace sessiond

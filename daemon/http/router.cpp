@@ -1,0 +1,173 @@
+#include "daemon/http/router.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <stdexcept>
+
+#include "daemon/http/log.hpp"
+#include "daemon/http/target.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+
+// One segment of the tree of patterns. Few children each, so a linear look is quickest.
+struct Router::Node {
+  std::vector<std::pair<std::string, std::unique_ptr<Node>>> literals;
+  std::unique_ptr<Node> parameter;
+  std::vector<std::pair<std::string, std::size_t>> methods;  // method, index into routes_
+
+  Node& literal(std::string_view segment) {
+    for (auto& [text, node] : literals) {
+      if (text == segment) return *node;
+    }
+    return *literals.emplace_back(std::string(segment), std::make_unique<Node>()).second;
+  }
+  const std::size_t* route(std::string_view method) const {
+    for (const auto& [known, index] : methods) {
+      if (known == method) return &index;
+    }
+    return nullptr;
+  }
+};
+
+namespace {
+
+std::string allow(std::set<std::string> methods) {
+  if (methods.contains("GET")) methods.insert("HEAD");
+  methods.insert("OPTIONS");
+  return fmt::format("{}", fmt::join(methods, ", "));
+}
+
+// Walks the tree for a path, most literal first. A path may fit several patterns; the first that has the method is
+// taken.
+template <class Node>
+struct Walk {
+  std::string_view method;
+  std::vector<std::size_t> params{};     // indices of the segments that parameters took
+  std::vector<const Node*> same_path{};  // fitted, without the method
+
+  const std::size_t* go(const Node& node, std::span<const std::string> segments, std::size_t depth) {
+    if (depth == segments.size()) {
+      const std::size_t* route = node.route(method);
+      if (!route && !node.methods.empty()) same_path.push_back(&node);
+      return route;
+    }
+    for (const auto& [text, child] : node.literals) {
+      if (text != segments[depth]) continue;
+      if (const std::size_t* route = go(*child, segments, depth + 1)) return route;
+    }
+    if (!node.parameter || segments[depth].empty()) return nullptr;
+    params.push_back(depth);
+    if (const std::size_t* route = go(*node.parameter, segments, depth + 1)) return route;
+    params.pop_back();
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+Router::Router(Authenticator authenticator)
+    : authenticator_(std::move(authenticator)), root_(std::make_unique<Node>()) {}
+Router::~Router() = default;
+Router::Router(Router&&) noexcept = default;
+
+void Router::add(std::string method, std::string pattern, Permission permission, Handler handler) {
+  const Result<std::vector<std::string>> segments = split_path(pattern);
+  if (!pattern.starts_with('/') || !segments) throw std::invalid_argument("malformed route " + pattern);
+  Node* node = root_.get();
+  for (const std::string& segment : *segments) {
+    if (!segment.starts_with('{')) {
+      node = &node->literal(segment);
+      continue;
+    }
+    if (!segment.ends_with('}') || segment.size() < 3) throw std::invalid_argument("malformed route " + pattern);
+    if (!node->parameter) node->parameter = std::make_unique<Node>();
+    node = node->parameter.get();
+  }
+  if (node->route(method)) throw std::invalid_argument("route added twice: " + method + " " + pattern);
+  node->methods.emplace_back(method, routes_.size());
+  routes_.push_back({std::move(method), std::move(pattern), permission, std::move(handler)});
+}
+
+std::string Router::allow_all() const {
+  std::set<std::string> methods;
+  for (const Route& route : routes_) methods.insert(route.method);
+  return allow(std::move(methods));
+}
+
+Router::Found Router::find(Request& request) const {
+  const auto options = [](std::string methods) {
+    Response response;
+    response.status = 204;
+    response.headers.emplace_back("Allow", std::move(methods));
+    return std::unexpected(std::move(response));
+  };
+  if (request.path == "*") return options(allow_all());
+  Result<std::vector<std::string>> segments = split_path(request.path);
+  if (!segments) return std::unexpected(to_response(segments.error(), request));
+
+  Walk<Node> walk{.method = request.method};
+  const std::size_t* index = walk.go(*root_, *segments, 0);
+  if (!index && request.method == "HEAD") {
+    walk = {.method = "GET"};
+    index = walk.go(*root_, *segments, 0);
+  }
+  if (index) {
+    request.params.clear();
+    for (const std::size_t at : walk.params) request.params.push_back(std::move((*segments)[at]));
+    return &routes_[*index];
+  }
+  if (walk.same_path.empty()) {
+    return std::unexpected(to_response({.code = Code::not_found, .detail = "nothing is served at this path"}, request));
+  }
+  std::set<std::string> methods;
+  for (const Node* node : walk.same_path) {
+    for (const auto& [method, route] : node->methods) methods.insert(method);
+  }
+  if (request.method == "OPTIONS") return options(allow(std::move(methods)));
+  Response response = to_response(
+      {.code = Code::method_not_allowed, .detail = fmt::format("{} is not allowed on this path", request.method)},
+      request);
+  response.headers.emplace_back("Allow", allow(std::move(methods)));
+  return std::unexpected(std::move(response));
+}
+
+Result<void> Router::admit(Request& request, const Route& route) const {
+  if (route.permission == Permission::open) return {};
+  Result<Principal> principal = authenticator_(request);
+  if (!principal) return std::unexpected(std::move(principal.error()));
+  request.principal = std::move(*principal);
+  if (request.principal.may(route.permission)) return {};
+  const std::string_view missing = name(route.permission);
+  return std::unexpected(
+      Problem{.code = Code::forbidden,
+              .detail = fmt::format("role {} lacks the permission {}", sessiond::name(request.principal.role), missing),
+              .members = {{"permission", json::quote(missing)}}});
+}
+
+boost::asio::awaitable<Response> Router::handle(Request& request) const {
+  std::string failure;
+  try {
+    const Found route = find(request);
+    if (!route) co_return std::move(route.error());
+    if (Result<void> admitted = admit(request, **route); !admitted) co_return to_response(admitted.error(), request);
+    co_return co_await (*route)->handler(request);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "not a std::exception";
+  }
+  log::error(
+      "handler_failed",
+      {{"request_id", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
+  co_return to_response(
+      {.code = Code::internal,
+       .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},
+      request);
+}
+
+}  // namespace sessiond

@@ -1,0 +1,58 @@
+// From method and path to a handler: 404 for an unknown path, 405 with Allow for a known one, then who asks (401) and
+// whether he may (403), then the handler, whose exceptions end here. Patterns are "/v1/agents/{agent}/sessions/{key}":
+// a literal segment wins over a parameter, a parameter is one whole non-empty segment.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/auth/principal.hpp"
+#include "daemon/http/message.hpp"
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+// Who sends this request; the Problem is what the client gets (unauthorized, too_many_requests).
+using Authenticator = std::function<Result<Principal>(const Request&)>;
+
+class Router {
+ public:
+  struct Route {
+    std::string method;
+    std::string pattern;
+    Permission permission;
+    Handler handler;
+  };
+
+  explicit Router(Authenticator authenticator);
+  ~Router();
+  Router(Router&&) noexcept;
+
+  // Throws std::invalid_argument for a malformed pattern or a route added twice: mistakes of ours, seen at start-up.
+  void add(std::string method, std::string pattern, Permission permission, Handler handler);
+
+  // Every route in the order added (openapi, tests).
+  const std::vector<Route>& routes() const { return routes_; }
+
+  // Answers, always. HEAD is answered by GET's handler unless it has its own, the body to be dropped by who sends it;
+  // OPTIONS by 204 and Allow. Fills request.params and request.principal.
+  boost::asio::awaitable<Response> handle(Request& request) const;
+
+ private:
+  struct Node;
+  using Found = std::expected<const Route*, Response>;
+  Found find(Request& request) const;
+  Result<void> admit(Request& request, const Route& route) const;
+  std::string allow_all() const;
+
+  Authenticator authenticator_;
+  std::vector<Route> routes_;
+  std::unique_ptr<Node> root_;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,107 @@
+// A reply that goes on: the header at once, then whatever the stream writes, ended by closing. Meanwhile a read waits
+// for the client to go away.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "daemon/http/connection.hpp"
+#include "daemon/http/log.hpp"
+
+namespace sessiond {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+constexpr std::size_t ignored_input =
+    64 << 10;  // a client of a stream has nothing to say; more than this and it is closed
+}
+
+class StreamReply final : public StreamWriter, public std::enable_shared_from_this<StreamReply> {
+ public:
+  explicit StreamReply(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+  asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) override {
+    std::vector<asio::const_buffer> pieces;
+    pieces.reserve(buffers.size());
+    for (const std::string_view buffer : buffers) {
+      if (!buffer.empty()) pieces.emplace_back(buffer.data(), buffer.size());
+    }
+    if (open_ && !pieces.empty()) {
+      writing_ = true;
+      const bool written = co_await connection_->write(pieces);
+      writing_ = false;
+      if (!written) open_ = false;
+    }
+    co_return open_;
+  }
+  bool open() const override { return open_; }
+  void on_close(std::function<void()> call) override {
+    if (!open_) return call();  // gone already: told at once, so that nobody waits for it
+    call_ = std::move(call);
+  }
+
+  void watch() {
+    connection_->socket_.async_read_some(asio::buffer(input_),
+                                         [self = shared_from_this()](error_code error, std::size_t n) {
+                                           self->ignored_ += n;
+                                           if (!error && self->ignored_ <= ignored_input) return self->watch();
+                                           self->closed();
+                                         });
+  }
+  // The stream is over: the read that waits lets go of us.
+  void finish() {
+    open_ = false;
+    call_ = nullptr;
+    error_code ignored;
+    connection_->socket_.cancel(ignored);
+  }
+
+ private:
+  void closed() {
+    if (!open_) return;
+    open_ = false;
+    connection_->abort();  // a write that waits ends
+    const std::function<void()> call = std::exchange(call_, nullptr);
+    if (call && !writing_) call();
+  }
+
+  std::shared_ptr<Connection> connection_;
+  std::function<void()> call_;
+  std::array<char, 512> input_;
+  std::size_t ignored_ = 0;
+  bool open_ = true;
+  bool writing_ = false;
+};
+
+asio::awaitable<void> Connection::reply_stream(Response& response) {
+  head(response, std::nullopt);
+  asio::const_buffer buffers[] = {asio::buffer(head_)};
+  if (!co_await write(buffers)) co_return;
+  if (!peer_.unix_socket) {
+    // A peer that vanished without a word is noticed while the kernel still holds what it did not acknowledge.
+    const auto ms = static_cast<unsigned>(service_->options.stall_timeout.count());
+    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+  }
+  add(service_->counters.streams_open, 1);
+  auto stream = std::make_shared<StreamReply>(shared_from_this());
+  stream->watch();
+  std::string failure;
+  try {
+    co_await response.stream(*stream);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "not a std::exception";
+  }
+  if (!failure.empty()) log::error("stream_failed", {{"request_id", request_id_}, {"what", failure}});
+  const bool open = stream->open();
+  stream->finish();
+  service_->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
+  if (open) co_await linger();
+}
+
+}  // namespace sessiond

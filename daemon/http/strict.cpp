@@ -1,0 +1,224 @@
+#include "daemon/http/strict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "daemon/http/target.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t max_method = 32;  // of the request line's length; the rest is target, version and spaces
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+bool alnum(char c) { return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z'); }
+bool same(std::string_view text, std::string_view lower_case) {
+  return std::ranges::equal(text, lower_case, {}, lower);
+}
+
+Problem too_long(std::size_t limit) {
+  return {.code = Code::uri_too_long, .detail = fmt::format("the request target is longer than {} bytes", limit)};
+}
+
+// Calls `element` with each trimmed element of a comma-separated list.
+template <class Element>
+void for_each_element(std::string_view list, Element element) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    std::string_view item = list.substr(0, end);
+    while (item.starts_with(' ') || item.starts_with('\t')) item.remove_prefix(1);
+    while (item.ends_with(' ') || item.ends_with('\t')) item.remove_suffix(1);
+    element(item);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+// uri-host [ ":" port ] (RFC 9110 §7.2), lower-cased and without port and brackets.
+Result<std::string> host_of(std::string_view authority) {
+  const auto bad = [&] { return fail(Code::bad_request, "the Host is malformed"); };
+  std::string_view host = authority;
+  std::string_view port;
+  if (authority.starts_with('[')) {
+    const std::size_t end = authority.find(']');
+    if (end == std::string_view::npos) return bad();
+    host = authority.substr(1, end - 1);
+    port = authority.substr(end + 1);
+    const auto in_address = [](char c) { return (alnum(c) && lower(c) <= 'f') || c == ':' || c == '.'; };
+    if (!std::ranges::all_of(host, in_address)) return bad();
+  } else {
+    const std::size_t colon = std::min(authority.find(':'), authority.size());
+    host = authority.substr(0, colon);
+    port = authority.substr(colon);
+    const auto in_name = [](char c) { return alnum(c) || std::string_view("-._~!$&'()*+,;=%").contains(c); };
+    if (!std::ranges::all_of(host, in_name)) return bad();
+  }
+  if (host.empty()) return bad();
+  if (!port.empty()) {
+    if (port[0] != ':' || !std::ranges::all_of(port.substr(1), [](char c) { return c >= '0' && c <= '9'; }))
+      return bad();
+  }
+  std::string out(host);
+  std::ranges::transform(out, out.begin(), lower);
+  return out;
+}
+
+// What the fields that decide about framing said, each of which may come once.
+struct Fields {
+  std::optional<std::string_view> host, length, transfer_encoding;
+  bool close = false, keep_alive = false, expects_continue = false;
+};
+
+Result<Fields> collect(const Request& request) {
+  Fields fields;
+  const auto once = [](std::optional<std::string_view>& slot, std::string_view name,
+                       std::string_view value) -> Result<void> {
+    if (slot) return fail(Code::bad_request, fmt::format("more than one {} field", name));
+    slot = value;
+    return {};
+  };
+  for (const auto& [name, value] : request.headers) {
+    Result<void> fine;
+    if (name == "host") {
+      fine = once(fields.host, "Host", value);
+    } else if (name == "content-length") {
+      fine = once(fields.length, "Content-Length", value);
+    } else if (name == "transfer-encoding") {
+      fine = once(fields.transfer_encoding, "Transfer-Encoding", value);
+    } else if (name == "connection") {
+      for_each_element(value, [&](std::string_view option) {
+        fields.close |= same(option, "close");
+        fields.keep_alive |= same(option, "keep-alive");
+      });
+    } else if (name == "expect") {
+      fields.expects_continue |= same(value, "100-continue");
+    }
+    if (!fine) return std::unexpected(std::move(fine.error()));
+  }
+  return fields;
+}
+
+// Origin, absolute or asterisk form (RFC 9112 §3.2). Of the absolute form the authority is what Host would be; it is
+// returned.
+Result<std::optional<std::string>> take_target(Request& request, const HeaderLimits& limits) {
+  std::string& target = request.target;
+  if (target.size() > limits.target_bytes) return std::unexpected(too_long(limits.target_bytes));
+  for (const char c : target) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte >= 0x7f) return fail(Code::bad_request, "the target holds a byte outside printable ASCII");
+    if (c == '#') return fail(Code::bad_request, "the target holds a fragment");
+  }
+  std::optional<std::string> authority;
+  if (!target.starts_with('/') && target != "*") {
+    const std::size_t scheme = target.find("://");
+    if (scheme == std::string::npos || request.method == "CONNECT" ||
+        !(same(std::string_view(target).substr(0, scheme), "http") ||
+          same(std::string_view(target).substr(0, scheme), "https"))) {
+      return fail(Code::bad_request, "the target must be a path");
+    }
+    const std::size_t path = std::min(target.find_first_of("/?", scheme + 3), target.size());
+    authority = target.substr(scheme + 3, path - scheme - 3);
+    target.erase(0, path);
+    if (!target.starts_with('/')) target.insert(0, "/");
+  }
+  if (target == "*" && request.method != "OPTIONS") {
+    return fail(Code::bad_request, "the target * is for OPTIONS only");
+  }
+  const std::size_t query = std::min(target.find('?'), target.size());
+  request.path.assign(target, 0, query);
+  if (query < target.size()) {
+    auto pairs = split_query(std::string_view(target).substr(query + 1));
+    if (!pairs) return std::unexpected(std::move(pairs.error()));
+    request.query = std::move(*pairs);
+  }
+  return authority;
+}
+
+Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor) {
+  if (fields.transfer_encoding) {
+    if (minor == 0) return fail(Code::bad_request, "Transfer-Encoding in HTTP/1.0");
+    if (fields.length) return fail(Code::bad_request, "both Transfer-Encoding and Content-Length");
+    if (!same(*fields.transfer_encoding, "chunked")) {
+      return fail(Code::bad_request, "Transfer-Encoding must be chunked, once, and nothing else");
+    }
+    framing.chunked = true;
+  }
+  if (fields.length) {
+    std::uint64_t length = 0;
+    const char* end = fields.length->data() + fields.length->size();
+    const auto [stop, error] = std::from_chars(fields.length->data(), end, length);
+    if (error != std::errc{} || stop != end) return fail(Code::bad_request, "Content-Length is not a number");
+    framing.length = length;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderLimits& limits) {
+  for (;;) {
+    const void* found = std::memchr(received.data() + looked_, '\n', received.size() - looked_);
+    const std::size_t end =
+        found ? static_cast<std::size_t>(static_cast<const char*>(found) - received.data()) + 1 : received.size();
+    const std::string_view line = received.substr(line_, end - line_);
+    if (line.starts_with(' ') || line.starts_with('\t')) {
+      return fail(Code::bad_request, "a line of the header starts with white space (obs-fold)");
+    }
+    if (first_line_ == 0 && line.size() > limits.target_bytes + max_method) {
+      return std::unexpected(too_long(limits.target_bytes));
+    }
+    if (first_line_ != 0 && end - first_line_ > limits.header_bytes) {
+      return fail(Code::header_fields_too_large,
+                  fmt::format("the header fields are longer than {} bytes", limits.header_bytes));
+    }
+    looked_ = end;
+    if (!found) return 0;
+    if (line.size() < 2 || line[line.size() - 2] != '\r') {
+      return fail(Code::bad_request, "a line of the header does not end in CR LF");
+    }
+    line_ = end;
+    if (first_line_ == 0) {
+      // Told at once, not when a header block has come in that never will (TLS or another protocol on this port).
+      if (!line.contains(" HTTP/1.")) return fail(Code::bad_request, "the first line is no HTTP/1 request line");
+      first_line_ = end;
+    }
+    if (line.size() == 2) return end;
+  }
+}
+
+Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limits) {
+  Result<std::optional<std::string>> authority = take_target(request, limits);
+  if (!authority) return std::unexpected(std::move(authority.error()));
+  const Result<Fields> fields = collect(request);
+  if (!fields) return std::unexpected(fields.error());
+
+  Framing framing{.minor = minor};
+  if (!fields->host && minor > 0) return fail(Code::bad_request, "the Host field is missing");
+  if (fields->host) {
+    Result<std::string> host = host_of(*fields->host);
+    if (!host) return std::unexpected(std::move(host.error()));
+    framing.host = std::move(*host);
+  }
+  if (*authority) {
+    Result<std::string> host = host_of(**authority);
+    if (!host) return std::unexpected(std::move(host.error()));
+    framing.host = std::move(*host);
+  }
+  if (Result<void> fine = take_body_framing(framing, *fields, minor); !fine) {
+    return std::unexpected(std::move(fine.error()));
+  }
+  framing.keep_alive = !fields->close && (minor > 0 || fields->keep_alive);
+  framing.expects_continue = minor > 0 && fields->expects_continue;
+  return framing;
+}
+
+bool chunk_extension_ok(std::string_view extension) {
+  return std::ranges::none_of(extension, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\t') || byte == 0x7f;
+  });
+}
+
+}  // namespace sessiond

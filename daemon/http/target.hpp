@@ -1,0 +1,24 @@
+// The request target (RFC 9112 §3.2, RFC 3986) taken apart. The raw path is split at '/' before anything is decoded,
+// and each piece is decoded exactly once, so %2F is a character of a name and never a separator; '+' stays '+'.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+// Percent-decoding, once. bad_request: an escape that is not two hex digits, or %00.
+Result<std::string> percent_decode(std::string_view text);
+
+// The decoded segments of a raw path: "/v1/a%2Fb" is {"v1", "a/b"}, "/" is {""}, "/v1/" is {"v1", ""}.
+// bad_request: as above, and "." or ".." however they are written.
+Result<std::vector<std::string>> split_path(std::string_view raw_path);
+
+// "a=1&b" is {{"a","1"},{"b",""}}; empty pieces are skipped. bad_request: as percent_decode.
+Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string_view raw_query);
+
+}  // namespace sessiond

@@ -1,0 +1,57 @@
+// Private to the ledger: one agent's slot, and what a commit leaves in flight.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/ledger/ledger.hpp"
+
+namespace sessiond {
+
+std::int64_t wall_ms();    // ms since the epoch
+std::int64_t steady_ms();  // monotonic
+
+// What the file has not yet: deletions, then entries, the oldest first.
+std::vector<NamedEntry> changes_of(AgentState& state);
+
+struct Ledger::Agent {
+  std::string id{};
+  std::shared_ptr<AgentState> state{};   // null: not loaded
+  std::shared_ptr<SessionsFile> file{};  // stores_ strand only
+  bool loading = false;
+  bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
+  bool suspect = false;  // somebody touched its folder
+  bool looking = false;
+  bool watched = false;
+  bool checkpointing = false;
+  Waiters waiting{};                 // for loading, looking or a checkpoint to end
+  std::int64_t touched = 0;          // steady ms
+  std::int64_t looked = 0;           // steady ms of the last stat
+  std::int64_t dirty_since = 0;      // steady ms; 0: clean
+  std::int64_t next_checkpoint = 0;  // steady ms, by the duty cycle
+  std::uint64_t file_seq = 0;        // sessions.json holds everything up to here
+  std::uint64_t previous_seq = 0;    // and the generation before it, everything up to here
+  std::uint64_t bytes = 0;
+  std::string trouble{};  // why the last checkpoint failed
+};
+
+struct Ledger::InFlight {
+  std::uint64_t last = 0;
+  std::string agent;
+  std::vector<Event> events;
+  std::optional<Answer> answer;
+  bool archives = false;  // renames files
+};
+
+// What loading an agent brought.
+struct Ledger::Loaded {
+  std::shared_ptr<AgentState> state;
+  std::shared_ptr<SessionsFile> file;
+  std::vector<std::string> repairs;
+  std::optional<ForeignChange> foreign;
+  bool exists = false;  // on disk
+};
+
+}  // namespace sessiond

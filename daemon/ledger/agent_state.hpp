@@ -1,0 +1,102 @@
+// All that the daemon holds of one agent in memory: its sessions with the orders lists need, and where its transcripts
+// end. `apply` (apply.hpp) is the only code that changes sessions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/ledger/session.hpp"
+
+namespace sessiond {
+
+// Where a transcript ends, lines that are on their way included.
+struct TranscriptEnd {
+  std::uint64_t size = 0;
+  std::uint64_t count = 0;  // entries: the next one's seq
+  bool has_header = false;
+  bool ends_in_newline = true;
+  std::string last_id;
+  std::uint64_t last_seq = 0;  // of the journal: reads wait for it
+  std::shared_ptr<std::unordered_set<std::uint64_t>>
+      ids;  // hashes of its entry ids; loaded when a client first brings ids of its own
+};
+
+struct ByUpdated {
+  using is_transparent = void;
+  using Place = std::pair<std::int64_t, std::string_view>;
+  static Place place(const Session* session) { return {session->updated_at, session->key()}; }
+  bool operator()(const Session* a, const Session* b) const { return place(a) < place(b); }
+  bool operator()(const Session* a, const Place& b) const { return place(a) < b; }
+  bool operator()(const Place& a, const Session* b) const { return a < place(b); }
+};
+
+struct StringHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
+class AgentState {
+ public:
+  explicit AgentState(std::string id) : id_(std::move(id)) {}
+
+  const std::string& id() const { return id_; }
+  std::size_t size() const { return by_key_.size(); }
+
+  // By key (exactly, then in its dm/direct spelling, then case-insensitively), else by session id. Null: none.
+  const Session* find(std::string_view key_or_id) const;
+  const Session* find_key(std::string_view key) const;
+  const std::set<Session*, ByUpdated>& by_updated() const { return by_updated_; }
+  const std::map<std::string_view, Session*>& by_name() const { return by_name_; }
+  std::vector<const Session*> children(std::string_view key) const;
+
+  // The base name of a session's transcript, of its own or of a topic.
+  static std::string file_of(const Session& session, const std::optional<std::string>& topic);
+
+  const TranscriptEnd* transcript(std::string_view file) const;
+
+  // For apply and for loading only.
+  Session& insert(std::string key, RawEntry entry);
+  void erase(const Session& session);
+  void edit(Session& session, const json::Edit& edit);  // keeps the orders right
+  Session* mutable_session(std::string_view key);
+  TranscriptEnd& mutable_transcript(std::string_view file) { return transcripts_[std::string(file)]; }
+  void forget_transcript(std::string_view file);
+  const std::unordered_map<std::string, TranscriptEnd, StringHash, std::equal_to<>>& transcripts() const {
+    return transcripts_;
+  }
+
+  // Topics (of the API's `topic`) that a session id has transcripts for.
+  std::set<std::string>& topics(std::string_view session_id) { return topics_[std::string(session_id)]; }
+  const std::set<std::string>* topics(std::string_view session_id) const;
+  void forget_topics(std::string_view session_id);
+
+  std::uint64_t last_seq = 0;             // of the last event that touched the agent
+  std::unordered_set<std::string> dirty;  // keys changed (or gone) since the last checkpoint took them
+
+ private:
+  std::string id_;
+  std::unordered_map<std::string, std::unique_ptr<Session>, StringHash, std::equal_to<>> by_key_;
+  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>>
+      by_session_id_;  // foreign stores may share one
+  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_parent_;
+  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_lower_key_;
+  std::set<Session*, ByUpdated> by_updated_;
+  std::map<std::string_view, Session*> by_name_;
+  std::unordered_map<std::string, TranscriptEnd, StringHash, std::equal_to<>> transcripts_;
+  std::unordered_map<std::string, std::set<std::string>, StringHash, std::equal_to<>> topics_;
+
+  std::uint64_t next_order_ = 0;
+
+  void link(Session& session);
+  void unlink(Session& session);
+};
+
+}  // namespace sessiond

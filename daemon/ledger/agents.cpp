@@ -1,0 +1,361 @@
+// The part of the ledger that brings agents into memory and lets them go: loading, looking again for what other
+// programs wrote, facts about transcripts, eviction.
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <filesystem>
+
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/ledger/agent.hpp"
+#include "daemon/ledger/apply.hpp"
+#include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/external.hpp"
+#include "daemon/ledger/reader.hpp"
+#include "store/files.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t read_bytes = 4U << 20;
+constexpr std::int64_t idle_ms = 45'000;
+
+// Which topics there are, by one listing of the folder.
+void find_topics(AgentState& state, const std::filesystem::path& dir) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    const std::string file = entry.path().filename().string();
+    const std::size_t at = file.find("-topic-");
+    if (at == std::string::npos || !file.ends_with(".jsonl")) continue;
+    const std::string session_id = file.substr(0, at);
+    if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
+  }
+}
+
+// The store as we left it: what others changed meanwhile is then committed like any other change.
+void go_back(AgentState& state, const ForeignChange& change) {
+  for (const NamedEntry& entry : change.created) {
+    if (const Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
+      state.erase(*session);
+  }
+  for (const auto& entry : change.updated) {
+    if (json::kind(*entry.base) == json::Kind::object) state.insert(entry.key, entry.base);
+  }
+}
+
+}  // namespace
+
+Ledger::Agent& Ledger::slot(const std::string& id) {
+  auto found = agents_.find(id);
+  if (found == agents_.end()) {
+    found = agents_.emplace(id, std::make_shared<Agent>()).first;
+    found->second->id = id;
+  }
+  return *found->second;
+}
+
+Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
+                                              std::uint64_t replay_from) const {
+  const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
+  if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
+    return std::unexpected(std::move(below.error()));
+  Loaded loaded{.state = std::make_shared<AgentState>(id),
+                .file = std::move(file),
+                .repairs = {},
+                .foreign = {},
+                .exists = false};
+  std::error_code error;
+  loaded.exists = std::filesystem::exists(dir, error);
+  if (!loaded.file) {
+    const auto& lock = config_.store.lock;
+    loaded.file = std::make_shared<SessionsFile>(
+        SessionsFile::Options{.path = paths_.store_file(id),
+                              .previous = paths_.previous(id),
+                              .lock = {.timeout = std::chrono::milliseconds(lock.timeout_ms),
+                                       .poll_interval = std::chrono::milliseconds(lock.poll_interval_ms),
+                                       .stale = std::chrono::milliseconds(lock.stale_ms)}});
+  }
+  auto report = loaded.file->load();
+  if (!report) return std::unexpected(std::move(report.error()));
+  for (const NamedEntry& entry : report->entries) {
+    if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);
+  }
+  loaded.repairs = std::move(report->repairs);
+  loaded.foreign = std::move(report->foreign);
+  if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
+  if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
+  find_topics(*loaded.state, dir);
+  while (replay_from != 0 && replay_from <= journal_->head()) {
+    auto page = journal_->read(std::max(replay_from, journal_->oldest()), read_bytes);
+    if (!page) return std::unexpected(std::move(page.error()));
+    for (const StoredBatch& batch : page->batches) {
+      for (const Bytes& bytes : batch.events) {
+        auto event = parse_event(*bytes);
+        if (event && event->envelope.agent == id) apply(*loaded.state, *event, Replay::yes);
+      }
+    }
+    replay_from = page->next;
+  }
+  if (report->rebuilt) {  // the first thing that stands there again is all that is durable
+    auto written = loaded.file->checkpoint(changes_of(*loaded.state));
+    if (!written) return std::unexpected(std::move(written.error()));
+    if (written->foreign) {
+      loaded.foreign = std::move(written->foreign);
+    } else {
+      loaded.state->dirty.clear();
+    }
+  }
+  return loaded;
+}
+
+asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create) {
+  Agent& agent = slot(id);
+  agent.touched = steady_ms();
+  if (agent.state) co_return Result<void>{};
+  while (agent.loading) co_await agent.waiting.wait(0);
+  if (agent.state) co_return Result<void>{};
+  agent.loading = true;
+  const bool first = !agent.file && !agent.rebuild;
+  const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
+  auto loaded = co_await hop(
+      stores_, [this, id, file = agent.file, replay_from] { return load_from_disk(id, file, replay_from); });
+  Result<void> outcome;
+  if (!loaded) {
+    outcome = std::unexpected(std::move(loaded.error()));
+  } else if (!loaded->exists && loaded->state->size() == 0 && !create) {
+    outcome = fail(Code::agent_not_found, fmt::format("there is no agent {}", id));
+  } else {
+    outcome = co_await install(id, std::move(*loaded));
+  }
+  agent.loading = false;
+  agent.waiting.release(0);  // resumes them here; one may be loading again by now
+  const bool known = agent.rebuild || agent.state || agent.loading || agent.file_seq != 0 || agent.previous_seq != 0;
+  if (!outcome && outcome.error().code == Code::agent_not_found && !known && agent.waiting.empty()) {
+    agents_.erase(id);
+    co_return outcome;
+  }
+  if (outcome && first) co_await purge_ephemeral(id);
+  co_return outcome;
+}
+
+asio::awaitable<Result<void>> Ledger::install(std::string id, Loaded loaded) {
+  Agent& agent = slot(id);
+  const bool first = !agent.file && !agent.rebuild;
+  agent.rebuild = false;
+  if (first) {  // the file holds all that is durable of this agent, or the replay made it so
+    agent.file_seq = std::max(agent.file_seq, loaded.state->dirty.empty() ? durable_ : agent.file_seq);
+    if (agent.previous_seq == 0) agent.previous_seq = agent.file_seq;
+  }
+  agent.file = std::move(loaded.file);
+  agent.state = std::move(loaded.state);
+  agent.looked = agent.touched = steady_ms();
+  if (!agent.state->dirty.empty() && agent.dirty_since == 0) {
+    agent.dirty_since = steady_ms();
+    checkpoint_timer_.cancel();
+  }
+  watch(agent);
+  tell_repairs(id, loaded.repairs);
+  if (loaded.foreign) {
+    if (auto merged = co_await commit_external(id, std::move(*loaded.foreign), true); !merged) co_return merged;
+  }
+  co_return Result<void>{};
+}
+
+asio::awaitable<Result<const AgentState*>> Ledger::agent(std::string id, bool fresh) {
+  for (;;) {
+    if (auto loaded = co_await ensure_loaded(id, false); !loaded) co_return std::unexpected(std::move(loaded.error()));
+    const Agent& agent = slot(id);
+    if (!agent.state) continue;
+    if (!fresh && !agent.suspect && steady_ms() - agent.looked < config_.store.cache_ttl_ms)
+      co_return agent.state.get();
+    if (auto looked = co_await look_again(id); !looked) co_return std::unexpected(std::move(looked.error()));
+    fresh = false;
+    if (slot(id).state) co_return slot(id).state.get();
+  }
+}
+
+const AgentState* Ledger::loaded(std::string_view id) const {
+  const auto found = agents_.find(id);
+  return found == agents_.end() ? nullptr : found->second->state.get();
+}
+
+asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
+  Agent& agent = slot(id);
+  while (agent.looking || agent.checkpointing || agent.loading) co_await agent.waiting.wait(0);
+  if (!agent.state) co_return Result<void>{};
+  agent.looking = true;
+  agent.suspect = false;
+  auto polled = co_await hop(stores_, [file = agent.file] { return file->poll(); });
+  auto repairs = co_await hop(stores_, [file = agent.file] { return file->take_repairs(); });
+  agent.looked = steady_ms();
+  tell_repairs(id, repairs);
+  // Merged before anybody writes the file again: what is written is whole entries, theirs included.
+  Result<void> outcome;
+  if (!polled) {
+    outcome = std::unexpected(std::move(polled.error()));
+  } else if (*polled && !(*polled)->empty()) {
+    outcome = co_await commit_external(id, std::move(**polled));
+  }
+  agent.looking = false;
+  agent.waiting.release(0);
+  co_return outcome;
+}
+
+asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignChange change, bool at_load) {
+  Agent& agent = slot(id);
+  if (failed_) touched_by_failure_.push_back(id);  // read again with all the others, theirs included
+  if (failed_ || !agent.state)
+    co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
+  const Intent intent{.actor = "external"};
+  Decision decision = decide_external(*agent.state, change, context(intent, "external"), at_load);
+  auto last = stage(*agent.state, decision, intent);
+  if (!last) co_return std::unexpected(std::move(last.error()));
+  log::info("external_change", {{"agent", id},
+                                {"created", change.created.size()},
+                                {"updated", change.updated.size()},
+                                {"deleted", change.deleted.size()}});
+  co_return co_await settled(*last);
+}
+
+asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
+  auto ids = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
+  for (const auto& [id, agent] : agents_) {
+    if (agent->state && std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  }
+  std::ranges::sort(ids);
+  co_return ids;
+}
+
+asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::string& agent, const std::string& file) {
+  const std::string path = paths_.sessions_dir(agent) + file;
+  auto& reader = readers_[path];
+  if (!reader) {
+    if (readers_.size() > Reader::most)
+      std::erase_if(readers_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
+    reader = std::make_shared<Reader>(paths_.state_dir() / path, paths_.sidecar(agent, file));
+  }
+  co_return reader;
+}
+
+asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines) {
+  // What renames or extends the file must have reached it.
+  if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
+  switch (need.what) {
+    case Need::What::transcript_end: {
+      auto tail = co_await read_transcript(
+          agent, need.file, [](Transcript& transcript) { return Result<TranscriptTail>(transcript.tail()); });
+      if (!tail) co_return std::unexpected(std::move(tail.error()));
+      Agent& slot_now = slot(agent);
+      if (!slot_now.state || slot_now.state->transcript(need.file) != nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      end.size = tail->size;
+      end.count = tail->count;
+      end.has_header = tail->has_header;
+      end.ends_in_newline = tail->ends_in_newline;
+      end.last_id = tail->last_id;
+      co_return Result<void>{};
+    }
+    case Need::What::entry_ids: {
+      auto ids =
+          co_await read_transcript(agent, need.file, [](Transcript& transcript) { return read_ids(transcript); });
+      if (!ids) co_return std::unexpected(std::move(ids.error()));
+      Agent& slot_now = slot(agent);
+      if (!slot_now.state || slot_now.state->transcript(need.file) == nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      if (ids->lines == end.count)
+        end.ids = std::make_shared<std::unordered_set<std::uint64_t>>(std::move(ids->hashes));
+      co_return Result<void>{};
+    }
+    case Need::What::line: {
+      auto line = co_await read_transcript(agent, need.file,
+                                           [id = need.id](Transcript& transcript) { return transcript.find(id); });
+      if (!line) co_return std::unexpected(std::move(line.error()));
+      lines.push_back({.id = need.id, .line = *line ? (*line)->line : "", .seq = *line ? (*line)->seq : 0});
+      co_return Result<void>{};
+    }
+  }
+  co_return Result<void>{};
+}
+
+// An agent that nobody touched for a while, with nothing on its way, leaves memory.
+void Ledger::evict_idle() {
+  const std::int64_t now = steady_ms();
+  const std::int64_t idle = std::max(idle_ms, config_.store.cache_ttl_ms);
+  for (auto& [id, agent] : agents_) {
+    const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing ||
+                      agent->dirty_since != 0 || !agent->state->dirty.empty() ||
+                      agent->state->last_seq > checkpointed_ || now - agent->touched < idle;
+    if (busy || !agent->waiting.empty()) continue;
+    agent->state.reset();
+    agent->file.reset();
+    agent->file_seq = std::max(agent->file_seq, durable_);
+  }
+}
+
+void Ledger::watch(Agent& agent) {
+  if (!agent.watched) agent.watched = watch_.add(agent.id, paths_.state_dir() / paths_.sessions_dir(agent.id));
+}
+
+// Somebody wrote into an agent's folder, maybe we ourselves: its identity will tell.
+void Ledger::touched(const std::string& id) {
+  if (stopping_) return;
+  for (auto& [name, agent] : agents_) {
+    if ((!id.empty() && name != id) || !agent->state || agent->suspect) continue;
+    agent->suspect = true;
+    asio::co_spawn(io_, look_again(name), [name](std::exception_ptr, const Result<void>& looked) {
+      if (!looked)
+        log::warn("store_not_read",
+                  {{"agent", name}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
+    });
+  }
+}
+
+// Sessions that were to live no longer than the daemon that made them.
+asio::awaitable<void> Ledger::purge_ephemeral(std::string id) {
+  std::vector<std::string> keys;
+  for (const auto& [key, session] : slot(id).state->by_name()) {
+    if (session->ephemeral && session->created_at < started_) keys.emplace_back(key);
+  }
+  for (const std::string& key : keys) {
+    DeleteSession command{.target = {.key = key}, .purge = true, .missing_ok = true};
+    const auto done = co_await commit(id, {.actor = "sessiond"},
+                                      [command](const AgentState& state, const Context& context, const FetchedLines&) {
+                                        return decide(state, command, context);
+                                      });
+    if (!done) log::warn("ephemeral_session_stays", {{"agent", id}, {"key", key}, {"error", done.error().detail}});
+  }
+}
+
+void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs) {
+  for (const std::string& what : repairs) {
+    log::warn("store_repaired", {{"agent", agent}, {"what", what}});
+    repairs_.push_back(agent + ": " + what);
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("path", paths_.store_file(agent).string());
+    writer.string("what", what);
+    writer.boolean("kept", true);
+    writer.close();
+    asio::co_spawn(io_, announce(EventType::store_repaired, std::move(data), "sessiond", agent),
+                   [](std::exception_ptr, const Result<Reply>&) {});
+  }
+}
+
+void Ledger::tell_evictions(const std::string& agent, const std::vector<Eviction>& evictions) {
+  for (const Eviction& eviction : evictions) {
+    ++counters_.evictions;
+    log::warn("lock_evicted", {{"agent", agent}, {"path", eviction.path}, {"reason", eviction.reason}});
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("path", eviction.path);
+    writer.string("reason", eviction.reason);
+    writer.raw("holder", json::check(eviction.holder) ? json::compact(eviction.holder) : json::quote(eviction.holder));
+    writer.close();
+    asio::co_spawn(io_, announce(EventType::lock_evicted, std::move(data), "sessiond", agent),
+                   [](std::exception_ptr, const Result<Reply>&) {});
+  }
+}
+
+}  // namespace sessiond

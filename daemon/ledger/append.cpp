@@ -1,0 +1,234 @@
+#include "daemon/ledger/append.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/ledger/apply.hpp"
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+// What `usage` adds to the session's counters (FORMATS §4: input, output, totalTokens).
+struct Usage {
+  std::int64_t input = 0, output = 0, total = 0;
+  bool any = false;
+};
+
+void add_usage(Usage& sum, std::string_view usage) {
+  if (usage.empty()) return;
+  const auto field = [&](std::string_view name) {
+    return std::max<std::int64_t>(json::int_at(usage, name).value_or(0), 0);
+  };
+  const std::int64_t input = field("input");
+  const std::int64_t output = field("output");
+  sum.input += input;
+  sum.output += output;
+  sum.total += json::find(usage, "totalTokens") ? field("totalTokens") : input + output;
+  sum.any = true;
+}
+
+// Does a stored line say the same as an entry that came with its id? What the daemon filled in does not count.
+bool same_content(std::string_view line, const Draft& draft) {
+  if (json::string_at(line, "type").value_or("") != draft.type) return false;
+  if (draft.type == "message") {
+    std::string stored = json::compact(json::find(line, "message").value_or("{}"));
+    if (draft.stamp && !json::find(draft.body, "timestamp"))
+      stored = json::apply(stored, {.set = {}, .unset = {"timestamp"}});
+    return stored == json::compact(draft.body);
+  }
+  const std::string rest = json::apply(line, {.set = {}, .unset = {"type", "id", "parentId", "timestamp"}});
+  return rest == "{" + json::compact(draft.body) + "}";
+}
+
+class Appending {
+ public:
+  Appending(Drafting& drafting, const Session& session, const Append& append, const FetchedLines& fetched, bool fresh)
+      : drafting_(drafting),
+        session_(session),
+        append_(append),
+        fetched_(fetched),
+        messages_(session.message_count),
+        input_(session.input_tokens),
+        output_(session.output_tokens),
+        total_(session.total_tokens),
+        compactions_(session.compaction_count) {
+    done_.file = AgentState::file_of(session, append.topic);
+    const TranscriptEnd* end = drafting.state().transcript(done_.file);
+    if (fresh) {
+      known_ = true;
+    } else if (end != nullptr) {
+      known_ = true;
+      end_ = *end;
+    }
+  }
+
+  Result<Appended> run() {
+    if (!known_) {
+      need(Need::What::transcript_end);
+      return done_;
+    }
+    if (append_.expected_seq && *append_.expected_seq != end_.count) {
+      return fail(Code::precondition_failed,
+                  fmt::format("expectedSeq is {}, but the next entry gets {}", *append_.expected_seq, end_.count));
+    }
+    topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
+    done_.first_seq = end_.count;
+    for (const Draft& draft : append_.entries) {
+      if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
+      if (drafting_.out.need) return done_;
+    }
+    done_.last_seq = end_.count == 0 ? 0 : end_.count - 1;
+    if (done_.ids.size() > done_.duplicates) {
+      if (end_.ids) end_.ids->insert(new_ids_.begin(), new_ids_.end());
+      drafting_.out.ends.emplace_back(done_.file, std::move(end_));
+    }
+    return done_;
+  }
+
+ private:
+  void need(Need::What what, std::string id = {}) { drafting_.out.need = Need{what, done_.file, std::move(id)}; }
+
+  void header() {
+    if (end_.size != 0) return;
+    if (topic_is_new_) drafting_.emit(EventType::topic_created, session_, "{}", append_.topic);
+    const Rules& rules = *drafting_.context().rules;
+    place(header_line(session_.session_id, drafting_.context().now, rules.cwd, {}), drafting_.next_seq(), false);
+    end_.has_header = true;
+  }
+
+  // Whether the entry's id stands in the file already: then it must say the same, and nothing is appended.
+  Result<bool> duplicate(const Draft& draft) {
+    if (draft.id.empty()) return false;
+    if (!end_.ids && end_.size != 0) {
+      need(Need::What::entry_ids);
+      return false;
+    }
+    if (!end_.ids) end_.ids = std::make_shared<std::unordered_set<std::uint64_t>>();
+    if (own_ids_.contains(draft.id))
+      return fail(Code::entry_id_conflict, fmt::format("the id {} comes twice in this request", draft.id));
+    own_ids_.insert(draft.id);
+    if (!end_.ids->contains(id_hash(draft.id))) return false;
+    const auto line = std::ranges::find(fetched_, draft.id, &FetchedLine::id);
+    if (line == fetched_.end()) {
+      need(Need::What::line, draft.id);
+      return false;
+    }
+    if (line->line.empty()) return false;  // another id with the same hash
+    done_.seq = line->seq;
+    if (same_content(line->line, draft)) return true;
+    return fail(Code::entry_id_conflict,
+                fmt::format("an entry with the id {} and other content is already there", draft.id));
+  }
+
+  Result<void> entry(const Draft& draft) {
+    const auto twice = duplicate(draft);
+    if (!twice) return std::unexpected(twice.error());
+    if (drafting_.out.need) return {};
+    if (*twice) {
+      ++done_.duplicates;
+      done_.ids.push_back(draft.id);
+      return {};
+    }
+    header();
+    const Context& context = drafting_.context();
+    const std::string id = draft.id.empty() ? context.ids->entry_id() : draft.id;
+    const Written written = write_entry(draft, id, draft.parent_id.value_or(end_.last_id), end_.count, context.now);
+    emit(draft, written);
+    place(written.line, drafting_.next_seq() - 1, written.exact);
+    end_.last_id = id;
+    ++end_.count;
+    end_.last_seq = drafting_.next_seq() - 1;
+    if (end_.ids) new_ids_.push_back(id_hash(id));
+    done_.ids.push_back(id);
+    done_.seq = end_.count - 1;
+    return {};
+  }
+
+  void emit(const Draft& draft, const Written& written) {
+    const std::int64_t now = drafting_.context().now;
+    std::string data = "{\"set\":";
+    json::ObjectWriter set(data);
+    set.integer("updatedAt", moved_to(session_, now));
+    set.integer("lastInteractionAt", std::max(session_.last_interaction_at.value_or(0), now));
+    set.integer("messageCount", *(messages_ = messages_.value_or(static_cast<std::int64_t>(end_.count)) + 1));
+    Usage usage;
+    if (draft.role == "assistant") add_usage(usage, draft.usage);
+    if (usage.any) {
+      set.integer("inputTokens", *(input_ = input_.value_or(0) + usage.input));
+      set.integer("outputTokens", *(output_ = output_.value_or(0) + usage.output));
+      set.integer("totalTokens", *(total_ = total_.value_or(0) + usage.total));
+    }
+    if (draft.type == "compaction") set.integer("compactionCount", *(compactions_ = compactions_.value_or(0) + 1));
+    set.close();
+    data += ',';
+    if (!append_.event_extra.empty()) data.append(append_.event_extra).append(",");
+    data.append("\"message\":").append(written.message).append("}");
+    drafting_.emit(EventType::message_appended, session_, data, append_.topic);
+  }
+
+  // `exact`: the line can be made again from the event of that seq.
+  void place(std::string_view line, std::uint64_t event_seq, bool exact) {
+    if (!end_.ends_in_newline) {
+      ++end_.size;  // the newline that the appender puts first
+      end_.ends_in_newline = true;
+    }
+    std::string json;
+    json::ObjectWriter writer(json);
+    writer.string("file", done_.file);
+    writer.string("agent", drafting_.state().id());
+    writer.integer("at", static_cast<std::int64_t>(end_.size));
+    writer.integer("seq", static_cast<std::int64_t>(event_seq));
+    if (!exact) writer.string("line", line);
+    writer.close();
+    drafting_.out.places.push_back(std::move(json));
+    end_.size += line.size();
+  }
+
+  Drafting& drafting_;
+  const Session& session_;
+  const Append& append_;
+  const FetchedLines& fetched_;
+  std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters as they go on
+  Appended done_;
+  TranscriptEnd end_;
+  bool known_ = false;
+  bool topic_is_new_ = false;
+  std::unordered_set<std::string> own_ids_;
+  std::vector<std::uint64_t> new_ids_;
+};
+
+}  // namespace
+
+Result<Appended> append_entries(Drafting& drafting, const Session& session, const Append& append,
+                                const FetchedLines& fetched, bool fresh) {
+  return Appending(drafting, session, append, fetched, fresh).run();
+}
+
+std::string appended_json(const Drafting& drafting, const Session& session, const Append& append,
+                          const Appended& appended) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("sessionId", session.session_id);
+  if (append.topic) {
+    writer.string("topic", *append.topic);
+  } else {
+    writer.raw("topic", "null");
+  }
+  writer.integer("firstSeq", static_cast<std::int64_t>(appended.first_seq));
+  writer.integer("lastSeq", static_cast<std::int64_t>(appended.last_seq));
+  std::string ids = "[";
+  for (const auto& id : appended.ids) {
+    if (ids.size() > 1) ids += ',';
+    json::append_quoted(ids, id);
+  }
+  writer.raw("ids", ids + "]");
+  writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
+  writer.string("asOf", drafting.as_of());
+  writer.close();
+  return out;
+}
+
+}  // namespace sessiond

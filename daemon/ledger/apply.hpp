@@ -1,0 +1,21 @@
+// The only code that changes an agent's sessions: live commits, start-up and rebuilding after a failed batch all come
+// through here.
+#pragma once
+
+#include "daemon/ledger/agent_state.hpp"
+#include "store/event.hpp"
+
+namespace sessiond {
+
+enum class Replay : std::uint8_t {
+  no,   // live: the event follows from this very state
+  yes,  // recovery: the store may already hold it; entries are changed only where the event is newer (FORMATS §2
+        // "Recovery")
+};
+
+void apply(AgentState& state, const Event& event, Replay replay = Replay::no);
+
+// Hash of an entry id, as kept in TranscriptEnd::ids.
+std::uint64_t id_hash(std::string_view entry_id);
+
+}  // namespace sessiond

@@ -1,0 +1,355 @@
+#include "daemon/ledger/ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <set>
+
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/ledger/agent.hpp"
+#include "daemon/ledger/apply.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
+constexpr int max_fetches = 64;                     // facts one decision may ask for
+
+std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char*>(scope.data()), scope.size()}; }
+
+// Takes a key out of the in-flight table when the commit ends, however it ends.
+class InFlightKey {
+ public:
+  InFlightKey(std::unordered_map<std::string, std::uint64_t>& table, std::string key)
+      : table_(table), key_(std::move(key)) {
+    if (!key_.empty()) table_.emplace(key_, 0);
+  }
+  InFlightKey(const InFlightKey&) = delete;
+  InFlightKey& operator=(const InFlightKey&) = delete;
+  ~InFlightKey() { table_.erase(key_); }
+
+ private:
+  std::unordered_map<std::string, std::uint64_t>& table_;
+  std::string key_;
+};
+
+Reply replay(const Answer& answer) {
+  return {.status = answer.status,
+          .body = answer.body,
+          .etag = json::string_at(answer.headers, "etag").value_or(""),
+          .location = json::string_at(answer.headers, "location").value_or(""),
+          .replayed = true};
+}
+
+Answer answer_of(const Intent& intent, const Decision& decision, std::int64_t now) {
+  std::string headers;
+  json::ObjectWriter writer(headers);
+  if (!decision.etag.empty()) writer.string("etag", decision.etag);
+  if (!decision.location.empty()) writer.string("location", decision.location);
+  writer.close();
+  return {.scope = *intent.scope,
+          .request = intent.request,
+          .time = now,
+          .status = decision.status,
+          .headers = std::move(headers),
+          .body = decision.body};
+}
+
+}  // namespace
+
+std::int64_t wall_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t steady_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+Context Ledger::context(const Intent& intent, std::string_view source) {
+  return {.next_seq = next_seq_,
+          .now = wall_ms(),
+          .epoch = epoch_,
+          .actor = intent.actor,
+          .source = source,
+          .rules = &rules_,
+          .ids = &ids_};
+}
+
+std::string Ledger::as_of(std::uint64_t last_seq) const {
+  return fmt::format("{}-{}", epoch_, std::max(durable_, last_seq));
+}
+
+asio::awaitable<Result<void>> Ledger::settled(std::uint64_t seq) {
+  if (seq <= durable_) co_return Result<void>{};
+  if (failed_) co_return std::unexpected(*failure_);  // this seq will be another's
+  if (const auto trouble = co_await gate_.wait(seq)) co_return std::unexpected(*trouble);
+  co_return Result<void>{};
+}
+
+asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, Decide decide, bool create) {
+  std::string key;
+  if (intent.scope) {
+    key = scope_key(*intent.scope);
+    if (in_flight_keys_.contains(key)) {
+      co_return std::unexpected(Problem{.code = Code::idempotency_in_flight,
+                                        .detail = "a request with this Idempotency-Key is still running",
+                                        .retry_after_s = 1});
+    }
+    if (const auto known = answers_->find(*intent.scope, wall_ms())) {
+      if (known->request != intent.request) {
+        co_return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body");
+      }
+      co_return replay(*known);
+    }
+  }
+  const auto guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
+
+  FetchedLines lines;
+  Decision decision;
+  std::uint64_t last = 0;
+  bool committed = false;
+  for (int fetches = 0;;) {
+    if (stopping_) co_return fail(Code::draining, "the daemon is shutting down");
+    if (failed_) co_return std::unexpected(*failure_);
+    Agent& there = slot(agent);
+    there.touched = steady_ms();
+    if (!there.state) {
+      if (auto loaded = co_await ensure_loaded(agent, create); !loaded)
+        co_return std::unexpected(std::move(loaded.error()));
+      continue;  // much may have changed while we waited
+    }
+    if (backlog_ > max_backlog) {
+      checkpoint_timer_.cancel();  // wakes the loop
+      if (const auto trouble = co_await room_.wait(0)) co_return std::unexpected(*trouble);
+      continue;
+    }
+    AgentState& state = *there.state;
+    auto decided = decide(state, context(intent, "api"), lines);
+    if (!decided) {
+      // What the refusal was decided on must be durable before it shows.
+      if (auto fine = co_await settled(state.last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+      co_return std::unexpected(std::move(decided.error()));
+    }
+    decision = std::move(*decided);
+    if (!decision.need) {
+      committed = !decision.events.empty();
+      auto staged = stage(state, decision, intent);
+      if (!staged) co_return std::unexpected(std::move(staged.error()));
+      last = *staged;
+      break;
+    }
+    // Lines are as many as the request has ids; anything else that has to be fetched again and again is a transcript
+    // that keeps changing.
+    if (decision.need->what != Need::What::line && ++fetches == max_fetches)
+      co_return fail(Code::session_busy, "the transcript keeps changing; try again");
+    if (auto fetched = co_await fetch(agent, *decision.need, lines); !fetched) {
+      co_return std::unexpected(std::move(fetched.error()));
+    }
+  }
+
+  // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
+  std::optional<Answer> unstored;
+  if (intent.scope && !committed) unstored = answer_of(intent, decision, wall_ms());
+  Reply reply{.status = decision.status,
+              .body = std::move(decision.body),
+              .etag = std::move(decision.etag),
+              .location = std::move(decision.location)};
+  if (intent.respond_async && committed) {
+    reply.status = 202;
+    asio::co_spawn(io_, hold_until(last, guard), asio::detached);  // the key is in flight until the answer is kept
+    co_return reply;
+  }
+  if (auto fine = co_await settled(last); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (!committed) {
+    if (unstored) answers_->put(*unstored);
+    co_return reply;
+  }
+  if (rules_.shared) {
+    for (const auto& [file, end] : decision.ends) {
+      if (auto written = co_await flush_transcript(agent, file); !written)
+        co_return std::unexpected(std::move(written.error()));
+    }
+  }
+  if (config_.store.write_through || (rules_.shared && decision.through_checkpoint)) {
+    while (slot(agent).file_seq < last) {
+      if (auto written = co_await checkpoint(agent); !written) co_return std::unexpected(std::move(written.error()));
+    }
+  }
+  co_return reply;
+}
+
+asio::awaitable<void> Ledger::hold_until(std::uint64_t seq, std::shared_ptr<void> what) {
+  if (auto fine = co_await settled(seq); !fine) co_return;  // whoever waits for it is told
+}
+
+asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data, std::string actor,
+                                                std::string agent) {
+  AgentState nobody(agent);
+  const Intent intent{.actor = std::move(actor)};
+  if (stopping_) co_return fail(Code::draining, "the daemon is shutting down");
+  if (failed_) co_return std::unexpected(*failure_);
+  const Context now = context(intent, "api");
+  Decision decision;
+  decision.events.push_back(make_event(
+      {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = intent.actor, .source = "api"},
+      data));
+  auto last = stage(nobody, decision, intent);
+  if (!last) co_return std::unexpected(std::move(last.error()));
+  if (auto fine = co_await settled(*last); !fine) co_return std::unexpected(std::move(fine.error()));
+  co_return Reply{};
+}
+
+Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, const Intent& intent) {
+  if (decision.events.empty()) return state.last_seq;
+  for (const Event& event : decision.events) apply(state, event);
+  for (auto& [file, end] : decision.ends) state.mutable_transcript(file) = end;
+  if (!state.dirty.empty()) {
+    Agent& agent = slot(state.id());
+    if (agent.dirty_since == 0) {
+      agent.dirty_since = steady_ms();
+      checkpoint_timer_.cancel_one();
+    }
+  }
+  Commit commit{.first_seq = next_seq_, .events = {}, .answers = {}, .places = std::move(decision.places)};
+  commit.events.reserve(decision.events.size());
+  for (const Event& event : decision.events) commit.events.push_back(event.json);
+  InFlight& in_flight = in_flight_.emplace_back();
+  next_seq_ += decision.events.size();
+  in_flight.last = next_seq_ - 1;
+  in_flight.agent = state.id();
+  in_flight.archives =
+      std::ranges::any_of(decision.events, [](const Event& event) { return Projection::archives(*event.json); });
+  in_flight.events = std::move(decision.events);
+  if (intent.scope) {
+    in_flight.answer = answer_of(intent, decision, wall_ms());
+    commit.answers.push_back(to_json(*in_flight.answer));
+  }
+  ++counters_.commits;
+  journal_->append(std::move(commit));
+  return next_seq_ - 1;
+}
+
+void Ledger::on_outcome(BatchOutcome outcome) {
+  if (outcome.kind == BatchOutcome::Kind::durable) {
+    on_durable(std::move(outcome));
+  } else {
+    on_failure(outcome);
+  }
+}
+
+void Ledger::on_durable(BatchOutcome outcome) {
+  durable_ = outcome.last;
+  backlog_ = journal_->bytes_after(checkpointed_);
+  ++counters_.batches;
+  counters_.batch_bytes += outcome.bytes;
+  counters_.sync_ns += outcome.sync_ns;
+  bool archives = false;
+  while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
+    InFlight& done = in_flight_.front();
+    if (done.answer) answers_->put(*done.answer);
+    archives = archives || done.archives;
+    for (Event& event : done.events) tail_.push(std::move(event));
+    in_flight_.pop_front();
+  }
+  project(std::move(outcome.commits), archives, outcome.bytes);
+  gate_.release(durable_);
+  tail_.wake();
+}
+
+void Ledger::on_failure(const BatchOutcome& outcome) {
+  const bool unknown = outcome.kind == BatchOutcome::Kind::outcome_unknown;
+  Problem problem = outcome.problem;
+  if (unknown) {
+    problem.code = Code::outcome_unknown;
+    problem.retry_after_s = 1;
+  }
+  failure_ = std::make_shared<const Problem>(std::move(problem));
+  if (!failed_) {
+    log::error("batch_not_stored", {{"first", outcome.first},
+                                    {"last", outcome.last},
+                                    {"unknown", unknown ? "yes" : "no"},
+                                    {"error", failure_->detail}});
+  }
+  const bool first_failure = !failed_;
+  failed_ = true;
+  while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
+    touched_by_failure_.push_back(in_flight_.front().agent);
+    in_flight_.pop_front();
+  }
+  gate_.fail(outcome.first, failure_);
+  if (first_failure) asio::co_spawn(io_, rebuild(), asio::detached);
+}
+
+// Goes back to durable state: what failed is forgotten, the agents it touched are read again.
+asio::awaitable<void> Ledger::rebuild() {
+  asio::steady_timer pause(io_);
+  for (;;) {
+    while (!in_flight_.empty()) {  // the journal gives back all that waits
+      pause.expires_after(std::chrono::milliseconds(2));
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+    const auto resumed = co_await hop(disk_.get_executor(), [this] { return journal_->resume(); });
+    if (resumed) break;
+    log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
+    pause.expires_after(std::chrono::seconds(1));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  next_seq_ = journal_->head() + 1;
+  std::set<std::string> touched;
+  while (!touched_by_failure_.empty()) {  // it may grow while we wait
+    const std::string id = std::move(touched_by_failure_.back());
+    touched_by_failure_.pop_back();
+    if (id.empty()) continue;
+    const auto agent = agents_.at(id);
+    while (agent->checkpointing || agent->looking || agent->loading) co_await agent->waiting.wait(0);
+    agent->state.reset();
+    agent->rebuild = true;
+    touched.insert(id);
+  }
+  next_seq_ = journal_->head() + 1;
+  failed_ = false;
+  failure_ = nullptr;
+  log::info("journal_writable", {{"head", next_seq_ - 1}});
+  for (const std::string& id : touched) {  // an agent that nobody asks for would hold CHECKPOINT back
+    if (auto loaded = co_await ensure_loaded(id, true); !loaded) {
+      log::error("agent_not_rebuilt",
+                 {{"agent", id}, {"error", loaded.error().detail}, {"next", "tried again when it is used"}});
+    }
+  }
+}
+
+LedgerStatus Ledger::status() const {
+  LedgerStatus out = counters_;
+  out.head = next_seq_ - 1;
+  out.durable = durable_;
+  out.oldest = journal_->oldest();
+  out.writable = !failed_ && !projection_failing_;
+  if (failed_) out.refusal = failure_->detail;
+  if (projection_failing_) out.refusal = "transcripts cannot be written (see the log)";
+  out.repairs = repairs_;
+  out.answers_truncated = answers_->truncated();
+  const std::int64_t now = steady_ms();
+  for (const auto& [id, agent] : agents_) {
+    if (agent->state) ++out.agents;
+    if (agent->dirty_since != 0) out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, now - agent->dirty_since);
+    if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
+  }
+  return out;
+}
+
+Ledger::AgentStatus Ledger::agent_status(std::string_view id) const {
+  const auto found = agents_.find(id);
+  if (found == agents_.end()) return {};
+  const Agent& agent = *found->second;
+  return {.checkpoint_lag_ms = agent.dirty_since == 0 ? 0 : steady_ms() - agent.dirty_since,
+          .dirty = agent.dirty_since != 0,
+          .bytes = agent.bytes};
+}
+
+}  // namespace sessiond

@@ -1,0 +1,212 @@
+// The ledger: decide → journal → apply, in one order for all agents, on one thread (ARCHITECTURE). Commands are decided
+// and applied in memory at once; what they reveal (reply, event, read) waits until the batch that carries them is
+// durable. When a batch fails, the agents it touched are rebuilt from durable state. Nothing here blocks; files are
+// made behind, by disk threads.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "config/config.hpp"
+#include "daemon/ledger/agent_state.hpp"
+#include "daemon/ledger/decision.hpp"
+#include "daemon/ledger/paths.hpp"
+#include "daemon/ledger/projection.hpp"
+#include "daemon/ledger/tail.hpp"
+#include "daemon/ledger/waiters.hpp"
+#include "daemon/ledger/watch.hpp"
+#include "store/answers.hpp"
+#include "store/journal.hpp"
+#include "store/sessions_file.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond {
+
+// Who asks, and how the answer is remembered.
+struct Intent {
+  std::string actor;
+  std::optional<Digest> scope{};  // of an Idempotency-Key
+  Digest request{};               // of the body, with a scope
+  bool respond_async = false;     // answer 202 before it is durable
+};
+
+struct Reply {
+  int status = 200;
+  std::string body{};
+  std::string etag{};
+  std::string location{};
+  bool replayed = false;
+};
+
+using Decide = std::function<Result<Decision>(const AgentState&, const Context&, const FetchedLines&)>;
+
+// How things stand, for /readyz, /metrics and doctor.
+struct LedgerStatus {
+  std::uint64_t head = 0, durable = 0, oldest = 0;
+  bool writable = true;
+  std::string refusal;                 // why not writable
+  std::vector<std::string> repairs;    // since the start
+  std::vector<std::string> lagging;    // agents whose checkpoint fails, with the reason
+  std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
+  bool answers_truncated = false;
+  std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
+  std::uint64_t sync_ns = 0;  // spent in write + fdatasync
+  std::size_t agents = 0;
+};
+
+class Ledger {
+ public:
+  // Opens the state directory and recovers; blocks. `disk` runs everything that may block later on. With `repair`, a
+  // damaged journal is quarantined.
+  static Result<std::unique_ptr<Ledger>> open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
+                                              Rules rules, bool repair);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
+  asio::awaitable<Result<Reply>> commit(std::string agent, Intent intent, Decide decide, bool create = false);
+  // A commit that concerns no agent (tokens, policy, locks): one event.
+  asio::awaitable<Result<Reply>> announce(EventType type, std::string data, std::string actor, std::string agent = {});
+
+  // An agent as of now, loaded when need be, looked at again on disk when the cache is older than its TTL or `fresh`.
+  // Valid until the next co_await.
+  asio::awaitable<Result<const AgentState*>> agent(std::string id, bool fresh = false);
+  const AgentState* loaded(std::string_view id) const;  // null when it is not in memory now
+  asio::awaitable<std::vector<std::string>> agent_ids();
+  // The output gate for reads: until everything up to `seq` is durable.
+  asio::awaitable<Result<void>> settled(std::uint64_t seq);
+  // "<epoch>-<seq>": a state that shows nothing newer than `last_seq` (of a session, transcript or agent) is a state as
+  // of this id.
+  std::string as_of(std::uint64_t last_seq) const;
+
+  // A transcript file of an agent, all durable lines in it, for one call on a disk thread (reader.hpp).
+  template <class Call>
+  asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read_transcript(std::string agent, std::string file,
+                                                                            Call call);
+  asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file);
+
+  asio::awaitable<Result<void>> checkpoint_all();
+  asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
+
+  Rules& rules() { return rules_; }
+  Tail& tail() { return tail_; }
+  const Journal& journal() const { return *journal_; }
+  const std::string& epoch() const { return epoch_; }
+  const Paths& paths() const { return paths_; }
+  asio::thread_pool& disk() { return disk_; }
+  asio::io_context& io() { return io_; }
+  LedgerStatus status() const;
+  struct AgentStatus {
+    std::int64_t checkpoint_lag_ms = 0;
+    bool dirty = false;
+    std::uint64_t bytes = 0;  // of sessions.json
+  };
+  AgentStatus agent_status(std::string_view id) const;
+
+ private:
+  struct Agent;
+  struct InFlight;
+  struct Loaded;
+  friend class Recovery;
+
+  Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
+         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers);
+
+  // agents.cpp
+  Agent& slot(const std::string& id);
+  asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
+  Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
+                                std::uint64_t replay_from) const;
+  asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
+  asio::awaitable<Result<void>> look_again(std::string id);
+  asio::awaitable<Result<void>> commit_external(std::string id, ForeignChange change, bool at_load = false);
+  struct Reader;
+  asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
+  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
+  void evict_idle();
+  void watch(Agent& agent);
+  void touched(const std::string& id);
+  asio::awaitable<void> purge_ephemeral(std::string id);
+  void tell_repairs(const std::string& agent, const std::vector<std::string>& repairs);
+  void tell_evictions(const std::string& agent, const std::vector<Eviction>& evictions);
+
+  // ledger.cpp
+  Result<std::uint64_t> stage(AgentState& state, Decision& decision, const Intent& intent);
+  asio::awaitable<void> hold_until(std::uint64_t seq, std::shared_ptr<void> what);
+  void on_outcome(BatchOutcome outcome);
+  void on_durable(BatchOutcome outcome);
+  void on_failure(const BatchOutcome& outcome);
+  asio::awaitable<void> rebuild();
+  Context context(const Intent& intent, std::string_view source);
+
+  // checkpointer.cpp
+  asio::awaitable<Result<void>> checkpoint(std::string id);
+  asio::awaitable<Result<void>> sync_files();
+  asio::awaitable<void> renew_resting();
+  asio::awaitable<void> checkpoint_loop();
+  void project(std::vector<Commit> commits, bool at_once, std::uint64_t bytes);
+  void hand_over();
+  void project_pending();  // on the files strand
+  Result<void> flush_now(const std::string& file);
+  void schedule_flush();
+
+  asio::io_context& io_;
+  asio::thread_pool& disk_;
+  Config config_;
+  Rules rules_;
+  Paths paths_;
+  std::string epoch_;
+  IdSource ids_;
+
+  // Disk side: `files_` runs the projection, `stores_` reads and replaces sessions.json files and CHECKPOINT.
+  asio::strand<asio::thread_pool::executor_type> files_;
+  asio::strand<asio::thread_pool::executor_type> stores_;
+  Projection projection_;                    // files_ only
+  std::deque<Commit> to_project_;            // files_ only
+  std::atomic<std::uint64_t> projected_{0};  // everything up to here is in the projection's hands
+  std::atomic<bool> projection_failing_{false};
+  std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
+
+  std::map<std::string, std::shared_ptr<Agent>, std::less<>> agents_;
+  std::unordered_map<std::string, std::uint64_t> in_flight_keys_;  // idempotency scopes being committed
+  std::deque<InFlight> in_flight_;
+  std::vector<Commit> gathered_;  // durable, not yet in the hands of files_
+  std::uint64_t gathered_bytes_ = 0;
+  std::uint64_t next_seq_ = 1;
+  std::uint64_t durable_ = 0;
+  Waiters gate_;
+  Waiters room_;  // commits that wait for the journal's backlog to shrink
+  Tail tail_;
+  std::unique_ptr<AnswerStore> answers_;
+
+  Watch watch_;
+  std::int64_t started_;  // ms since the epoch
+
+  bool stopping_ = false;
+  bool failed_ = false;  // a batch was not stored; agents are being rebuilt
+  std::shared_ptr<const Problem> failure_;
+  std::vector<std::string> touched_by_failure_;
+  std::uint64_t backlog_ = 0;       // bytes of journal beyond CHECKPOINT, as of the last batch
+  std::uint64_t checkpointed_ = 0;  // CHECKPOINT's smallest seq
+  std::int64_t next_sync_ = 0;
+  bool flush_scheduled_ = false;
+  asio::steady_timer flush_timer_;
+  asio::steady_timer checkpoint_timer_;
+  Waiters stopped_;
+  bool loop_running_ = false;
+  LedgerStatus counters_;
+  std::vector<std::string> repairs_;
+
+  std::unique_ptr<Journal> journal_;  // last: its thread stops first
+};
+
+}  // namespace sessiond

@@ -1,0 +1,55 @@
+#include "daemon/ledger/paths.hpp"
+
+#include <algorithm>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+
+Paths::Paths(std::filesystem::path state_dir, std::string path_template) : state_dir_(std::move(state_dir)) {
+  constexpr std::string_view mark = "{agentId}";
+  const std::size_t at = path_template.find(mark);
+  before_ = path_template.substr(0, at);
+  after_ = at == std::string::npos ? "" : path_template.substr(at + mark.size());
+}
+
+std::filesystem::path Paths::store_file(std::string_view agent) const {
+  return state_dir_ / (before_ + std::string(agent) + after_);
+}
+
+std::string Paths::sessions_dir(std::string_view agent) const {
+  const std::string file = before_ + std::string(agent) + after_;
+  return file.substr(0, file.find_last_of('/') + 1);
+}
+
+std::filesystem::path Paths::sidecar(std::string_view agent, std::string_view file) const {
+  return journal_dir() / "index" / agent / (std::string(file) + ".idx");
+}
+
+std::filesystem::path Paths::previous(std::string_view agent) const {
+  return journal_dir() / "previous" / (std::string(agent) + ".json");
+}
+
+std::string Paths::agent_of_dir(std::string_view name) const {
+  const std::string prefix = before_.substr(before_.find_last_of('/') + 1);
+  const std::string suffix = after_.substr(0, after_.find('/'));
+  if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix)) return {};
+  const std::string_view agent = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  return valid_agent_id(agent) ? std::string(agent) : std::string();
+}
+
+std::vector<std::string> Paths::agents() const {
+  std::vector<std::string> out;
+  const auto slash = before_.find_last_of('/');
+  const auto dir = slash == std::string::npos ? state_dir_ : state_dir_ / before_.substr(0, slash);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    std::string agent = agent_of_dir(entry.path().filename().string());
+    if (agent.empty()) continue;
+    if (std::filesystem::exists(state_dir_ / sessions_dir(agent), error)) out.push_back(std::move(agent));
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+}  // namespace sessiond

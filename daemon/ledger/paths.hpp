@@ -1,0 +1,32 @@
+// Where things lie below the state directory (FORMATS, first table).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sessiond {
+
+class Paths {
+ public:
+  Paths(std::filesystem::path state_dir, std::string path_template);
+
+  const std::filesystem::path& state_dir() const { return state_dir_; }
+  std::filesystem::path journal_dir() const { return state_dir_ / "journal"; }
+  std::filesystem::path store_file(std::string_view agent) const;  // …/sessions.json
+  std::string sessions_dir(std::string_view agent) const;          // relative to the state directory, with its '/'
+  std::filesystem::path sidecar(std::string_view agent, std::string_view file) const;
+  std::filesystem::path previous(std::string_view agent) const;
+  // Agents that have a folder on disk, sorted. Blocks.
+  std::vector<std::string> agents() const;
+  // The agent whose store lies in this folder of the template, or "".
+  std::string agent_of_dir(std::string_view name) const;
+
+ private:
+  std::filesystem::path state_dir_;
+  std::string before_;  // template up to {agentId}
+  std::string after_;   // and behind it
+};
+
+}  // namespace sessiond

@@ -1,0 +1,304 @@
+// Opening the ledger: what the checkpoint has not is taken from the journal (FORMATS §2 "Recovery").
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <random>
+
+#include "daemon/http/log.hpp"
+#include "daemon/ledger/agent.hpp"
+#include "daemon/ledger/apply.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/files.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t read_bytes = 4U << 20;
+
+// CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…}}. Agents that are not named have everything up to
+// `seq`.
+struct Checkpoint {
+  std::uint64_t seq = 0;
+  std::map<std::string, std::uint64_t> agents;
+  std::map<std::string, std::uint64_t> previous;
+
+  std::uint64_t reached(const std::string& agent) const {
+    const auto found = agents.find(agent);
+    return found == agents.end() ? seq : found->second;
+  }
+  std::uint64_t least() const {
+    std::uint64_t out = seq;
+    for (const auto& [id, reached] : agents) out = std::min(out, reached);
+    return out;
+  }
+};
+
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
+  Checkpoint out;
+  auto text = read_file(path);
+  if (!text) {
+    if (text.error().code == Code::not_found) return out;
+    return std::unexpected(std::move(text.error()));
+  }
+  if (!json::check(*text)) {
+    log::warn("checkpoint_damaged", {{"path", path.string()}, {"next", "replaying the whole journal"}});
+    return out;
+  }
+  out.seq = static_cast<std::uint64_t>(json::int_at(*text, "seq").value_or(0));
+  const auto read = [&text](std::string_view name, std::map<std::string, std::uint64_t>& into) {
+    for (const json::Member& member : json::members(json::find(*text, name).value_or("{}"))) {
+      into[json::unescape(member.name)] = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+    }
+  };
+  read("agents", out.agents);
+  read("previous", out.previous);
+  return out;
+}
+
+}  // namespace
+
+Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
+               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers)
+    : io_(io),
+      disk_(disk),
+      config_(config),
+      rules_(std::move(rules)),
+      paths_(config.state_dir, config.store.path_template),
+      epoch_(journal->epoch()),
+      ids_((static_cast<std::uint64_t>(std::random_device{}()) << 32) ^ std::random_device{}()),
+      files_(asio::make_strand(disk.get_executor())),
+      stores_(asio::make_strand(disk.get_executor())),
+      projection_(paths_),
+      next_seq_(journal->head() + 1),
+      durable_(journal->head()),
+      tail_(journal->head(), config.stream.tail_bytes),
+      answers_(std::move(answers)),
+      watch_(io, paths_.store_file("x").filename().string(), [this](const std::string& id) { touched(id); }),
+      started_(wall_ms()),
+      flush_timer_(io),
+      checkpoint_timer_(io),
+      journal_(std::move(journal)) {}
+
+Ledger::~Ledger() = default;
+
+// Goes once through what the journal has beyond the checkpoint: files are made from it, and each agent's events are
+// collected.
+class Recovery {
+ public:
+  explicit Recovery(Ledger& ledger) : ledger_(ledger) {}
+
+  Result<void> run() {
+    auto checkpoint = read_checkpoint(ledger_.paths_.journal_dir() / "CHECKPOINT");
+    if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
+    checkpoint_ = std::move(*checkpoint);
+    const std::uint64_t head = ledger_.journal_->head();
+    if (checkpoint_.least() > head) {
+      log::warn("checkpoint_ahead_of_journal",
+                {{"checkpoint", checkpoint_.least()}, {"head", head}, {"next", "replaying the whole journal"}});
+      checkpoint_ = {};
+    }
+    ledger_.checkpointed_ = checkpoint_.least();
+    if (auto read = find_archives(); !read) return read;
+    if (auto read = replay(); !read) return read;
+    if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
+    ledger_.projected_ = head;
+    for (auto& [id, events] : events_) {
+      if (auto recovered = agent(id, events); !recovered) return recovered;
+    }
+    for (const auto& [id, seq] : checkpoint_.previous) {
+      Ledger::Agent& slot = ledger_.slot(id);
+      if (slot.previous_seq == 0) slot.previous_seq = seq;
+      if (slot.file_seq == 0) slot.file_seq = checkpoint_.reached(id);
+    }
+    return {};
+  }
+
+  // What could not be done before the journal was read: it commits.
+  asio::awaitable<Result<void>> afterwards() {
+    for (auto& [id, change] : foreign_) {
+      if (auto merged = co_await ledger_.commit_external(id, std::move(change), true); !merged) co_return merged;
+    }
+    asio::co_spawn(ledger_.io_, ledger_.checkpoint_loop(),
+                   asio::detached);  // not before: what it writes is whole entries
+    for (const auto& [id, events] : events_) co_await ledger_.purge_ephemeral(id);
+    co_return Result<void>{};
+  }
+
+ private:
+  // A transcript that a reset or deletion beyond the checkpoint archives.
+  struct Archived {
+    std::uint64_t seq;
+    std::string name;  // below the state directory
+    bool purged;
+  };
+
+  template <class Take>
+  Result<void> each_batch(Take call) {
+    std::uint64_t from = std::max(checkpoint_.least() + 1, ledger_.journal_->oldest());
+    while (from <= ledger_.journal_->head()) {
+      auto page = ledger_.journal_->read(from, read_bytes);
+      if (!page) return std::unexpected(std::move(page.error()));
+      for (const StoredBatch& batch : page->batches) {
+        if (auto fine = call(batch); !fine) return fine;
+      }
+      from = page->next;
+    }
+    return {};
+  }
+
+  Result<void> find_archives() {
+    return each_batch([this](const StoredBatch& batch) -> Result<void> {
+      for (const Bytes& bytes : batch.events) {
+        if (!Projection::archives(*bytes)) continue;
+        auto event = parse_event(*bytes);
+        if (!event) return std::unexpected(std::move(event.error()));
+        for (auto& [file, name] : Projection::archived_files(*event)) {
+          const std::string dir = ledger_.paths_.sessions_dir(event->envelope.agent);
+          archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event)});
+        }
+      }
+      return {};
+    });
+  }
+
+  // Where a line of the event `seq` belongs by now: into its file, into the archive that the file has become, or
+  // nowhere (purged).
+  std::optional<std::string> place_of(std::uint64_t seq, const std::string& file) const {
+    const auto found = archived_.find(file);
+    if (found == archived_.end()) return file;
+    for (const Archived& archived : found->second) {
+      if (archived.seq < seq) continue;
+      if (archived.purged) return std::nullopt;
+      std::error_code error;
+      return std::filesystem::exists(ledger_.paths_.state_dir() / archived.name, error) ? archived.name : file;
+    }
+    return file;
+  }
+
+  Result<void> replay() {
+    std::uint64_t count = 0;
+    auto read = each_batch([this, &count](const StoredBatch& batch) {
+      count += batch.events.size();
+      return take(batch);
+    });
+    if (!read) return read;
+    if (count != 0)
+      log::info("recovered", {{"events", count}, {"from", checkpoint_.least() + 1}, {"agents", events_.size()}});
+    return {};
+  }
+
+  Result<void> take(const StoredBatch& batch) {
+    const auto where = [this](std::uint64_t seq, const std::string& file) { return place_of(seq, file); };
+    if (auto made = ledger_.projection_.add(batch.first, batch.events, batch.places, where); !made) return made;
+    if (ledger_.projection_.pending_bytes() > (8U << 20)) {
+      if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
+    }
+    for (const std::string& text : batch.answers) {
+      auto answer = answer_from_json(text);
+      if (!answer) return std::unexpected(std::move(answer.error()));
+      ledger_.answers_->put(*answer);
+    }
+    for (const Bytes& bytes : batch.events) {
+      auto event = parse_event(*bytes);
+      if (!event) return std::unexpected(std::move(event.error()));
+      const std::string id = event->envelope.agent;
+      if (!id.empty() && event->envelope.seq > checkpoint_.reached(id)) events_[id].push_back(std::move(*event));
+    }
+    return {};
+  }
+
+  Result<void> agent(const std::string& id, const std::vector<Event>& events) {
+    auto loaded = ledger_.load_from_disk(id, nullptr, 0);
+    if (!loaded) return std::unexpected(std::move(loaded.error()));
+    for (const Event& event : events) apply(*loaded->state, event, Replay::yes);
+    Ledger::Agent& slot = ledger_.slot(id);
+    slot.file = std::move(loaded->file);
+    slot.state = std::move(loaded->state);
+    slot.file_seq = checkpoint_.reached(id);
+    const auto previous = checkpoint_.previous.find(id);
+    slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
+    slot.touched = slot.looked = slot.dirty_since = steady_ms();
+    ledger_.watch(slot);
+    ledger_.tell_repairs(id, loaded->repairs);
+    if (loaded->foreign) {
+      foreign_[id] = std::move(*loaded->foreign);
+    }
+    return {};
+  }
+
+  Ledger& ledger_;
+  Checkpoint checkpoint_;
+  std::map<std::string, std::vector<Event>> events_;
+  std::map<std::string, ForeignChange> foreign_;
+  std::map<std::string, std::vector<Archived>> archived_;  // by file below the state directory, in journal order
+};
+
+namespace {
+
+// A journal that is new or lost beside stores that are not: its seqs must begin above every rev, or versions would come
+// twice.
+Result<std::uint64_t> seq_above_revs(const Paths& paths) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(paths.journal_dir(), error)) {
+    if (entry.path().extension() == ".jsonl") return 1;
+  }
+  std::int64_t most = 0;
+  for (const std::string& agent : paths.agents()) {
+    auto text = read_file(paths.store_file(agent));
+    if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+    if (!text || text->find("\"rev\"") == std::string::npos || !json::check(*text, {.max_depth = json::foreign_depth}))
+      continue;
+    for (const json::Member& entry : json::members(*text))
+      most = std::max(most, json::int_at(entry.value, "rev").value_or(0));
+  }
+  return static_cast<std::uint64_t>(most) + 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
+                                             Rules rules, bool repair) {
+  const Paths paths(config.state_dir, config.store.path_template);
+  if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
+  const auto first_seq = seq_above_revs(paths);
+  if (!first_seq) return std::unexpected(first_seq.error());
+  // The journal's thread tells the ledger, which is made after the journal: nothing is appended before.
+  auto self = std::make_shared<Ledger*>(nullptr);
+  auto journal = Journal::open({.dir = paths.journal_dir(),
+                                .segment_bytes = config.journal.segment_bytes,
+                                .max_bytes = config.journal.max_bytes,
+                                .retention_ms = config.journal.retention_ms,
+                                .repair = repair,
+                                .first_seq = *first_seq},
+                               [&io, self](BatchOutcome outcome) {
+                                 asio::post(io, [self, outcome = std::move(outcome)]() mutable {
+                                   if (*self != nullptr) (*self)->on_outcome(std::move(outcome));
+                                 });
+                               });
+  if (!journal) return std::unexpected(std::move(journal.error()));
+  auto answers = AnswerStore::open({.dir = paths.journal_dir() / "keys",
+                                    .retention_ms = config.idempotency.retention_ms,
+                                    .max_bytes = config.idempotency.max_bytes});
+  if (!answers) return std::unexpected(std::move(answers.error()));
+  std::unique_ptr<Ledger> ledger(
+      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers)));
+  *self = ledger.get();
+  for (const std::string& what : ledger->journal_->report().repairs) {
+    log::warn("journal_repaired", {{"what", what}});
+    ledger->repairs_.push_back("journal: " + what);
+  }
+  Recovery recovery(*ledger);
+  if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
+  std::optional<Result<void>> done;
+  asio::co_spawn(io, recovery.afterwards(),
+                 [&done](std::exception_ptr, Result<void> outcome) { done = std::move(outcome); });
+  const auto work = asio::make_work_guard(io);
+  while (!done) io.run_one();
+  if (!*done) return std::unexpected(std::move(done->error()));
+  return ledger;
+}
+
+}  // namespace sessiond

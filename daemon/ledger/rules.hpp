@@ -1,0 +1,27 @@
+// What decisions are made by: the configured rules of the product, as the pure functions of policy/ take them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "policy/reset.hpp"
+#include "policy/routing.hpp"
+#include "policy/send_policy.hpp"
+
+namespace sessiond {
+
+struct Rules {
+  RouteSettings routing{};
+  SendPolicy send_policy{};
+  std::vector<std::string> reset_triggers{"/new", "/reset"};
+  ResetRule reset{};
+  std::optional<ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
+  int utc_offset_minutes = 0;
+  int spawn_depth = 3;
+  int spawn_count = 64;
+  bool shared = false;  // store.mode: other programs write too
+  std::string cwd;      // for transcript headers
+};
+
+}  // namespace sessiond

@@ -1,0 +1,116 @@
+#include "daemon/ledger/session.hpp"
+
+#include <algorithm>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+
+Session::Session(std::string key, RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) { read_fields(); }
+
+const RawEntry& Session::entry() const {
+  if (!counters_.empty()) {
+    entry_ = std::make_shared<const std::string>(json::apply(*entry_, counters_));
+    counters_.set.clear();
+  }
+  return entry_;
+}
+
+void Session::edit(const json::Edit& edit) {
+  if (edit.unset.empty() &&
+      std::ranges::all_of(edit.set, [this](const auto& member) { return edit_counter(member); })) {
+    return;
+  }
+  entry_ = std::make_shared<const std::string>(json::apply(*entry(), edit));
+  read_fields();
+}
+
+bool Session::edit_counter(const json::Edit::Set& member) {
+  const auto number = json::as_int(member.value);
+  if (!number) return false;
+  if (member.name == "updatedAt")
+    updated_at = *number;
+  else if (member.name == "lastInteractionAt")
+    last_interaction_at = number;
+  else if (member.name == "messageCount")
+    message_count = number;
+  else if (member.name == "inputTokens")
+    input_tokens = number;
+  else if (member.name == "outputTokens")
+    output_tokens = number;
+  else if (member.name == "totalTokens")
+    total_tokens = number;
+  else if (member.name == "compactionCount")
+    compaction_count = number;
+  else
+    return false;
+  counters_.put(member.name, member.value);
+  return true;
+}
+
+void Session::read_fields() {
+  session_id = session_file = channel = chat_type = label = name = spawned_by = {};
+  archived_at = last_interaction_at = message_count = input_tokens = output_tokens = total_tokens =
+      compaction_count = {};
+  rev = 0;
+  updated_at = created_at = 0;
+  ephemeral = false;
+  std::string legacy_channel;
+  std::string last_channel;
+  std::int64_t started_at = 0;
+  for (const json::Member& member : json::members(*entry_)) {
+    const auto text = [&] { return json::as_string(member.value).value_or(""); };
+    const auto number = [&] { return json::as_int(member.value); };
+    if (member.name == "sessionId")
+      session_id = text();
+    else if (member.name == "sessionFile")
+      session_file = text();
+    else if (member.name == "channel")
+      channel = lower(trim(text()));
+    else if (member.name == "provider")
+      legacy_channel = lower(trim(text()));
+    else if (member.name == "lastChannel" || (member.name == "lastProvider" && last_channel.empty()))
+      last_channel = lower(trim(text()));
+    else if (member.name == "chatType")
+      chat_type = text();
+    else if (member.name == "label")
+      label = text();
+    else if (member.name == "name")
+      name = text();
+    else if (member.name == "spawnedBy")
+      spawned_by = text();
+    else if (member.name == "rev")
+      rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
+    else if (member.name == "createdAt")
+      created_at = number().value_or(0);
+    else if (member.name == "sessionStartedAt")
+      started_at = number().value_or(0);
+    else if (member.name == "updatedAt")
+      updated_at = number().value_or(0);
+    else if (member.name == "archivedAt")
+      archived_at = number();
+    else if (member.name == "lastInteractionAt")
+      last_interaction_at = number();
+    else if (member.name == "messageCount")
+      message_count = number();
+    else if (member.name == "inputTokens")
+      input_tokens = number();
+    else if (member.name == "outputTokens")
+      output_tokens = number();
+    else if (member.name == "totalTokens")
+      total_tokens = number();
+    else if (member.name == "compactionCount")
+      compaction_count = number();
+    else if (member.name == "ephemeral")
+      ephemeral = json::as_bool(member.value).value_or(false);
+  }
+  if (chat_type == "dm") chat_type = "direct";
+  if (channel.empty()) channel = legacy_channel;
+  const KeyParts parts = parse_key(key_);
+  if (channel.empty()) channel = lower(parts.channel);
+  if (channel.empty()) channel = last_channel;
+  if (chat_type.empty()) chat_type = lower(parts.chat_type);
+  if (created_at == 0) created_at = started_at != 0 ? started_at : updated_at;
+}
+
+}  // namespace sessiond

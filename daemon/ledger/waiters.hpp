@@ -1,0 +1,67 @@
+// Coroutines that wait until a seq is durable (the output gate) or that something happened. One thread: the ledger's.
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+namespace asio = boost::asio;
+
+class Waiters {
+ public:
+  // What the wait ended with: null when all is well.
+  using Outcome = std::shared_ptr<const Problem>;
+
+  asio::awaitable<Outcome> wait(std::uint64_t seq) {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void(Outcome)>(
+        [this, seq](auto handler) {
+          waiting_.push_back({seq, [handler = std::move(handler)](Outcome outcome) mutable {
+                                std::move(handler)(std::move(outcome));
+                              }});
+        },
+        asio::use_awaitable);
+  }
+
+  // Resumes all that wait for a seq up to `seq`; waits begun meanwhile stay for the next time.
+  void release(std::uint64_t seq) {
+    resume([seq](std::uint64_t wanted) { return wanted <= seq; }, nullptr);
+  }
+  void fail(std::uint64_t from, const Outcome& outcome) {
+    resume([from](std::uint64_t wanted) { return wanted >= from; }, outcome);
+  }
+  bool empty() const { return waiting_.empty(); }
+
+ private:
+  struct Waiter {
+    std::uint64_t seq;
+    std::move_only_function<void(Outcome)> resume;
+  };
+
+  template <class Which>
+  void resume(Which which, const Outcome& outcome) {
+    std::deque<Waiter> now;
+    now.swap(waiting_);
+    std::deque<Waiter> stay;
+    for (auto& waiter : now) {
+      if (which(waiter.seq)) continue;
+      stay.push_back(std::move(waiter));
+      waiter.resume = nullptr;
+    }
+    waiting_.swap(stay);
+    for (auto& waiter : now) {
+      if (waiter.resume) waiter.resume(outcome);
+    }
+  }
+
+  std::deque<Waiter> waiting_;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,151 @@
+#include "daemon/stream/filter.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr unsigned type_count = static_cast<unsigned>(EventType::token_revoked) + 1;
+static_assert(type_count <= 32);
+
+// API §6: kept free for events to come, so that a client may already ask for them.
+constexpr std::array<std::string_view, 11> reserved{"run.*",      "step.*",    "text.delta",   "tool.*",
+                                                    "approval.*", "context.*", "compaction.*", "doom_loop.detected",
+                                                    "delivery.*", "hook.*",    "retention.*"};
+
+std::uint32_t bit(EventType type) { return 1U << static_cast<unsigned>(type); }
+
+// `*` stands for any characters.
+bool glob_matches(std::string_view pattern, std::string_view text) {
+  std::size_t at = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t retry = 0;
+  std::size_t p = 0;
+  while (at < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = at;
+    } else if (p < pattern.size() && pattern[p] == text[at]) {
+      ++p;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      at = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+bool is_reserved(std::string_view pattern) {
+  for (const std::string_view name : reserved) {
+    if (glob_matches(pattern, name) || glob_matches(name, pattern)) return true;
+  }
+  return false;
+}
+
+Result<std::uint32_t> types_of(std::string_view pattern) {
+  std::uint32_t types = 0;
+  for (unsigned index = 0; index < type_count; ++index) {
+    const auto type = static_cast<EventType>(index);
+    if (glob_matches(pattern, name(type))) types |= bit(type);
+  }
+  if (types != 0 || is_reserved(pattern)) return types;
+  return fail_at("?types", fmt::format("the parameter types names {}, which no event can match", json::quote(pattern)));
+}
+
+std::optional<std::string> text_of(const Request& request, std::string_view parameter) {
+  const std::string* value = request.query_value(parameter);
+  if (value == nullptr || trim(*value).empty()) return std::nullopt;
+  return std::string(trim(*value));
+}
+
+// As in the send policy: a prefix of the full key, or of the key without "agent:<id>:".
+bool starts_with(std::string_view key, std::string_view prefix) {
+  return starts_with_nocase(key, prefix) || starts_with_nocase(parse_key(key).rest, prefix);
+}
+
+}  // namespace
+
+Result<EventFilter> EventFilter::parse(const Request& request) {
+  EventFilter out;
+  if (const auto types = text_of(request, "types")) {
+    out.types_ = 0;
+    for (std::string_view rest = *types;;) {
+      const std::size_t comma = rest.find(',');
+      const std::string_view pattern = trim(rest.substr(0, comma));
+      const auto named = types_of(pattern);
+      if (!named) return std::unexpected(named.error());
+      out.types_ |= *named;
+      out.patterns_.emplace_back(pattern);
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  if (const auto agent = text_of(request, "agent")) {
+    out.agent_ = normalize_agent_id(*agent);
+    if (!out.agent_) return fail_at("?agent", fmt::format("{} is no agent id", json::quote(*agent)));
+  }
+  out.key_prefix_ = text_of(request, "keyPrefix");
+  if (out.key_prefix_) {
+    const std::string prefix = lower(*out.key_prefix_);
+    out.prefix_has_alias_ = prefix.starts_with('d') || prefix.contains(":d");
+  }
+  out.channel_ = text_of(request, "channel");
+  out.topic_ = text_of(request, "topic");
+  return out;
+}
+
+bool EventFilter::matches(const Envelope& event) const {
+  if ((types_ & bit(event.type)) == 0) return false;
+  if (agent_ && event.agent != *agent_) return false;
+  if (channel_ && !equals_nocase(event.channel, *channel_)) return false;
+  if (topic_ && event.topic != topic_) return false;
+  if (!key_prefix_ || starts_with(event.key, *key_prefix_)) return true;
+  if (!prefix_has_alias_) return false;
+  const auto alias = dm_alias(event.key);
+  return alias && starts_with(*alias, *key_prefix_);
+}
+
+std::string EventFilter::json(const StreamScope& scope) const {
+  std::string out;
+  json::ObjectWriter writer(out);
+  if (!scope.agent.empty()) {
+    writer.string("agent", scope.agent);
+  } else if (agent_) {
+    writer.string("agent", *agent_);
+  }
+  if (!scope.key.empty()) writer.string("key", scope.key);
+  if (!patterns_.empty()) {
+    std::string list = "[";
+    for (const std::string& pattern : patterns_) {
+      if (list.size() > 1) list += ',';
+      json::append_quoted(list, pattern);
+    }
+    writer.raw("types", list + "]");
+  }
+  if (key_prefix_) writer.string("keyPrefix", *key_prefix_);
+  if (channel_) writer.string("channel", *channel_);
+  if (topic_) writer.string("topic", *topic_);
+  writer.close();
+  return out;
+}
+
+bool sees(const Principal& principal, const Envelope& event) {
+  if (!event.key.empty()) return principal.sees(event.agent, event.key, event.channel);
+  return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);
+}
+
+bool StreamView::shows(const Envelope& event) const {
+  if (!scope.agent.empty() && event.agent != scope.agent) return false;
+  if (!scope.key.empty() && event.key != scope.key) return false;
+  return filter.matches(event) && sees(principal, event);
+}
+
+}  // namespace sessiond

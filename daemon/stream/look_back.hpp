@@ -1,0 +1,21 @@
+// Where a stream with replay=<n> begins: before the last n events that its view shows. They are looked for backwards,
+// first in the tail in memory, then in about 64 MiB of the journal; those found until then are the ones replayed.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "daemon/ledger/ledger.hpp"
+#include "daemon/stream/filter.hpp"
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+// The seq of the first event to replay; head+1 when there is none. `go_on` is asked before each read of the disk; false
+// ends the search with what it has.
+boost::asio::awaitable<Result<std::uint64_t>> look_back(Ledger& ledger, std::shared_ptr<const StreamView> view,
+                                                        std::uint64_t n, std::function<bool()> go_on);
+
+}  // namespace sessiond

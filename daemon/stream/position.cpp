@@ -1,0 +1,49 @@
+#include "daemon/stream/position.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t epoch_size = 8;
+constexpr auto last_seq = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
+Result<std::optional<Position>> read(std::string_view parameter, std::string_view text) {
+  if (auto position = parse_position(text)) return position;
+  return fail(Code::bad_request, fmt::format("{} is {}, which is not an event id (<epoch>-<seq>, as in 3f9a1c02-1842)",
+                                             parameter, json::quote(text.substr(0, 80))));
+}
+
+}  // namespace
+
+std::string to_string(const Position& position) { return fmt::format("{}-{}", position.epoch, position.seq); }
+
+std::optional<Position> parse_position(std::string_view text) {
+  if (text.size() < epoch_size + 2 || text[epoch_size] != '-') return std::nullopt;
+  const std::string_view epoch = text.substr(0, epoch_size);
+  const std::string_view digits = text.substr(epoch_size + 1);
+  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (!std::ranges::all_of(epoch, hex)) return std::nullopt;
+  if (digits.front() == '0' && digits.size() > 1) return std::nullopt;
+  Position position{.epoch = std::string(epoch)};
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, position.seq);
+  if (error != std::errc{} || stop != end || position.seq > last_seq) return std::nullopt;
+  return position;
+}
+
+Result<std::optional<Position>> asked_position(const Request& request) {
+  if (const std::string_view header = request.header("last-event-id"); !header.empty()) {
+    return read("Last-Event-ID", header);
+  }
+  if (const std::string* after = request.query_value("after")) return read("after", *after);
+  return std::nullopt;
+}
+
+}  // namespace sessiond

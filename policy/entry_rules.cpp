@@ -1,0 +1,201 @@
+#include "policy/entry_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/pointer.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t max_label_bytes = 200;
+
+enum class Type : std::uint8_t { text, label, number, count, boolean, object };
+struct Field {
+  std::string_view name;
+  Type type;
+};
+// Fields of spec 003 and our own whose type is known. Delivery fields are not here.
+constexpr std::array<Field, 52> fields{{{"name", Type::label},
+                                        {"label", Type::label},
+                                        {"sessionFile", Type::text},
+                                        {"spawnedBy", Type::text},
+                                        {"sdkSessionId", Type::text},
+                                        {"claudeCliSessionId", Type::text},
+                                        {"cliSessionIds", Type::object},
+                                        {"groupId", Type::text},
+                                        {"subject", Type::text},
+                                        {"space", Type::text},
+                                        {"displayName", Type::text},
+                                        {"groupActivationNeedsSystemIntro", Type::boolean},
+                                        {"providerOverride", Type::text},
+                                        {"modelOverride", Type::text},
+                                        {"authProfileOverride", Type::text},
+                                        {"authProfileOverrideCompactionCount", Type::number},
+                                        {"execHost", Type::text},
+                                        {"execSecurity", Type::text},
+                                        {"execAsk", Type::text},
+                                        {"execNode", Type::text},
+                                        {"thinkingLevel", Type::text},
+                                        {"verboseLevel", Type::text},
+                                        {"reasoningLevel", Type::text},
+                                        {"elevatedLevel", Type::text},
+                                        {"ttsAuto", Type::text},
+                                        {"queueDebounceMs", Type::number},
+                                        {"queueCap", Type::number},
+                                        {"contextTokens", Type::number},
+                                        {"modelProvider", Type::text},
+                                        {"model", Type::text},
+                                        {"memoryFlushAt", Type::number},
+                                        {"memoryFlushCompactionCount", Type::number},
+                                        {"systemSent", Type::boolean},
+                                        {"abortedLastRun", Type::boolean},
+                                        {"lastHeartbeatText", Type::text},
+                                        {"lastHeartbeatSentAt", Type::number},
+                                        {"origin", Type::object},
+                                        {"skillsSnapshot", Type::object},
+                                        {"systemPromptReport", Type::object},
+                                        {"sessionStartedAt", Type::count},
+                                        {"lastInteractionAt", Type::count},
+                                        {"archivedAt", Type::count},
+                                        {"createdAt", Type::count},
+                                        {"updatedAt", Type::count},
+                                        {"messageCount", Type::count},
+                                        {"inputTokens", Type::count},
+                                        {"outputTokens", Type::count},
+                                        {"totalTokens", Type::count},
+                                        {"compactionCount", Type::count},
+                                        {"provider", Type::text},
+                                        {"lastProvider", Type::text},
+                                        {"room", Type::text}}};
+
+struct Choice {
+  std::string_view name;
+  std::span<const std::string_view> values;
+};
+constexpr std::array<std::string_view, 2> send_policies{"allow", "deny"};
+constexpr std::array<std::string_view, 2> activations{"mention", "always"};
+constexpr std::array<std::string_view, 4> chat_types{"direct", "group", "channel", "dm"};
+constexpr std::array<std::string_view, 4> usages{"on", "off", "tokens", "full"};
+constexpr std::array<std::string_view, 3> drops{"old", "new", "summarize"};
+constexpr std::array<std::string_view, 7> queue_modes{"steer",         "followup", "collect",  "steer-backlog",
+                                                      "steer+backlog", "queue",    "interrupt"};
+constexpr std::array<std::string_view, 2> sources{"auto", "user"};
+constexpr std::array<Choice, 7> choices{{{"sendPolicy", send_policies},
+                                         {"groupActivation", activations},
+                                         {"chatType", chat_types},
+                                         {"responseUsage", usages},
+                                         {"queueDrop", drops},
+                                         {"queueMode", queue_modes},
+                                         {"authProfileOverrideSource", sources}}};
+
+constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};
+constexpr std::array<std::string_view, 9> imported{"previousSessions", "sessionId",    "createdAt",
+                                                   "updatedAt",        "messageCount", "inputTokens",
+                                                   "outputTokens",     "totalTokens",  "compactionCount"};
+
+bool never(std::string_view field) { return std::ranges::find(never_written, field) != never_written.end(); }
+
+std::optional<std::string> choice_fault(const Choice& choice, std::string_view raw) {
+  const std::optional<std::string> text = json::as_string(raw);
+  if (text && std::ranges::find(choice.values, *text) != choice.values.end()) return std::nullopt;
+  return fmt::format("must be one of {}", fmt::join(choice.values, ", "));
+}
+
+std::optional<std::string> label_fault(std::string_view raw) {
+  const std::optional<std::string> text = json::as_string(raw);
+  if (!text) return "must be a string";
+  if (text->size() > max_label_bytes)
+    return fmt::format("has {} bytes, at most {} are kept", text->size(), max_label_bytes);
+  return std::nullopt;
+}
+
+std::optional<std::string> type_fault(Type type, std::string_view raw) {
+  const json::Kind kind = json::kind(raw);
+  switch (type) {
+    case Type::text:
+      return kind == json::Kind::string ? std::nullopt : std::optional<std::string>("must be a string");
+    case Type::label:
+      return label_fault(raw);
+    case Type::number:
+      return kind == json::Kind::number ? std::nullopt : std::optional<std::string>("must be a number");
+    case Type::count:
+      return json::as_int(raw).value_or(-1) >= 0 ? std::nullopt
+                                                 : std::optional<std::string>("must be an integer of 0 or more");
+    case Type::boolean:
+      return kind == json::Kind::boolean ? std::nullopt : std::optional<std::string>("must be true or false");
+    case Type::object:
+      return kind == json::Kind::object ? std::nullopt : std::optional<std::string>("must be an object");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> session_id_fault(std::string_view raw) {
+  const std::optional<std::string> id = json::as_string(raw);
+  if (!id) return "must be a string";
+  const Result<void> valid = check_session_id(*id);
+  return valid ? std::nullopt : std::optional(valid.error().detail);
+}
+
+std::optional<std::string> value_fault(std::string_view field, std::string_view raw, Import import) {
+  if (field == "sessionId") return session_id_fault(raw);
+  if (import == Import::yes && json::kind(raw) == json::Kind::null) return std::nullopt;
+  const auto choice = std::ranges::find(choices, field, &Choice::name);
+  if (choice != choices.end()) return choice_fault(*choice, raw);
+  const auto known = std::ranges::find(fields, field, &Field::name);
+  return known == fields.end() ? std::nullopt : type_fault(known->type, raw);
+}
+
+}  // namespace
+
+bool read_only(std::string_view field) { return never(field) || std::ranges::find(imported, field) != imported.end(); }
+
+Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix) {
+  std::vector<Fault> faults;
+  const auto refused = [&](std::string_view field) { return import == Import::yes ? never(field) : read_only(field); };
+  for (const auto& [field, value] : edit.set) {
+    std::optional<std::string> why = refused(field) ? "is read-only" : value_fault(field, value, import);
+    if (why) faults.push_back({pointer_to(pointer_prefix, field), std::move(*why)});
+  }
+  for (const std::string& field : edit.unset) {
+    if (refused(field)) faults.push_back({pointer_to(pointer_prefix, field), "is read-only"});
+  }
+  if (!faults.empty()) return fail_with(std::move(faults));
+  return {};
+}
+
+void normalize_entry_edit(json::Edit& edit) {
+  const auto found = std::ranges::find(edit.set, "chatType", &json::Edit::Set::name);
+  if (found != edit.set.end() && json::as_string(found->value) == "dm") found->value = "\"direct\"";
+}
+
+Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_view agent,
+                           std::string_view pointer_prefix) {
+  std::vector<Fault> faults;
+  std::optional<std::string> other_agent;
+  for (const auto& [field, value] : edit.set) {
+    const std::optional<std::string> text = json::as_string(value);
+    if (field == "agent" && text != agent) {
+      other_agent = text.value_or("");
+    } else if (field == "key" && (!text || (!equals_nocase(*text, key) && dm_alias(*text) != key))) {
+      faults.push_back(
+          {pointer_to(pointer_prefix, field), fmt::format("must be \"{}\", the session in the path", key)});
+    }
+  }
+  if (other_agent) {
+    return fail(Code::agent_mismatch, fmt::format("the body names agent \"{}\", the path \"{}\"", *other_agent, agent));
+  }
+  if (!faults.empty()) return fail_with(std::move(faults));
+  std::erase_if(edit.set, [](const json::Edit::Set& member) { return never(member.name) || member.name == "asOf"; });
+  std::erase_if(edit.unset, [](std::string_view field) { return never(field); });
+  return {};
+}
+
+}  // namespace sessiond

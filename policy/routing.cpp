@@ -1,0 +1,141 @@
+#include "policy/routing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "policy/pointer.hpp"
+#include "store/names.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond {
+namespace {
+
+// Words with a place of their own in keys: a channel or account of that name would make keys that read as something
+// else.
+bool is_key_word(std::string_view text) {
+  static constexpr std::array<std::string_view, 16> words{
+      "agent", "main",     "direct", "dm",   "group",    "channel",   "thread",    "topic",
+      "cron",  "subagent", "acp",    "hook", "explicit", "heartbeat", "dashboard", "openai-user"};
+  return std::ranges::find(words, text) != words.end();
+}
+
+// One segment of a key: a channel or an account.
+std::optional<std::string> segment_fault(std::string_view text, std::size_t limit) {
+  if (text.size() > limit) return fmt::format("has at most {} bytes", limit);
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c != 0x7F && c != ':'; });
+  if (!plain || invalid_utf8(text)) return "must be text without spaces, colons and control characters";
+  if (is_key_word(lower(text))) return fmt::format("\"{}\" is a word that session keys use themselves", text);
+  return std::nullopt;
+}
+
+std::optional<std::string> id_fault(std::string_view text) {
+  const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  if (!plain || invalid_utf8(text)) return "must be UTF-8 without control characters";
+  return std::nullopt;
+}
+
+// An inbound message's address, cleaned.
+struct Address {
+  std::string agent;
+  std::string channel;
+  std::string account;
+  std::string chat_type;
+  std::string_view peer;
+  std::string_view thread;
+};
+
+Address clean(const RouteSettings& settings, const RouteInput& input, std::vector<Fault>& faults) {
+  Address out;
+  const auto fault = [&faults](std::string_view pointer, std::string detail) {
+    faults.push_back({std::string(pointer), std::move(detail)});
+  };
+  if (auto agent = normalize_agent_id(input.agent)) {
+    out.agent = std::move(*agent);
+  } else {
+    fault("/agent", "is no agent id");
+  }
+  out.channel = lower(trim(input.channel));
+  if (out.channel.empty()) {
+    fault("/channel", "must not be empty");
+  } else if (auto why = segment_fault(out.channel, 64)) {
+    fault("/channel", std::move(*why));
+  }
+  out.chat_type = lower(trim(input.chat_type));
+  if (out.chat_type == "dm") out.chat_type = "direct";
+  if (out.chat_type != "direct" && out.chat_type != "group" && out.chat_type != "channel") {
+    fault("/chatType", "must be \"direct\", \"group\" or \"channel\"");
+  }
+  out.peer = trim(input.peer);
+  if (out.peer.empty()) {
+    fault("/peer", "must not be empty");
+  } else if (auto why = id_fault(out.peer)) {
+    fault("/peer", std::move(*why));
+  }
+  out.thread = trim(input.thread_id);
+  if (auto why = id_fault(out.thread)) fault("/threadId", std::move(*why));
+  out.account = lower(trim(input.account_id));
+  if (out.account.empty()) out.account = "default";
+  // An account that is not in the key may be called anything.
+  const bool in_key = settings.dm_scope == DmScope::per_account_channel_peer && out.chat_type == "direct";
+  if (auto why = in_key ? segment_fault(out.account, 128) : id_fault(out.account)) fault("/accountId", std::move(*why));
+  return out;
+}
+
+// The name under which the settings know this peer, or the peer itself.
+std::string linked_peer(const RouteSettings& settings, const Address& address) {
+  const std::string wanted = fmt::format("{}:{}", address.channel, address.peer);
+  for (const auto& [person, peers] : settings.identity_links) {
+    const bool linked =
+        std::ranges::any_of(peers, [&](std::string_view peer) { return equals_nocase(trim(peer), wanted); });
+    if (linked && !trim(person).empty()) return std::string(trim(person));
+  }
+  return std::string(address.peer);
+}
+
+std::string base_key(const RouteSettings& settings, const Address& address) {
+  if (address.chat_type != "direct") return fmt::format("{}:{}:{}", address.channel, address.chat_type, address.peer);
+  switch (settings.dm_scope) {
+    case DmScope::main:
+      break;
+    case DmScope::per_peer:
+      return fmt::format("direct:{}", linked_peer(settings, address));
+    case DmScope::per_channel_peer:
+      return fmt::format("{}:direct:{}", address.channel, linked_peer(settings, address));
+    case DmScope::per_account_channel_peer:
+      return fmt::format("{}:{}:direct:{}", address.channel, address.account, linked_peer(settings, address));
+  }
+  const std::string_view main_key = trim(settings.main_key);
+  return std::string(main_key.empty() ? std::string_view("main") : main_key);
+}
+
+}  // namespace
+
+Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
+  std::vector<Fault> faults;
+  const Address address = clean(settings, input, faults);
+  if (!faults.empty()) return fail_with(std::move(faults));
+  std::string rest = base_key(settings, address);
+  bool thread = false;
+  if (settings.threads == ThreadScope::session && !address.thread.empty()) {
+    // Bridges whose platform has topics put them into the peer ("-100…:topic:42") and give the same id as thread: that
+    // is one thing.
+    const KeyParts parts = parse_key(rest);
+    const bool said = equals_nocase(parts.thread, address.thread) || equals_nocase(parts.topic, address.thread);
+    if (!said) rest += fmt::format(":thread:{}", address.thread);
+    thread = true;
+  }
+  // With the prefix put here, a peer or main key that begins with "agent:" stays a part of the rest.
+  Result<std::string> key = canonical_key(fmt::format("agent:{}:{}", address.agent, rest), address.agent);
+  if (!key) return fail_at("/peer", std::move(key.error().detail));
+  return Route{.agent = address.agent,
+               .key = std::move(*key),
+               .channel = address.channel,
+               .chat_type = address.chat_type,
+               .peer = std::string(address.peer),
+               .thread = thread};
+}
+
+}  // namespace sessiond

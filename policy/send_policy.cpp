@@ -1,0 +1,148 @@
+#include "policy/send_policy.hpp"
+
+#include <fmt/format.h>
+
+#include "store/delivery.hpp"
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+// What one rule says of a question: nothing when it matches, else the first part that does not.
+struct Mismatch {
+  std::string_view part;
+  std::string_view wanted;
+  std::string_view found;
+};
+
+std::string_view direct_for_dm(std::string_view chat_type) {
+  return equals_nocase(chat_type, "dm") ? std::string_view("direct") : chat_type;
+}
+
+// …:dm:… and …:direct:… name the same session, so a prefix may use either word.
+class KeySpellings {
+ public:
+  explicit KeySpellings(std::string_view key) : key_(key), alias_(dm_alias(key)) {}
+
+  bool starts_with(std::string_view prefix, bool without_agent_too) const {
+    return one(key_, prefix, without_agent_too) || (alias_ && one(*alias_, prefix, without_agent_too));
+  }
+
+ private:
+  static bool one(std::string_view key, std::string_view prefix, bool without_agent_too) {
+    return starts_with_nocase(key, prefix) || (without_agent_too && starts_with_nocase(parse_key(key).rest, prefix));
+  }
+  std::string_view key_;
+  std::optional<std::string> alias_;
+};
+
+std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& question, const KeySpellings& key) {
+  if (match.channel && !equals_nocase(*match.channel, question.channel)) {
+    return Mismatch{"channel", *match.channel, question.channel};
+  }
+  if (match.chat_type && !equals_nocase(direct_for_dm(*match.chat_type), direct_for_dm(question.chat_type))) {
+    return Mismatch{"chatType", *match.chat_type, question.chat_type};
+  }
+  if (match.key_prefix && !key.starts_with(*match.key_prefix, true)) {
+    return Mismatch{"keyPrefix", *match.key_prefix, question.key};
+  }
+  if (match.raw_key_prefix && !key.starts_with(*match.raw_key_prefix, false)) {
+    return Mismatch{"rawKeyPrefix", *match.raw_key_prefix, question.key};
+  }
+  if (match.to && !equals_nocase(*match.to, question.to)) return Mismatch{"to", *match.to, question.to};
+  if (match.account_id && !equals_nocase(*match.account_id, question.account_id)) {
+    return Mismatch{"accountId", *match.account_id, question.account_id};
+  }
+  return std::nullopt;
+}
+
+std::string explain(const SendMatch& match, const std::optional<Mismatch>& why) {
+  if (why) {
+    if (why->found.empty()) return fmt::format("{} is not known, the rule asks for \"{}\"", why->part, why->wanted);
+    return fmt::format("{} \"{}\" does not match \"{}\"", why->part, why->found, why->wanted);
+  }
+  return match == SendMatch{} ? "the rule matches everything" : "every part of the rule matches";
+}
+
+SendDecision decided_by_rule(std::size_t rule, SendAction action, std::vector<SendStep> trace) {
+  return {.action = action, .source = SendSource::rule, .rule = rule, .trace = std::move(trace)};
+}
+
+// The first of them that says something (trimmed, not empty).
+std::string first_of(const std::optional<std::string>& call, std::string_view entry, std::string_view key) {
+  if (call && !trim(*call).empty()) return std::string(trim(*call));
+  return std::string(entry.empty() ? key : entry);
+}
+
+std::string chat_type_of_entry(std::string_view entry) {
+  const std::string text = lower(trim(json::string_at(entry, "chatType").value_or("")));
+  if (text == "dm") return "direct";
+  // Others ("room", of old stores) say less than the key does.
+  return text == "direct" || text == "group" || text == "channel" ? text : std::string{};
+}
+
+std::string channel_of_entry(std::string_view entry, const Delivery& delivery) {
+  for (const std::string_view member : {"channel", "provider"}) {
+    const std::string text = json::string_at(entry, member).value_or("");
+    if (!trim(text).empty()) return lower(trim(text));
+  }
+  return delivery.channel.value_or("");
+}
+
+}  // namespace
+
+std::string_view name(SendAction action) { return action == SendAction::allow ? "allow" : "deny"; }
+
+std::string_view name(SendSource source) {
+  switch (source) {
+    case SendSource::session:
+      return "session";
+    case SendSource::rule:
+      return "rule";
+    case SendSource::default_:
+      return "default";
+    case SendSource::none:
+      return "none";
+  }
+  return "none";
+}
+
+SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call) {
+  const std::string_view object = entry.empty() ? "{}" : entry;
+  const Delivery delivery = read_delivery(object);
+  const KeyParts parts = parse_key(key);
+  SendQuestion question;
+  question.key = key;
+  const std::string own = lower(trim(json::string_at(object, "sendPolicy").value_or("")));
+  if (own == "allow") question.session = SendAction::allow;
+  if (own == "deny") question.session = SendAction::deny;
+  question.channel = lower(first_of(call.channel, channel_of_entry(object, delivery), parts.channel));
+  question.chat_type = direct_for_dm(lower(first_of(call.chat_type, chat_type_of_entry(object), parts.chat_type)));
+  question.to = first_of(call.to, delivery.to.value_or(""), "");
+  question.account_id = first_of(call.account_id, delivery.account_id.value_or(""), "");
+  return question;
+}
+
+SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bool with_trace) {
+  if (question.session) return {.action = *question.session, .source = SendSource::session};
+  const KeySpellings key(question.key);
+  const bool first_match = policy.evaluation == SendEvaluation::first_match;
+  std::vector<SendStep> trace;
+  std::optional<std::size_t> allowed;  // deny-overrides: the first that allows, while no later one denies
+  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
+    const SendRule& rule = policy.rules[i];
+    const std::optional<Mismatch> why = mismatch(rule.match, question, key);
+    if (with_trace) trace.push_back({i, !why, explain(rule.match, why)});
+    if (why) continue;
+    if (first_match || rule.action == SendAction::deny) return decided_by_rule(i, rule.action, std::move(trace));
+    if (!allowed) allowed = i;
+  }
+  if (allowed) return decided_by_rule(*allowed, SendAction::allow, std::move(trace));
+  if (policy.default_action) {
+    return {.action = *policy.default_action, .source = SendSource::default_, .trace = std::move(trace)};
+  }
+  return {.trace = std::move(trace)};
+}
+
+}  // namespace sessiond

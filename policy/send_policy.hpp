@@ -1,0 +1,83 @@
+// May the agent send into a session? The session's own sendPolicy decides, else the rules in order, else the default,
+// else yes (API §5). The form is that of `sendPolicy` in the configuration, of policy.json and of PUT /v1/policy/send:
+//   {"default":"allow","evaluation":"first-match"|"deny-overrides","rules":[{"match":{"channel":"discord"},"action":"deny"}]}
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+enum class SendAction : std::uint8_t { allow, deny };
+enum class SendSource : std::uint8_t { session, rule, default_, none };
+enum class SendEvaluation : std::uint8_t { first_match, deny_overrides };
+std::string_view name(SendAction action);
+std::string_view name(SendSource source);
+
+// What a rule asks for; absent parts match anything, all given parts must match. Case does not matter, dm is direct.
+struct SendMatch {
+  std::optional<std::string> channel{};
+  std::optional<std::string> chat_type{};
+  std::optional<std::string> key_prefix{};      // of the full key, or of the key without "agent:<id>:"
+  std::optional<std::string> raw_key_prefix{};  // of the full key
+  std::optional<std::string> to{};
+  std::optional<std::string> account_id{};
+  friend bool operator==(const SendMatch&, const SendMatch&) = default;
+};
+struct SendRule {
+  SendMatch match{};
+  SendAction action = SendAction::allow;
+  friend bool operator==(const SendRule&, const SendRule&) = default;
+};
+struct SendPolicy {
+  std::optional<SendAction> default_action{};
+  SendEvaluation evaluation = SendEvaluation::first_match;
+  std::vector<SendRule> rules{};
+  friend bool operator==(const SendPolicy&, const SendPolicy&) = default;
+};
+
+// validation_failed naming every fault below `pointer_prefix`; unknown members are faults.
+Result<SendPolicy> parse_send_policy(std::string_view json, std::string_view pointer_prefix);
+std::string to_json(const SendPolicy& policy);
+
+// What is asked, every part resolved; empty means unknown and matches no rule that asks for it.
+struct SendQuestion {
+  std::string key{};
+  std::optional<SendAction> session{};  // the entry's sendPolicy
+  std::string channel{};
+  std::string chat_type{};
+  std::string to{};
+  std::string account_id{};
+};
+// What the call itself says; it wins over the entry, the entry over the key.
+struct SendCall {
+  std::optional<std::string> channel{};
+  std::optional<std::string> chat_type{};
+  std::optional<std::string> to{};
+  std::optional<std::string> account_id{};
+};
+// `entry` is the stored entry, or empty when there is none.
+SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call);
+
+struct SendStep {
+  std::size_t rule = 0;
+  bool matched = false;
+  std::string because{};  // for people
+};
+struct SendDecision {
+  SendAction action = SendAction::allow;
+  SendSource source = SendSource::none;
+  std::optional<std::size_t> rule{};
+  std::vector<SendStep> trace{};  // the rules looked at, in order; empty unless asked for
+};
+SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bool with_trace = false);
+
+// {"action":"deny","source":"rule","rule":0} and, with_trace, "trace":[…]
+std::string to_json(const SendDecision& decision, bool with_trace = false);
+
+}  // namespace sessiond

@@ -1,0 +1,64 @@
+// Events: what a commit changes, in the very bytes that the journal keeps and subscribers receive (API §6).
+//   {"seq":1842,"time":…,"type":"message.appended","agent":"main","key":"…","sessionId":"…","channel":"slack","chatType":"channel",
+//    "topic":null,"actor":"bridge-slack","source":"api","data":{…}}
+// Absent strings are left out, but for `topic`, which is null. Events carry resulting values, never increments.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+enum class EventType : std::uint8_t {
+  session_created,     // {entry, reason}
+  session_updated,     // {set, unset}
+  session_reset,       // {previousSessionId, archivedAs, reason, set, unset}
+  session_archived,    // {archivedAs, set}
+  session_unarchived,  // {unset}
+  session_deleted,     // {archivedAs, purged}
+  message_appended,    // {set, message, deliver?, mediaUrls?}
+  topic_created,       // {}
+  topic_deleted,       // {archivedAs}
+  policy_changed,
+  policy_denied,
+  lock_evicted,
+  store_repaired,
+  store_degraded,
+  store_external_change,
+  config_reloaded,
+  token_created,
+  token_revoked,
+};
+std::string_view name(EventType type);  // "session.created"
+std::optional<EventType> event_type(std::string_view name);
+
+struct Envelope {
+  std::uint64_t seq = 0;
+  std::int64_t time = 0;  // ms since the epoch
+  EventType type = EventType::session_created;
+  std::string agent{};  // empty: concerns the whole store
+  std::string key{};    // empty: concerns the whole agent
+  std::string session_id{};
+  std::string channel{};
+  std::string chat_type{};
+  std::optional<std::string> topic{};
+  std::string actor{};   // token id, "cli", "external", …
+  std::string source{};  // api | external | recovery | …
+};
+
+struct Event {
+  Envelope envelope;
+  std::shared_ptr<const std::string> json;  // the whole event, one line
+  std::string_view data;                    // the raw `data` object, inside json
+};
+
+Event make_event(Envelope envelope, std::string_view data);
+// An event as it stands in a journal. bad_request when it is not one (a damaged or newer journal).
+Result<Event> parse_event(std::string json);
+
+}  // namespace sessiond

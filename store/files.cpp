@@ -1,0 +1,265 @@
+#include "store/files.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <initializer_list>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr mode_t file_mode = 0600;
+constexpr mode_t dir_mode = 0700;
+
+template <class Call>
+auto retry(Call call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+std::unexpected<Problem> io_fail(std::string_view doing, std::string_view what) {
+  const int error = errno;
+  return std::unexpected(io_problem(doing, what, error));
+}
+
+fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
+
+// Reads into `out`, at most `length` bytes; ends early only at the end of the file.
+template <class ReadSome>
+Result<void> fill(std::string& out, std::size_t length, std::string_view path, ReadSome read_some) {
+  int error = 0;
+  // libstdc++ 12 passes the capacity, not the length, as the second argument: it is not looked at.
+  out.resize_and_overwrite(length, [&](char* data, std::size_t) {
+    std::size_t got = 0;
+    while (got < length) {
+      const ssize_t n = retry([&] { return read_some(data + got, length - got, got); });
+      if (n < 0) error = errno;
+      if (n <= 0) break;
+      got += static_cast<std::size_t>(n);
+    }
+    return got;
+  });
+  if (error != 0) return std::unexpected(io_problem("read", path, error));
+  return {};
+}
+
+void random_bytes(std::span<unsigned char> bytes) {
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t n = retry([&] { return ::getrandom(bytes.data() + got, bytes.size() - got, 0); });
+    // Without entropy nothing here (tokens, file names) would be safe: not an expected failure.
+    if (n < 0) throw std::system_error(errno, std::generic_category(), "getrandom");
+    got += static_cast<std::size_t>(n);
+  }
+}
+
+std::string hex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 0x0F];
+  }
+  return text;
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+FileIdentity identity(const struct stat& status) {
+  return {.inode = status.st_ino,
+          .ctime_ns = nanoseconds(status.st_ctim),
+          .mtime_ns = nanoseconds(status.st_mtim),
+          .size = static_cast<std::uint64_t>(status.st_size)};
+}
+
+Result<Fd> open_file(const fs::path& path, int flags) {
+  const int base = (flags & ~(O_CREAT | O_EXCL)) | O_CLOEXEC | O_NOFOLLOW;
+  for (;;) {
+    if ((flags & O_EXCL) == 0) {
+      const int fd = retry([&] { return ::open(path.c_str(), base); });
+      if (fd >= 0) return Fd(fd);
+      if (errno != ENOENT) return io_fail("open", path.native());
+      if ((flags & O_CREAT) == 0)
+        return fail(Code::not_found, fmt::format("open {}: there is no such file", path.native()));
+    }
+    const int fd = retry([&] { return ::open(path.c_str(), base | O_CREAT | O_EXCL, file_mode); });
+    if (fd < 0) {
+      if (errno == EEXIST && (flags & O_EXCL) == 0) continue;  // somebody else made it just now
+      return io_fail("create", path.native());
+    }
+    Fd created(fd);
+    if (::fchmod(fd, file_mode) != 0) return io_fail("chmod", path.native());
+    return created;
+  }
+}
+
+Result<void> make_dirs(const fs::path& path) {
+  fs::path made;
+  for (const fs::path& part : path) {
+    made /= part;
+    if (part.empty()) continue;  // a slash at the end
+    if (::mkdir(made.c_str(), dir_mode) == 0) {
+      if (::chmod(made.c_str(), dir_mode) != 0) return io_fail("chmod", made.native());
+      if (auto synced = sync_dir(parent_of(made)); !synced) return synced;
+      continue;
+    }
+    // EROFS, EACCES: a directory above ours that we may not write to, but that exists.
+    const int error = errno;
+    struct stat status{};
+    if (::stat(made.c_str(), &status) != 0)
+      return std::unexpected(io_problem("create directory", made.native(), error));
+    if (!S_ISDIR(status.st_mode)) return std::unexpected(io_problem("create directory", made.native(), ENOTDIR));
+  }
+  return {};
+}
+
+Result<std::string> read_file(const fs::path& path) {
+  // O_NONBLOCK: a FIFO in the place of the file must not hang us.
+  auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return std::unexpected(fd.error());
+  struct stat status{};
+  if (::fstat(fd->get(), &status) != 0) return io_fail("stat", path.native());
+  if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("read {}: not a regular file", path.native()));
+  std::string text;
+  std::size_t want = static_cast<std::size_t>(status.st_size) + 1;  // one more: sees the end at once
+  for (;;) {
+    std::string piece;
+    auto filled = fill(piece, want, path.native(),
+                       [&](char* data, std::size_t size, std::size_t) { return ::read(fd->get(), data, size); });
+    if (!filled) return std::unexpected(filled.error());
+    const bool at_end = piece.size() < want;
+    if (text.empty()) {
+      text = std::move(piece);
+    } else {
+      text += piece;
+    }
+    if (at_end) return text;
+    want = std::max<std::size_t>(64 * 1024, want / 4);  // it grows while we read
+  }
+}
+
+Result<void> write_all(int fd, std::string_view bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = retry([&] { return ::write(fd, bytes.data(), bytes.size()); });
+    if (n < 0) return io_fail("write", path);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = retry([&] { return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (n < 0) return io_fail("write", path);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length, std::string_view path) {
+  std::string text;
+  auto filled = fill(text, length, path, [&](char* data, std::size_t size, std::size_t done) {
+    return ::pread(fd, data, size, static_cast<off_t>(offset + done));
+  });
+  if (!filled) return std::unexpected(filled.error());
+  return text;
+}
+
+Result<void> sync_dir(const fs::path& dir) {
+  const int fd = retry([&] { return ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) return io_fail("open directory", dir.native());
+  const Fd owned(fd);
+  if (retry([&] { return ::fsync(fd); }) != 0) return io_fail("fsync directory", dir.native());
+  return {};
+}
+
+Result<void> replace_file(const fs::path& path, std::string_view bytes) {
+  fs::path temp = path;
+  temp += fmt::format(".{}.{}.tmp", ::getpid(), random_uuid());
+  auto write_temp = [&]() -> Result<void> {
+    auto fd = open_file(temp, O_WRONLY | O_CREAT | O_EXCL);
+    if (!fd) return std::unexpected(fd.error());
+    if (auto written = write_all(fd->get(), bytes, temp.native()); !written) return written;
+    if (retry([&] { return ::fsync(fd->get()); }) != 0) return io_fail("fsync", temp.native());
+    if (::rename(temp.c_str(), path.c_str()) != 0) return io_fail("rename over", path.native());
+    return {};
+  };
+  if (auto done = write_temp(); !done) {
+    ::unlink(temp.c_str());
+    return done;
+  }
+  return sync_dir(parent_of(path));
+}
+
+Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(Code::invalid_id, fmt::format("\"{}\" {} {}", relative, why, base.native()));
+  };
+  if (relative.empty() || relative.contains('\0')) return refuse("is no name below");
+  const fs::path name(relative);
+  if (name.is_absolute() || std::ranges::find(name, fs::path("..")) != name.end()) return refuse("leaves");
+
+  std::error_code error;
+  const fs::path root = fs::canonical(base, error);
+  if (error) return std::unexpected(io_problem("resolve", base.native(), error.value()));
+  fs::path walked = base;
+  for (const fs::path& part : name) {
+    walked /= part;
+    const fs::file_status status = fs::symlink_status(walked, error);
+    if (status.type() == fs::file_type::not_found) break;  // nothing below it exists either
+    if (error) return std::unexpected(io_problem("resolve", walked.native(), error.value()));
+    if (status.type() != fs::file_type::symlink) continue;
+    const fs::path real = fs::canonical(walked, error);
+    if (error) return refuse("is a broken symbolic link below");
+    if (std::ranges::mismatch(root, real).in1 != root.end()) return refuse("is a symbolic link out of");
+  }
+  return base / name;
+}
+
+std::string random_hex(std::size_t digits) {
+  std::vector<unsigned char> bytes((digits + 1) / 2);
+  random_bytes(bytes);
+  std::string text = hex(bytes);
+  text.resize(digits);
+  return text;
+}
+
+std::string random_uuid() {
+  std::array<unsigned char, 16> bytes{};
+  random_bytes(bytes);
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0F) | 0x40);  // version 4
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3F) | 0x80);  // variant 1
+  std::string text = hex(bytes);
+  for (const std::size_t place : {8U, 13U, 18U, 23U}) text.insert(place, 1, '-');
+  return text;
+}
+
+}  // namespace sessiond

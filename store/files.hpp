@@ -1,0 +1,59 @@
+// Files below the state directory: owned descriptors, atomic replacement, modes 0600/0700 whatever the umask, no
+// following of symbolic links out of the tree. Errors are io_problem()s that carry the path. All calls block; the
+// network thread makes none.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+// An owned file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Which file this is: identity is never the inode alone (ext4 gives it again at once).
+struct FileIdentity {
+  std::uint64_t inode = 0;
+  std::int64_t ctime_ns = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t size = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+FileIdentity identity(const struct stat& status);
+
+Result<Fd> open_file(const std::filesystem::path& path, int flags);  // O_CLOEXEC|O_NOFOLLOW added; created 0600
+Result<void> make_dirs(const std::filesystem::path& path);           // 0700 each; existing ones are left alone
+Result<std::string> read_file(const std::filesystem::path& path);    // whole; not_found when there is none
+Result<void> write_all(int fd, std::string_view bytes, std::string_view path);  // EINTR and short writes handled
+Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, std::string_view path);
+Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length,
+                            std::string_view path);  // shorter only at the end of file
+Result<void> sync_dir(const std::filesystem::path& dir);
+// temp + fsync + rename + fsync of the directory; the old content or the new one, never less.
+Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
+// Refuses (EXDEV-like invalid_id) a relative name that would leave `base` by "..", "/" or a symbolic link.
+Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, std::string_view relative);
+
+std::string random_hex(std::size_t digits);
+std::string random_uuid();  // version 4
+
+}  // namespace sessiond

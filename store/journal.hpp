@@ -1,0 +1,117 @@
+// The journal: the one ordered log (FORMATS §1). One line is one batch, one batch is one write and one fdatasync, made
+// by the journal's own thread from every commit that waits; while it writes, the next batch gathers. Seam
+// (ARCHITECTURE): append, read, tail; nothing above may know that it is a file.
+//   <CRC-32 of what follows the space, 8 hex> {"seq":<first>,"events":[…],"answers":[…],"places":[…]}\n
+// Files: <first seq, 20 digits>.jsonl; one that overrides an older one of the same first seq is <first seq>-1.jsonl,
+// -2, …, in order. Everything in a segment at or after the first seq of a later one is void. EPOCH holds
+// {"epoch":"<8 hex>","holes":[[from,to],…]}; seqs [from, to) were lost to damage. A torn last line goes to
+// <segment>.torn.<time>, damage to <segment>.damaged.<time>.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/problem.hpp"
+
+namespace sessiond {
+
+using Bytes = std::shared_ptr<const std::string>;
+
+// What one command commits: whole or not at all. Events have the seqs first_seq, first_seq+1, …
+struct Commit {
+  std::uint64_t first_seq = 0;
+  std::vector<Bytes> events;         // each a JSON object, one line
+  std::vector<std::string> answers;  // idempotency answers, raw JSON; private
+  std::vector<std::string> places;   // where each transcript line goes, raw JSON; private
+};
+
+// What became of a batch. Called on the journal thread, in order.
+struct BatchOutcome {
+  enum class Kind : std::uint8_t {
+    durable,          // fdatasync has returned
+    not_stored,       // write or sync failed and a new segment, durable, overrides it; `problem` says why
+    outcome_unknown,  // it failed and nothing could be made durable: it may or may not be there after a restart
+  };
+  Kind kind = Kind::durable;
+  std::uint64_t first = 0;  // seqs [first, last]
+  std::uint64_t last = 0;
+  std::vector<Commit> commits;  // given back, for the projections
+  Problem problem{};
+  std::uint64_t generation = 0;  // how many resume()s after failures came before these commits were appended
+  std::uint64_t bytes = 0;       // of the line
+  std::uint64_t sync_ns = 0;     // what write + fdatasync took
+};
+
+struct JournalFileOps;  // journal_file_ops.hpp
+
+struct JournalOptions {
+  std::filesystem::path dir;  // <stateDir>/journal
+  std::uint64_t segment_bytes = 64ULL << 20;
+  std::uint64_t max_bytes = 1ULL << 30;
+  std::int64_t retention_ms = 168LL * 3600 * 1000;
+  bool repair = false;          // quarantine damage before the last line, new epoch
+  std::uint64_t first_seq = 1;  // of a journal that is created: above every rev that the stores hold
+  std::shared_ptr<const JournalFileOps> file_ops{};  // tests: failing disks; null is the system's
+};
+
+// What opening found; told in the log, by doctor and /readyz.
+struct JournalReport {
+  bool created = false;
+  std::vector<std::string> repairs{};  // one sentence each: what, which segment, offset, where it was put
+};
+
+// A batch as read back.
+struct StoredBatch {
+  std::uint64_t first = 0;
+  std::vector<Bytes> events;
+  std::vector<std::string> answers;
+  std::vector<std::string> places;
+};
+struct JournalPage {
+  std::vector<StoredBatch> batches;  // whole batches, the first one holds `from` (its earlier events are dropped)
+  std::uint64_t next = 0;            // read from here to go on; > head when all was read
+};
+
+class Journal {
+ public:
+  using OnBatch = std::function<void(BatchOutcome)>;
+  // Opens or creates; starts the thread. Damage before the last line without `repair` is a `degraded` problem naming
+  // segment and offset.
+  static Result<std::unique_ptr<Journal>> open(JournalOptions options, OnBatch on_batch);
+  ~Journal();  // writes what waits, stops, joins
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  const JournalReport& report() const;
+  const std::string& epoch() const;                    // 8 hex digits
+  std::uint64_t head() const;                          // last durable seq; 0 when empty. Any thread.
+  std::uint64_t oldest() const;                        // first seq kept. Any thread.
+  std::uint64_t bytes_after(std::uint64_t seq) const;  // about; any thread
+
+  // Queues a commit; first_seq must go on where the last one ended. After a batch that was not stored every commit that
+  // is queued is given back as not_stored until resume() is called. Any thread, never blocks on the disk.
+  void append(Commit commit);
+  // After not_stored / outcome_unknown, when the caller has gone back to durable state: appends go on at head()+1. For
+  // outcome_unknown it probes the disk first and answers whether it can be written again.
+  Result<void> resume();
+
+  // Durable batches from the one that holds `from`, about max_bytes of them (at least one). bad_cursor when from <
+  // oldest(). Any thread; blocks.
+  Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const;
+
+  // Everything up to `seq` is in the files, on disk: retention may take it. Runs retention.
+  void release(std::uint64_t seq);
+  // Waits until everything appended so far has had its outcome.
+  void drain();
+
+ private:
+  struct Impl;
+  explicit Journal(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,165 @@
+#include "store/journal_catalog.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace sessiond::journal {
+namespace {
+
+constexpr std::size_t indexes_kept = 2;
+
+// Whether it was last written longer than `age_ms` ago; one that cannot be looked at is not old.
+bool older_than(const std::filesystem::path& path, std::int64_t age_ms) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t written_ms = status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > age_ms;
+}
+
+void remove_files(const std::filesystem::path& segment) {
+  std::error_code ignored;  // void files and lone indexes are removed when the journal is opened
+  std::filesystem::remove(segment, ignored);
+  std::filesystem::remove(index_path(segment), ignored);
+}
+
+// Segments before the one that was live at `until` were sealed then: their ends are final.
+std::optional<Catalog::Stretch> stretch_of(const Segment& segment, const Catalog::End& until) {
+  if (segment.serial > until.serial) return std::nullopt;
+  return Catalog::Stretch{.path = segment.path,
+                          .offset = 0,
+                          .end = segment.serial == until.serial ? until.bytes : segment.end,
+                          .serial = segment.serial};
+}
+
+}  // namespace
+
+Catalog::Catalog(std::vector<Segment> segments)
+    : segments_(std::move(segments)), head_(segments_.back().next - 1), oldest_(segments_.front().name.first) {
+  for (Segment& segment : segments_) segment.serial = ++last_serial_;
+}
+
+std::uint64_t Catalog::bytes_after(std::uint64_t seq) const {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t bytes = 0;
+  for (auto it = segments_.rbegin(); it != segments_.rend() && it->next > seq + 1; ++it) {
+    const std::uint64_t first = it->name.first;
+    if (seq < first) {
+      bytes += it->end;
+    } else if (it->index) {
+      bytes += it->end - it->index->offset_for(seq + 1);
+    } else {
+      const double share = static_cast<double>(it->next - 1 - seq) / static_cast<double>(it->next - first);
+      bytes += static_cast<std::uint64_t>(share * static_cast<double>(it->end));
+    }
+  }
+  return bytes;
+}
+
+Segment Catalog::live() const {
+  const std::scoped_lock lock(mutex_);
+  const Segment& live = segments_.back();
+  return {.name = live.name, .path = live.path, .next = live.next, .end = live.end};
+}
+
+void Catalog::extend(std::uint64_t first, std::uint64_t next, std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  Segment& live = segments_.back();
+  live.index->add(first, live.end);
+  live.end += bytes;
+  live.next = next;
+  head_.store(next - 1, std::memory_order_release);
+}
+
+void Catalog::begin(Segment segment) {
+  std::vector<Segment> overridden;
+  std::optional<SealedIndex> sealed;
+  std::filesystem::path sealed_path;
+  {
+    const std::scoped_lock lock(mutex_);
+    while (!segments_.empty() && segments_.back().name.first >= segment.name.first) {
+      overridden.push_back(std::move(segments_.back()));
+      segments_.pop_back();
+    }
+    if (!segments_.empty() && segments_.back().index) {
+      const Segment& last = segments_.back();
+      sealed = SealedIndex{.first = last.name.first, .next = last.next, .end = last.end, .index = *last.index};
+      sealed_path = last.path;
+    }
+    segment.serial = ++last_serial_;
+    segments_.push_back(std::move(segment));
+    if (segments_.size() > indexes_kept) segments_[segments_.size() - 1 - indexes_kept].index.reset();
+    oldest_.store(segments_.front().name.first, std::memory_order_release);
+  }
+  for (const Segment& gone : overridden) remove_files(gone.path);
+  // Not being able to write it costs a scan at the next start, nothing else.
+  if (sealed) static_cast<void>(save_index(sealed_path, *sealed));
+}
+
+Catalog::End Catalog::end() const {
+  const std::scoped_lock lock(mutex_);
+  const Segment& live = segments_.back();
+  return {.serial = live.serial, .bytes = live.end, .head = live.next - 1};
+}
+
+std::optional<Catalog::Stretch> Catalog::locate(std::uint64_t from, const End& until) const {
+  std::optional<Stretch> stretch;
+  {
+    const std::scoped_lock lock(mutex_);
+    // `next == from` too: batches without events may stand at a segment's end.
+    const auto it = std::ranges::lower_bound(segments_, from, {}, &Segment::next);
+    if (it == segments_.end()) return std::nullopt;
+    stretch = stretch_of(*it, until);
+    if (!stretch) return std::nullopt;
+    if (it->index) {
+      stretch->offset = std::min(it->index->offset_for(from), stretch->end);
+      return stretch;
+    }
+  }
+  if (const auto sealed = load_index(stretch->path))
+    stretch->offset = std::min(sealed->index.offset_for(from), stretch->end);
+  return stretch;
+}
+
+std::optional<Catalog::Stretch> Catalog::following(std::uint64_t serial, const End& until) const {
+  const std::scoped_lock lock(mutex_);
+  const auto it = std::ranges::upper_bound(segments_, serial, {}, &Segment::serial);
+  if (it == segments_.end()) return std::nullopt;
+  return stretch_of(*it, until);
+}
+
+bool Catalog::holds(std::uint64_t serial) const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::binary_search(segments_, serial, {}, &Segment::serial);
+}
+
+void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes) {
+  const std::scoped_lock one_at_a_time(retaining_);
+  for (;;) {
+    std::filesystem::path path;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (segments_.size() < 2 || segments_.front().next > released + 1) return;
+      std::uint64_t total = 0;
+      for (const Segment& segment : segments_) total += segment.end;
+      path = segments_.front().path;
+      if (total <= max_bytes && !older_than(path, retention_ms)) return;
+    }
+    // The oldest is removed first and alone: whatever is interrupted, what is left has no hole. What cannot be removed
+    // now is tried again the next time.
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return;
+    std::error_code ignored;
+    std::filesystem::remove(index_path(path), ignored);
+    const std::scoped_lock lock(mutex_);
+    if (segments_.front().path != path) return;
+    segments_.erase(segments_.begin());
+    oldest_.store(segments_.front().name.first, std::memory_order_release);
+  }
+}
+
+}  // namespace sessiond::journal

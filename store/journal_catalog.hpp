@@ -1,0 +1,66 @@
+// Which segments there are and how far they are durable: what the journal's thread moves on and readers look at. Any
+// thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "store/journal_segment.hpp"
+
+namespace sessiond::journal {
+
+class Catalog {
+ public:
+  explicit Catalog(std::vector<Segment> segments);  // at least one; the last is live
+
+  std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
+  std::uint64_t oldest() const { return oldest_.load(std::memory_order_acquire); }
+  std::uint64_t bytes_after(std::uint64_t seq) const;  // exact to an index entry in newest segments, else in proportion
+
+  Segment live() const;  // without its index
+
+  // A batch [first, next) of `bytes` is durable at the end of the live segment.
+  void extend(std::uint64_t first, std::uint64_t next, std::uint64_t bytes);
+  // A new segment, durable, goes on at its first seq. The live one is sealed, with its index; what is wholly overridden
+  // is removed.
+  void begin(Segment segment);
+
+  // How far the log is durable at one moment: what a reader takes as its end, however fast it is written meanwhile.
+  struct End {
+    std::uint64_t serial = 0;  // of the live segment
+    std::uint64_t bytes = 0;   // in it
+    std::uint64_t head = 0;
+  };
+  End end() const;
+
+  // Where in which file to look for `from`: bytes [offset, end) of one segment.
+  struct Stretch {
+    std::filesystem::path path{};
+    std::uint64_t offset = 0;
+    std::uint64_t end = 0;
+    std::uint64_t serial = 0;
+  };
+  // Both not beyond `until`; nothing when there is nothing more.
+  std::optional<Stretch> locate(std::uint64_t from, const End& until) const;
+  std::optional<Stretch> following(std::uint64_t serial, const End& until) const;
+
+  bool holds(std::uint64_t serial) const;  // the segment is still part of the log
+
+  // Removes the oldest sealed segments that hold nothing after `released` and are older than `retention_ms` or too
+  // many.
+  void retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes);
+
+ private:
+  mutable std::mutex mutex_;
+  std::mutex retaining_;  // held over the disk's work; mutex_ never is
+  std::vector<Segment> segments_;
+  std::uint64_t last_serial_ = 0;
+  std::atomic<std::uint64_t> head_;
+  std::atomic<std::uint64_t> oldest_;
+};
+
+}  // namespace sessiond::journal

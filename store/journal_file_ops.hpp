@@ -1,0 +1,24 @@
+// The system calls by which the journal writes, so that tests can make the disk fail at any of them. One indirect call
+// a batch.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "store/files.hpp"
+
+namespace sessiond {
+
+struct JournalFileOps {
+  std::function<ssize_t(int fd, const void* bytes, std::size_t length)> write = ::write;
+  std::function<int(int fd)> sync = ::fdatasync;
+  std::function<Result<Fd>(const std::filesystem::path&)> create = [](const std::filesystem::path& path) {
+    return open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
+  };
+  std::function<Result<void>(const std::filesystem::path&)> sync_dir = sessiond::sync_dir;
+};
+
+}  // namespace sessiond

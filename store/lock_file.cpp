@@ -1,0 +1,131 @@
+#include "store/lock_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include "store/process.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t longest_payload = 4096;
+
+std::string make_payload(const std::string& token) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  const auto created =
+      fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
+  std::string text;
+  json::ObjectWriter out(text);
+  out.integer("pid", ::getpid());
+  out.string("createdAt", created);
+  out.integer("startedAt", now);
+  out.integer("starttime", static_cast<std::int64_t>(process_status(::getpid()).starttime));
+  out.string("host", host_identity());
+  out.string("token", token);
+  out.close();
+  return text;
+}
+
+fs::path unique_beside(const fs::path& lock) {
+  fs::path name = lock;
+  name += fmt::format(".{}.{}", ::getpid(), random_hex(12));
+  return name;
+}
+
+}  // namespace
+
+LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, identity(status).ctime_ns}; }
+
+Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
+  auto fd = open_file(lock, O_RDONLY | O_NONBLOCK);
+  if (!fd) {
+    if (fd.error().code == Code::not_found) return std::nullopt;
+    return std::unexpected(fd.error());
+  }
+  struct stat status{};
+  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", lock.native(), errno));
+  if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", lock.native()));
+  auto payload = read_at(fd->get(), 0, longest_payload, lock.native());
+  if (!payload) return std::unexpected(payload.error());
+  return SeenLock{std::move(*fd), lock_id(status), std::move(*payload), identity(status).mtime_ns / 1'000'000};
+}
+
+LockPayload read_lock_payload(std::string_view text) {
+  if (!json::check(text) || json::kind(text.substr(text.find_first_not_of(" \t\r\n"))) != json::Kind::object) return {};
+  return {.readable = true,
+          .pid = json::int_at(text, "pid").value_or(0),
+          .starttime = json::int_at(text, "starttime"),
+          .host = json::string_at(text, "host").value_or(""),
+          .token = json::string_at(text, "token").value_or("")};
+}
+
+std::optional<std::string> provably_gone(const LockPayload& payload) {
+  if (!payload.readable || payload.pid <= 0) return {};
+  if (!payload.host.empty() && payload.host != host_identity()) return {};
+  const ProcessStatus status = process_status(payload.pid);
+  if (status.dead) return fmt::format("holder {} is dead", payload.pid);
+  // Without a host the starttime may be counted from another boot.
+  if (payload.host.empty() || !payload.starttime || status.starttime == 0) return {};
+  if (status.starttime == static_cast<std::uint64_t>(*payload.starttime)) return {};
+  return fmt::format("pid {} was given to another process", payload.pid);
+}
+
+Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& token) {
+  const fs::path temp = unique_beside(lock);
+  auto fd = open_file(temp, O_RDWR | O_CREAT | O_EXCL);
+  if (!fd) return std::unexpected(fd.error());
+  auto written = write_all(fd->get(), make_payload(token), temp.native());
+  int error = 0;
+  if (written) {
+    if (::link(temp.c_str(), lock.c_str()) != 0) error = errno;
+    // A file system without hard links.
+    if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
+      error = ::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+    }
+  }
+  ::unlink(temp.c_str());
+  if (!written) return std::unexpected(written.error());
+  if (error == EEXIST) return std::nullopt;
+  if (error != 0) return std::unexpected(io_problem("lock", lock.native(), error));
+  return std::optional<Fd>(std::move(*fd));
+}
+
+Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
+  // Of several of us that judged the same lock one goes first; the others then see that it is another one by now.
+  if (::flock(judged.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  struct stat status{};
+  if (::lstat(lock.c_str(), &status) != 0 || status.st_ino != judged.id.inode || status.st_dev != judged.id.device) {
+    ::flock(judged.fd.get(), LOCK_UN);
+    return false;
+  }
+  const fs::path aside = unique_beside(lock);
+  if (::rename(lock.c_str(), aside.c_str()) != 0) {
+    if (errno == ENOENT) return false;
+    return std::unexpected(io_problem("evict", lock.native(), errno));
+  }
+  auto taken = look_at_lock(aside);
+  // The rename moved its ctime; the inode is meaningful since we hold the judged one open.
+  const bool right = taken && *taken && (*taken)->id.device == judged.id.device &&
+                     (*taken)->id.inode == judged.id.inode && (*taken)->payload == judged.payload;
+  // EEXIST: a third one has the place meanwhile; two may believe they hold it, which the exchange makes harmless.
+  if (!right && ::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
+    // No hard links here: the same with a rename.
+    if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0) return false;
+  }
+  ::unlink(aside.c_str());
+  return right;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,91 @@
+// An expected failure as a value. A Problem is made where the fault is understood; daemon/http turns it into
+// problem+json (shared design, API §2) in one place. `code` is the stable name clients test for; `detail` is for people
+// and names the place.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sessiond {
+
+enum class Code : std::uint8_t {
+  bad_request,
+  bad_cursor,
+  unauthorized,
+  forbidden,
+  policy_denied,
+  not_found,
+  agent_not_found,
+  session_not_found,
+  message_not_found,
+  method_not_allowed,
+  not_acceptable,
+  request_timeout,
+  session_exists,
+  session_archived,
+  session_reset,
+  session_busy,
+  entry_id_conflict,
+  idempotency_in_flight,
+  precondition_failed,
+  content_too_large,
+  uri_too_long,
+  unsupported_media_type,
+  range_not_satisfiable,
+  misdirected_host,
+  validation_failed,
+  idempotency_key_reused,
+  reserved_name,
+  invalid_id,
+  agent_mismatch,
+  precondition_required,
+  too_many_requests,
+  header_fields_too_large,
+  internal,
+  lock_timeout,
+  draining,
+  starting,
+  outcome_unknown,
+  degraded,
+  storage_full,
+};
+
+// The stable name of a code, as it stands in `code` of a problem+json body.
+std::string_view name(Code code);
+
+// One fault in a body or file: where (RFC 6901 JSON pointer) and what.
+struct Fault {
+  std::string pointer;
+  std::string detail;
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+struct Problem {
+  Code code = Code::internal;
+  std::string detail;
+  std::vector<Fault> errors{};                                 // validation_failed: every fault
+  std::vector<std::pair<std::string, std::string>> members{};  // further members: name, raw JSON value
+  std::optional<int> retry_after_s{};                          // Retry-After, seconds
+  std::string etag{};                                          // 412: the current ETag, else empty
+};
+
+template <class T>
+using Result = std::expected<T, Problem>;
+
+inline std::unexpected<Problem> fail(Code code, std::string detail) {
+  return std::unexpected(Problem{.code = code, .detail = std::move(detail)});
+}
+
+// 422 with one fault; `detail` of the problem says the same.
+std::unexpected<Problem> fail_at(std::string pointer, std::string detail);
+
+// `errno` of a failed system call on `what` (a path) as a Problem: ENOSPC and EDQUOT are storage_full, the rest
+// internal.
+Problem io_problem(std::string_view doing, std::string_view what, int error);
+
+}  // namespace sessiond

@@ -1,0 +1,145 @@
+// JSON that keeps its bytes. Stored entries and messages must round-trip to the byte (lone surrogate escapes, 20-digit
+// integers, 1e400), so nothing here converts a value that nobody asked for: a value is a view of its text, an object is
+// edited by splicing. Grammar: RFC 8259. Everything but `check` expects text that `check` has passed; on other text
+// results are unspecified but memory-safe (never reads outside the view).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sessiond::json {
+
+struct CheckOptions {
+  std::size_t max_depth = 64;  // nesting of arrays and objects; foreign files are read with foreign_depth
+  bool unique_names = false;   // refuse duplicate member names (request bodies)
+  bool utf8 = false;           // refuse bytes that are not UTF-8 (request bodies)
+};
+inline constexpr std::size_t foreign_depth = 4096;
+
+struct Error {
+  std::size_t offset;  // byte in the text
+  std::string detail;  // e.g. "unexpected end", "duplicate name \"a\"", "nested deeper than 64"
+};
+
+// Is `text` exactly one JSON value (whitespace around it allowed)?
+std::expected<void, Error> check(std::string_view text, CheckOptions options = {});
+
+enum class Kind : std::uint8_t { object, array, string, number, boolean, null };
+Kind kind(std::string_view value);  // by its first character
+
+struct Member {
+  std::string_view name;   // as written between the quotes (escapes not resolved)
+  std::string_view value;  // raw, without surrounding whitespace
+};
+
+// `for (Member m : members(object))`, `for (std::string_view v : elements(array))`: one pass, no allocation; not an
+// object (array): nothing.
+class MemberIterator {
+ public:
+  using value_type = Member;
+  using difference_type = std::ptrdiff_t;
+  MemberIterator() = default;
+  explicit MemberIterator(std::string_view rest);
+  const Member& operator*() const { return member_; }
+  const Member* operator->() const { return &member_; }
+  MemberIterator& operator++();
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return done_; }
+
+ private:
+  std::string_view rest_;
+  Member member_;
+  bool done_ = true;
+};
+class ElementIterator {
+ public:
+  using value_type = std::string_view;
+  using difference_type = std::ptrdiff_t;
+  ElementIterator() = default;
+  explicit ElementIterator(std::string_view rest);
+  const std::string_view& operator*() const { return value_; }
+  ElementIterator& operator++();
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return done_; }
+
+ private:
+  std::string_view rest_;
+  std::string_view value_;
+  bool done_ = true;
+};
+template <class Iterator>
+struct Range {
+  std::string_view text;
+  Iterator begin() const { return Iterator(text); }
+  std::default_sentinel_t end() const { return {}; }
+};
+inline Range<MemberIterator> members(std::string_view object) { return {object}; }
+inline Range<ElementIterator> elements(std::string_view array) { return {array}; }
+
+// The value of a member; of duplicates the last, as JSON.parse has it. Names are compared with escapes resolved.
+std::optional<std::string_view> find(std::string_view object, std::string_view name);
+
+// Values, or nothing when the raw text is of another kind (or does not fit).
+std::optional<std::string> as_string(std::string_view value);  // lone surrogates become U+FFFD
+std::optional<std::int64_t> as_int(std::string_view value);    // integral numbers also as 1e3 or 5.0, if exact
+std::optional<bool> as_bool(std::string_view value);
+std::optional<double> as_double(std::string_view value);
+std::optional<std::string> string_at(std::string_view object, std::string_view name);
+std::optional<std::int64_t> int_at(std::string_view object, std::string_view name);
+
+// The text between the quotes of a name or string, escapes resolved.
+std::string unescape(std::string_view inner);
+
+// A JSON string. Bytes that are not UTF-8 become U+FFFD, so what we write is always UTF-8.
+std::string quote(std::string_view text);
+void append_quoted(std::string& out, std::string_view text);
+
+// The same tokens without insignificant whitespace: how entries are held in memory and compared.
+std::string compact(std::string_view value);
+
+// Writes an object member by member: `ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();`
+class ObjectWriter {
+ public:
+  explicit ObjectWriter(std::string& out) : out_(out) { out_ += '{'; }
+  void raw(std::string_view name, std::string_view value);  // name needs no escaping (ours), value is JSON
+  void string(std::string_view name, std::string_view text);
+  void integer(std::string_view name, std::int64_t number);
+  void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
+  void close() { out_ += '}'; }
+
+ private:
+  std::string& out_;
+  bool first_ = true;
+};
+
+// One edit of an object: members to set (raw values) and to remove.
+struct Edit {
+  struct Set {
+    std::string name;
+    std::string value;  // raw JSON
+    friend bool operator==(const Set&, const Set&) = default;
+  };
+  std::vector<Set> set{};
+  std::vector<std::string> unset{};
+
+  bool empty() const { return set.empty() && unset.empty(); }
+  void put(std::string name, std::string value);  // replaces an earlier put or remove of the name
+  void put_string(std::string name, std::string_view text) { put(std::move(name), quote(text)); }
+  void put_int(std::string name, std::int64_t number) { put(std::move(name), std::to_string(number)); }
+  void remove(std::string name);
+  friend bool operator==(const Edit&, const Edit&) = default;
+};
+// The object with the edit applied: members keep their place and bytes, new ones come last, removed ones (all
+// duplicates) go.
+std::string apply(std::string_view object, const Edit& edit);
+// {"set":{…},"unset":[…]} members, as session.updated carries them, and back.
+void append_edit(ObjectWriter& out, const Edit& edit);
+Edit read_edit(std::string_view object_with_set_and_unset);
+
+}  // namespace sessiond::json

@@ -1,0 +1,203 @@
+// Session keys: agent:<agent>:<rest>, what the rest says of channel, chat type and threads, and the form in which we
+// make them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "store/names.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t max_key_bytes = 512;
+
+bool is_clean_text(std::string_view text) {
+  return !invalid_utf8(text) && std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+}
+
+constexpr std::string_view direct = "direct";
+
+// The chat type that a segment of a key names, or "".
+std::string_view chat_type_of(std::string_view segment) {
+  if (equals_nocase(segment, "direct") || equals_nocase(segment, "dm")) return direct;
+  if (equals_nocase(segment, "group")) return "group";
+  if (equals_nocase(segment, "channel")) return "channel";
+  return {};
+}
+
+// First segments that are no channels: what follows them is theirs and says nothing of chats or threads.
+bool is_internal(std::string_view segment) {
+  static constexpr std::array<std::string_view, 8> names{"subagent", "cron",      "acp",         "hook",
+                                                         "explicit", "dashboard", "openai-user", "heartbeat"};
+  return std::ranges::any_of(names, [&](std::string_view name) { return equals_nocase(segment, name); });
+}
+
+std::size_t rfind_nocase(std::string_view text, std::string_view what) {
+  if (text.size() < what.size()) return std::string_view::npos;
+  for (std::size_t at = text.size() - what.size() + 1; at-- > 0;) {
+    if (starts_with_nocase(text.substr(at), what)) return at;
+  }
+  return std::string_view::npos;
+}
+
+// Cuts the mark at `at` and the id after it off the end of `text`; gives the id.
+std::string_view cut_suffix(std::string_view& text, std::size_t at, std::size_t mark_size) {
+  const std::string_view id = text.substr(at + mark_size);
+  text = text.substr(0, at);
+  return id;
+}
+
+void cut_suffixes(std::string_view& text, KeyParts& parts) {
+  static constexpr std::string_view thread_mark = ":thread:";
+  static constexpr std::string_view topic_suffix_mark = ":topic:";
+  const auto usable = [&](std::size_t at, std::string_view mark) {
+    return at != std::string_view::npos && at > 0 && at + mark.size() < text.size();
+  };
+  for (int round = 0; round < 2; ++round) {
+    const std::size_t thread_at = rfind_nocase(text, thread_mark);
+    const std::size_t topic_at = rfind_nocase(text, topic_suffix_mark);
+    const bool thread = usable(thread_at, thread_mark);
+    const bool topic = usable(topic_at, topic_suffix_mark);
+    if (thread && (!topic || thread_at > topic_at)) {
+      if (!parts.thread.empty()) return;
+      parts.thread = cut_suffix(text, thread_at, thread_mark.size());
+    } else if (topic) {
+      if (!parts.topic.empty()) return;
+      parts.topic = cut_suffix(text, topic_at, topic_suffix_mark.size());
+    } else {
+      return;
+    }
+  }
+}
+
+// A key taken apart, with the place of its chat type word.
+struct Shape {
+  KeyParts parts;
+  std::string_view kind;  // "direct", "dm", … as written; points into the key
+};
+
+std::string_view first_segment(std::string_view text) { return text.substr(0, text.find(':')); }
+std::string_view after_segment(std::string_view text, std::string_view segment) {
+  return segment.size() < text.size() ? text.substr(segment.size() + 1) : std::string_view{};
+}
+
+void read_chat(std::string_view text, Shape& shape) {
+  const std::string_view first = first_segment(text);
+  const std::string_view after_first = after_segment(text, first);
+  if (after_first.empty() || first.empty()) return;
+  if (!chat_type_of(first).empty()) {  // direct:<peer>, as dmScope per-peer makes it
+    shape.parts.chat_type = chat_type_of(first);
+    shape.kind = first;
+    shape.parts.peer = after_first;
+    return;
+  }
+  const std::string_view second = first_segment(after_first);
+  const std::string_view after_second = after_segment(after_first, second);
+  if (after_second.empty()) return;
+  if (!chat_type_of(second).empty()) {
+    shape.parts.channel = first;
+    shape.parts.chat_type = chat_type_of(second);
+    shape.kind = second;
+    shape.parts.peer = after_second;
+    return;
+  }
+  const std::string_view third = first_segment(after_second);  // <channel>:<account>:direct:<peer>
+  const std::string_view after_third = after_segment(after_second, third);
+  if (after_third.empty() || second.empty() || chat_type_of(third) != direct) return;
+  shape.parts.channel = first;
+  shape.parts.chat_type = direct;
+  shape.kind = third;
+  shape.parts.peer = after_third;
+}
+
+Shape read_shape(std::string_view key) {
+  Shape shape;
+  shape.parts.rest = key;
+  if (starts_with_nocase(key, "agent:")) {
+    const std::string_view after = key.substr(6);
+    const std::string_view agent = first_segment(after);
+    const std::string_view rest = after_segment(after, agent);
+    if (!agent.empty() && !rest.empty()) {
+      shape.parts.agent = agent;
+      shape.parts.rest = rest;
+    }
+  }
+  if (is_internal(first_segment(shape.parts.rest))) return shape;
+  std::string_view text = shape.parts.rest;
+  cut_suffixes(text, shape.parts);
+  read_chat(text, shape);
+  return shape;
+}
+
+// Ids whose case carries meaning: matrix rooms ("!AbC:example.org") and signal groups (base64).
+bool keeps_case(const KeyParts& parts) {
+  if (equals_nocase(parts.channel, "matrix")) return parts.chat_type != direct || parts.peer.starts_with('!');
+  return equals_nocase(parts.channel, "signal") && parts.chat_type == "group";
+}
+
+// The rest of a key as we make it. The words of suffixes are ours and lower-case, ids that carry case are the
+// platform's.
+void append_rest(std::string& out, const Shape& shape) {
+  const KeyParts& parts = shape.parts;
+  if (shape.kind.empty()) {
+    out += lower(parts.rest);
+    return;
+  }
+  const auto offset = [&](std::string_view part) { return static_cast<std::size_t>(part.data() - parts.rest.data()); };
+  out += lower(parts.rest.substr(0, offset(shape.kind)));
+  out += parts.chat_type;
+  out += ':';
+  if (!keeps_case(parts)) {
+    out += lower(parts.rest.substr(offset(parts.peer)));
+    return;
+  }
+  const auto add = [&out](std::string_view word, std::string_view id) {
+    if (!id.empty()) out.append(word).append(id);
+  };
+  out += parts.peer;
+  const bool topic_last = !parts.thread.empty() && !parts.topic.empty() && offset(parts.topic) > offset(parts.thread);
+  if (!topic_last) add(":topic:", parts.topic);
+  add(":thread:", parts.thread);
+  if (topic_last) add(":topic:", parts.topic);
+}
+
+}  // namespace
+
+KeyParts parse_key(std::string_view key) { return read_shape(key).parts; }
+
+Result<std::string> canonical_key(std::string_view key, std::string_view agent) {
+  key = trim(key);
+  if (key.empty()) return fail(Code::invalid_id, "a session key must not be empty");
+  if (!is_clean_text(key)) return fail(Code::invalid_id, "a session key must be UTF-8 without control characters");
+  const Shape shape = read_shape(key);
+  const KeyParts& parts = shape.parts;
+  if (parts.agent.empty() && (starts_with_nocase(key, "agent:") || equals_nocase(key, "agent"))) {
+    return fail(Code::invalid_id, fmt::format("\"{}\" is not agent:<agent>:<rest>", key));
+  }
+  if (!parts.agent.empty() && !equals_nocase(parts.agent, agent)) {
+    return fail(Code::agent_mismatch,
+                fmt::format("the key names agent \"{}\", the request agent \"{}\"", parts.agent, agent));
+  }
+  std::string out = fmt::format("agent:{}:", agent);
+  append_rest(out, shape);
+  if (out.size() > max_key_bytes) {
+    return fail(Code::invalid_id,
+                fmt::format("a session key has at most {} bytes, this one has {}", max_key_bytes, out.size()));
+  }
+  return out;
+}
+
+std::optional<std::string> dm_alias(std::string_view key) {
+  const Shape shape = read_shape(key);
+  if (shape.parts.chat_type != direct) return std::nullopt;
+  const auto at = static_cast<std::size_t>(shape.kind.data() - key.data());
+  std::string out(key.substr(0, at));
+  out += shape.kind.size() == 2 ? "direct" : "dm";
+  out += key.substr(at + shape.kind.size());
+  return out;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,70 @@
+#include "store/sessions_file.hpp"
+
+#include <fmt/format.h>
+
+#include "store/sessions_file_impl.hpp"
+
+namespace sessiond {
+
+SessionsFile::SessionsFile(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+SessionsFile::~SessionsFile() = default;
+SessionsFile::SessionsFile(SessionsFile&&) noexcept = default;
+
+bool SessionsFile::Impl::unchanged() const {
+  const auto status = stat_of(options.path);
+  if (!status || !snapshot.fd) return !status && !snapshot.fd;
+  return status->st_dev == snapshot.device && identity(*status) == snapshot.id;
+}
+
+ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
+  ForeignChange change = diff_stores(base, theirs.entries);
+  std::unordered_map<std::string_view, const NamedEntry*> known;
+  for (const NamedEntry& entry : base) known.emplace(entry.key, &entry);
+  for (NamedEntry& entry : theirs.entries) {
+    const auto same = known.find(entry.key);
+    if (same != known.end() && *same->second->entry == *entry.entry) entry.entry = same->second->entry;
+  }
+  base = std::move(theirs.entries);
+  snapshot = std::move(theirs.snapshot);
+  damage.clear();
+  return change;
+}
+
+Result<ForeignChange> SessionsFile::Impl::reread() {
+  auto theirs = read_store(options.path);
+  if (!theirs) return std::unexpected(theirs.error());
+  if (theirs->kind == StoreRead::Kind::good) return adopt(std::move(*theirs));
+  // A store that vanished is no more a deletion of every session than a damaged one is.
+  damage = theirs->kind == StoreRead::Kind::absent ? "it vanished" : theirs->damage;
+  snapshot = std::move(theirs->snapshot);
+  return ForeignChange{};
+}
+
+Result<LoadReport> SessionsFile::load() { return impl_->load(); }
+
+Result<std::optional<ForeignChange>> SessionsFile::poll() {
+  if (!impl_->loaded) return fail(Code::internal, "poll before load");
+  if (impl_->unchanged()) {
+    if (impl_->damage.empty()) return std::nullopt;
+    // Damaged at the last look and still the same: nobody is about to finish writing it.
+    auto repaired = impl_->checkpoint({});
+    if (!repaired) return std::unexpected(repaired.error());
+    impl_->tell(repaired->evictions);
+    return std::move(repaired->foreign);
+  }
+  auto change = impl_->reread();
+  if (!change) return std::unexpected(change.error());
+  if (change->empty()) return std::nullopt;
+  return std::move(*change);
+}
+
+Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>& changes) {
+  if (!impl_->loaded) return fail(Code::internal, "checkpoint before load");
+  return impl_->checkpoint(changes);
+}
+
+std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(impl_->repairs, {}); }
+
+bool SessionsFile::exchange_supported() const { return impl_->exchange; }
+
+}  // namespace sessiond

@@ -1,0 +1,109 @@
+// sessions.json of one agent on disk (FORMATS §2): read, merged with what others wrote, and replaced atomically under
+// its lock. It remembers the version it last read or wrote (the base), so a write costs what the file costs and nothing
+// on the network thread. One thread at a time; blocks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/lock.hpp"
+#include "store/problem.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+
+using RawEntry = std::shared_ptr<const std::string>;  // one entry, compact JSON object
+
+struct NamedEntry {
+  std::string key;
+  RawEntry entry;  // null in a change: deleted. One read from a file may be no object: it is kept, and is no session
+  // The key as the file has it between the quotes, where quoting `key` would give something else; else empty.
+  std::string raw_name{};
+};
+
+// What another program changed since the base, entry by entry, field by field.
+struct ForeignChange {
+  struct Changed {
+    std::string key;
+    json::Edit edit;  // base -> theirs; never `rev`, which is ours
+    RawEntry base;
+    RawEntry theirs;
+    std::int64_t updated_at = 0;  // theirs
+  };
+  std::vector<NamedEntry> created;
+  std::vector<Changed> updated;
+  std::vector<std::string> deleted;
+  bool empty() const { return created.empty() && updated.empty() && deleted.empty(); }
+};
+
+struct LoadReport {
+  std::vector<NamedEntry> entries;   // in the file's order
+  std::vector<std::string> repairs;  // what was wrong and where the original was put, one sentence each
+  // The entries are those of an earlier generation: the journal since the checkpoint before the last must be replayed
+  // over them.
+  bool rebuilt = false;
+  // The file is not the one that our last checkpoint wrote.
+  bool changed_while_down = false;
+  // What others changed against the last generation that we wrote, where that is still known; `entries` may lack a part
+  // of it, so commit it before the first checkpoint.
+  std::optional<ForeignChange> foreign;
+};
+
+struct CheckpointResult {
+  // Set: commit this first, then call again with the same changes and those that follow from it.
+  std::optional<ForeignChange> foreign;
+  std::vector<Eviction> evictions;
+  std::uint64_t bytes = 0;
+  std::chrono::nanoseconds took{0};
+  std::chrono::nanoseconds held{0};  // of which with the lock held
+};
+
+class SessionsFile {
+ public:
+  struct Options {
+    std::filesystem::path path;      // …/sessions.json
+    std::filesystem::path previous;  // journal/previous/<agent>.json
+    LockOptions lock{};
+    bool exchange = true;  // false: as on a file system without RENAME_EXCHANGE
+  };
+  explicit SessionsFile(Options options);
+  ~SessionsFile();
+  SessionsFile(SessionsFile&&) noexcept;
+
+  // Reads the store; an absent one is empty. One that is no JSON object is moved to sessions.json.corrupt.<time> and
+  // rebuilt from `previous`.
+  Result<LoadReport> load();
+  // Has another program replaced or changed the file since we read or wrote it? Cheap (one stat); then reads and
+  // compares. The base becomes theirs.
+  Result<std::optional<ForeignChange>> poll();
+  // Writes base + changes (order: existing places kept, new ones last). See FORMATS §2 "Checkpoint".
+  Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
+  // Damage found since the last call, by poll or checkpoint, and what was done about it, one sentence each
+  // (`store.repaired`).
+  std::vector<std::string> take_repairs();
+  bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE, check-and-rename is used
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// {"<key>":{…},…} -> entries, compact; a problem (bad_request) naming the offset when it is no JSON object of objects.
+// Entries that are no objects and duplicate keys (last wins, in the first's place) are reported in `oddities`.
+Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<std::string>& oddities);
+// The layout we write: {\n"<key>": {…},\n…\n}\n
+std::string write_store(const std::vector<NamedEntry>& entries);
+void append_store_line(std::string& out, const NamedEntry& entry,
+                       bool first);  // one line of it, without what ends the object
+ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs);
+
+// Merge of one entry (FORMATS §2 "Merge"): what to set and unset in `ours` so that their change since `base` is in it.
+// Fields that belong together move together; what both changed goes to the later updatedAt, ours on a tie.
+json::Edit merge_entry(std::string_view base, std::string_view ours, std::string_view theirs);
+
+}  // namespace sessiond

@@ -1,0 +1,89 @@
+#include "store/utf8.hpp"
+
+#include <locale.h>
+#include <wctype.h>
+
+#include <cstdint>
+
+namespace sessiond {
+namespace {
+
+bool tail(std::string_view text, std::size_t at) {
+  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+}
+
+}  // namespace
+
+std::size_t utf8_sequence(std::string_view text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || !tail(text, at + 1)) return 0;
+  if (first < 0xE0) return 2;
+  const auto second = static_cast<unsigned char>(text[at + 1]);
+  if (!tail(text, at + 2)) return 0;
+  if (first < 0xF0) {
+    const bool overlong = first == 0xE0 && second < 0xA0;
+    const bool surrogate = first == 0xED && second >= 0xA0;
+    return overlong || surrogate ? 0 : 3;
+  }
+  const bool overlong = first == 0xF0 && second < 0x90;
+  const bool beyond = first > 0xF4 || (first == 0xF4 && second >= 0x90);
+  return overlong || beyond || !tail(text, at + 3) ? 0 : 4;
+}
+
+std::string fold_case(std::string_view text) {
+  static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence(text, at);
+    if (length <= 1) {
+      const char c = text[at++];
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      continue;
+    }
+    std::uint32_t code = static_cast<unsigned char>(text[at]) & (0xFFU >> (length + 1));
+    for (std::size_t tail_at = 1; tail_at < length; ++tail_at)
+      code = code << 6 | (static_cast<unsigned char>(text[at + tail_at]) & 0x3FU);
+    const auto folded =
+        locale == nullptr ? code : static_cast<std::uint32_t>(::towlower_l(static_cast<wint_t>(code), locale));
+    if (folded == code) {
+      out.append(text, at, length);
+    } else {
+      append_utf8(out, folded);
+    }
+    at += length;
+  }
+  return out;
+}
+
+void append_utf8(std::string& out, std::uint32_t code) {
+  const auto put = [&out](std::uint32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | (code >> 6));
+    put(0x80 | (code & 0x3F));
+  } else if (code < 0x10000) {
+    put(0xE0 | (code >> 12));
+    put(0x80 | ((code >> 6) & 0x3F));
+    put(0x80 | (code & 0x3F));
+  } else {
+    put(0xF0 | (code >> 18));
+    put(0x80 | ((code >> 12) & 0x3F));
+    put(0x80 | ((code >> 6) & 0x3F));
+    put(0x80 | (code & 0x3F));
+  }
+}
+
+std::optional<std::size_t> invalid_utf8(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = utf8_sequence(text, at);
+    if (length == 0) return at;
+    at += length;
+  }
+  return {};
+}
+
+}  // namespace sessiond

@@ -1,0 +1,29 @@
+// Any line is a batch or is damaged; a batch that we make of any events is read again as the same.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "store/event.hpp"
+#include "store/journal_line.hpp"
+#include "store/raw_json.hpp"
+
+using namespace sessiond;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto line = journal::parse_line(text)) journal::to_batch(*line, 0);
+  if (const auto event = parse_event(std::string(text))) {
+    if (event->data.size() > text.size()) std::abort();
+  }
+  if (text.find('\n') != std::string_view::npos || !json::check(text) || json::kind(text) != json::Kind::object) return 0;
+  const Commit commit{.first_seq = 5, .events = {std::make_shared<const std::string>(text)}, .answers = {}, .places = {std::string(text)}};
+  std::string line;
+  journal::build_line(line, {&commit, 1});
+  const auto parsed = journal::parse_line(std::string_view(line).substr(0, line.size() - 1));
+  if (!parsed || parsed->first != 5 || parsed->next != 6) std::abort();
+  const StoredBatch batch = journal::to_batch(*parsed, 5);
+  if (batch.events.size() != 1 || json::compact(*batch.events.front()) != json::compact(text)) std::abort();
+  return 0;
+}

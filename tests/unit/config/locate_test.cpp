@@ -1,0 +1,190 @@
+#include "config/locate.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace sessiond;
+namespace fs = std::filesystem;
+
+namespace {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (fs::temp_directory_path() / "sessiond-config-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TempDir() { fs::remove_all(path_); }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const fs::path file = path_ / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+    return file.string();
+  }
+  std::string path(const std::string& name = {}) const {
+    return name.empty() ? path_.string() : (path_ / name).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+using Pointers = std::vector<std::string>;
+
+Pointers pointers_of(const std::vector<ConfigFault>& faults) {
+  Pointers pointers;
+  for (const ConfigFault& fault : faults) pointers.push_back(fault.pointer);
+  return pointers;
+}
+
+}  // namespace
+
+TEST_CASE("which file: option, variable, user's file, none") {
+  const TempDir dir;
+  const std::string in_home = dir.write("home/.config/sessiond/sessiond.json", "{}");
+  const std::string in_xdg = dir.write("xdg/sessiond/sessiond.json", "{}");
+  Environment environment{
+      {"HOME", dir.path("home")}, {"XDG_CONFIG_HOME", dir.path("xdg")}, {"SESSIOND_CONFIG", "/named"}};
+
+  CHECK(locate_config("given.json", environment).path == "given.json");
+  CHECK(locate_config("", environment).path == "/named");
+  CHECK(locate_config({}, environment).path == "/named");  // although there is no such file
+  environment["SESSIOND_CONFIG"] = "";
+  CHECK(locate_config({}, environment).path == in_xdg);
+  environment["XDG_CONFIG_HOME"] = "relative/is/ignored";
+  CHECK(locate_config({}, environment).path == in_home);
+  environment.erase("XDG_CONFIG_HOME");
+  CHECK(locate_config({}, environment).path == in_home);
+  environment["XDG_CONFIG_HOME"] = dir.path("empty");  // set: the one in ~/.config does not count
+  CHECK(locate_config({}, environment).path.empty());
+  CHECK(locate_config({}, {}).path.empty());
+  CHECK(locate_config({}, {{"HOME", dir.path("home/.config/sessiond/sessiond.json")}}).path.empty());
+}
+
+TEST_CASE("a file that is there but cannot be read is not passed over") {
+  const TempDir dir;
+  fs::create_directories(dir.path(".config/sessiond"));
+  fs::create_symlink("gone.json", dir.path(".config/sessiond/sessiond.json"));
+  const Environment environment{{"HOME", dir.path()}};
+  const Located located = locate_config({}, environment);
+  CHECK(located.path == dir.path(".config/sessiond/sessiond.json"));
+  const auto config = load_config(located, environment);
+  REQUIRE_FALSE(config.has_value());
+  CHECK(config.error() == std::vector<ConfigFault>{{"", "reading " + located.path + ": No such file or directory"}});
+}
+
+TEST_CASE("loading: unreadable, too large, not a file") {
+  const TempDir dir;
+  const Environment environment{{"HOME", "/home/u"}};
+  CHECK_FALSE(load_config({dir.path("absent.json")}, environment).has_value());
+  const auto directory = load_config({dir.path()}, environment);
+  REQUIRE_FALSE(directory.has_value());
+  CHECK(directory.error()[0].detail.find("Is a directory") != std::string::npos);
+  const auto endless = load_config({"/dev/zero"}, environment);
+  REQUIRE_FALSE(endless.has_value());
+  CHECK(endless.error()[0].detail.find("larger than 1 MiB") != std::string::npos);
+  CHECK(load_config({dir.write("full.json", "{}" + std::string((1U << 20) - 2, ' '))}, environment).has_value());
+  CHECK_FALSE(load_config({dir.write("more.json", "{}" + std::string((1U << 20) - 1, ' '))}, environment).has_value());
+}
+
+TEST_CASE("loading: the file, then the environment, then the paths") {
+  const TempDir dir;
+  Environment environment{{"HOME", "/home/u"}, {"OPENCLAW_SESSION_CACHE_TTL_MS", "0"}};
+  const auto defaults = load_config({}, environment);
+  REQUIRE(defaults.has_value());
+  CHECK(defaults->state_dir == "/home/u/.sessiond");
+  CHECK(defaults->listen.unix == "/home/u/.sessiond/sessiond.sock");
+  CHECK(defaults->store.cache_ttl_ms == 0);
+
+  const std::string file = dir.write("c.json", R"({"stateDir":"/srv/s//","store":{"cacheTtlMs":5,"mode":"shared"},})");
+  const auto config = load_config({file}, environment);
+  REQUIRE(config.has_value());
+  CHECK(config->state_dir == "/srv/s");
+  CHECK(config->listen.unix == "/srv/s/sessiond.sock");
+  CHECK(config->store.cache_ttl_ms == 0);
+  CHECK(config->store.mode == Config::StoreMode::shared);
+  environment.erase("OPENCLAW_SESSION_CACHE_TTL_MS");
+  CHECK(load_config({file}, environment)->store.cache_ttl_ms == 5);
+}
+
+TEST_CASE("loading: faults of every step together") {
+  const TempDir dir;
+  const std::string file = dir.write("c.json", R"({"log":{"level":"loud"},"limits":{"connections":0}})");
+  const auto config = load_config({file}, {{"OPENCLAW_SESSION_CACHE_TTL_MS", "soon"}});
+  REQUIRE_FALSE(config.has_value());
+  CHECK(pointers_of(config.error()) == Pointers{"/limits/connections", "/log/level", "/store/cacheTtlMs", "/stateDir"});
+}
+
+TEST_CASE("OPENCLAW_SESSION_CACHE_TTL_MS") {
+  const auto with = [](const std::string& value, Config& config) {
+    return apply_environment(config, {{"OPENCLAW_SESSION_CACHE_TTL_MS", value}});
+  };
+  Config config;
+  CHECK(with("1234", config).empty());
+  CHECK(config.store.cache_ttl_ms == 1234);
+  CHECK(with("007", config).empty());
+  CHECK(config.store.cache_ttl_ms == 7);
+  CHECK(with("", config).empty());  // not set
+  CHECK(apply_environment(config, {}).empty());
+  for (const std::string value : {"-1", "+1", "1.5", "1e3", " 1", "1 ", "0x10", "abc", "1}", "86400001",
+                                  "9223372036854775808", "99999999999999999999999999"}) {
+    CAPTURE(value);
+    const auto faults = with(value, config);
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0].pointer == "/store/cacheTtlMs");
+    CHECK(faults[0].detail.starts_with("OPENCLAW_SESSION_CACHE_TTL_MS must be a whole number"));
+  }
+  Config expected;
+  expected.store.cache_ttl_ms = 7;
+  CHECK(config == expected);  // nothing else was touched
+}
+
+TEST_CASE("paths: ~, {stateDir}, and sockets the kernel would refuse") {
+  const Environment environment{{"HOME", "/home/u"}};
+  Config config;
+  config.state_dir = "~";
+  config.listen.unix = "~/s.sock";
+  CHECK(resolve_paths(config, environment).empty());
+  CHECK(config.state_dir == "/home/u");
+  CHECK(config.listen.unix == "/home/u/s.sock");
+  const Config once = config;
+  CHECK(resolve_paths(config, environment).empty());
+  CHECK(config == once);
+
+  Config no_socket;
+  no_socket.listen.unix.reset();
+  CHECK(resolve_paths(no_socket, environment).empty());
+  CHECK_FALSE(no_socket.listen.unix.has_value());
+
+  for (const std::size_t length : {107U, 108U}) {
+    Config config_of_length;
+    config_of_length.state_dir = "/" + std::string(length - 15, 'd');  // + "/sessiond.sock"
+    const auto faults = resolve_paths(config_of_length, environment);
+    CHECK(config_of_length.listen.unix->size() == length);
+    CHECK(pointers_of(faults) == (length > 107 ? Pointers{"/listen/unix"} : Pointers{}));
+  }
+
+  Config homeless;
+  homeless.listen.unix = "~/s.sock";
+  CHECK(pointers_of(resolve_paths(homeless, {})) == Pointers{"/stateDir", "/listen/unix"});
+  Config absolute;
+  absolute.state_dir = "/srv";
+  CHECK(resolve_paths(absolute, {}).empty());
+}
+
+TEST_CASE("the process's own environment has a home") {
+  const Environment environment = process_environment();
+  REQUIRE(environment.contains("HOME"));
+  CHECK(environment.at("HOME").starts_with('/'));
+}

@@ -1,0 +1,226 @@
+#include "config/read.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace sessiond;
+
+namespace {
+
+std::vector<ConfigFault> faults_of(std::string_view text) {
+  auto config = parse_config(text);
+  return config ? std::vector<ConfigFault>{} : config.error();
+}
+
+std::vector<std::string> pointers_of(std::string_view text) {
+  std::vector<std::string> pointers;
+  for (const ConfigFault& fault : faults_of(text)) pointers.push_back(fault.pointer);
+  return pointers;
+}
+
+// {"a":{"b":VALUE}} for "/a/b".
+std::string at(std::string pointer, const std::string& value) {
+  std::string text = value;
+  while (!pointer.empty()) {
+    const std::size_t slash = pointer.rfind('/');
+    text = "{\"" + pointer.substr(slash + 1) + "\":" + text + "}";
+    pointer.resize(slash);
+  }
+  return text;
+}
+
+using Pointers = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("nothing given: the defaults") {
+  for (const std::string_view text : {"{}", "// only a comment\n{ /* here too */ }\n", "{\"listen\":{},}"}) {
+    const auto config = parse_config(text);
+    REQUIRE(config.has_value());
+    CHECK(*config == Config{});
+  }
+}
+
+TEST_CASE("every key reaches its field") {
+  const auto config = parse_config(R"({
+    "stateDir": "/var/lib/sessiond",
+    "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"]},
+    "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "connections": 12,
+               "jsonDepth": 13},
+    "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
+    "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
+    "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
+              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}},
+    "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1000, "tailBytes": 4096.0, "retryMs": 10},
+    "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
+                "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
+                "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
+                "resetByType": {"group": {"mode": "idle"}, "thread": {}}, "spawn": {"depth": 0, "count": 1}},
+    "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
+    "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
+  REQUIRE(config.has_value());
+  Config wanted;
+  wanted.state_dir = "/var/lib/sessiond";
+  wanted.listen = {.tcp = {"0.0.0.0:1", "[::1]:2"}, .unix = {}, .insecure = true, .hosts = {"agents.example.org"}};
+  wanted.limits = {2048, 4096, 1024, 11, 12, 13};
+  wanted.journal = {100000, 200000, 3000};
+  wanted.idempotency = {4000, 2000000};
+  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}};
+  wanted.stream = {1500, 1000, 4096, 10};
+  wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;
+  wanted.session.identity_links = {{"alice", {"slack:U1", "matrix:@a:b.org"}}};
+  wanted.session.main_key = "home";
+  wanted.session.threads = Config::Threads::inherit;
+  wanted.session.reset_triggers = {"!neu"};
+  wanted.session.reset = {Config::ResetMode::daily, 5, 23};
+  wanted.session.reset_by_type.group = Config::Reset{Config::ResetMode::idle, 5, 23};  // the rest as in reset
+  wanted.session.reset_by_type.thread = wanted.session.reset;
+  wanted.session.spawn = {0, 1};
+  wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
+  wanted.api.require_if_match = true;
+  wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};
+  CHECK(*config == wanted);
+}
+
+TEST_CASE("every fault at once, each with its pointer") {
+  const auto faults = faults_of(R"({
+    "stateDir": 7, "listen": {"tcp": ["127.0.0.1:1", "nowhere:2", 3], "hosts": "localhost", "tls": {}},
+    "limits": [], "limits2": 1,
+    "journal": {"segmentBytes": "64M", "maxBytes": -1, "retentionMs": 1e400},
+    "store": {"mode": "both", "lock": {"timeoutMs": null}, "writeThrough": 1, "checkpointDuty": 0, "mode": "own"},
+    "session": {"identityLinks": {"alice": ["nochannel"], "bob": "slack:U1"}, "resetByType": {"group": {"atHour": 24}, "dm": {}}},
+    "sendPolicy": []})");
+  Pointers pointers;
+  for (const ConfigFault& fault : faults) {
+    pointers.push_back(fault.pointer);
+    CHECK_FALSE(fault.detail.empty());
+  }
+  CHECK(pointers == Pointers{"/store/mode", "/stateDir", "/listen/tcp/1", "/listen/tcp/2", "/listen/hosts",
+                             "/listen/tls", "/limits", "/journal/segmentBytes", "/journal/maxBytes",
+                             "/journal/retentionMs", "/store/writeThrough", "/store/checkpointDuty",
+                             "/store/lock/timeoutMs", "/session/identityLinks/alice/0", "/session/identityLinks/bob",
+                             "/session/resetByType/group/atHour", "/session/resetByType/dm", "/sendPolicy",
+                             "/limits2"});
+}
+
+TEST_CASE("details say what is wanted and what is there") {
+  CHECK(faults_of(R"({"limits":{"bodyBytes":"8M"}})")[0].detail == "must be a whole number, is a string");
+  CHECK(faults_of(R"({"limits":{"bodyBytes":1}})")[0].detail == "must be a whole number from 1024 to 1073741824, is 1");
+  CHECK(faults_of(R"({"limits":{"bodyBytes":2048.5}})")[0].detail ==
+        "must be a whole number from 1024 to 1073741824, is 2048.5");
+  CHECK(faults_of(R"({"store":{"mode":"Own"}})")[0].detail == "must be one of \"own\", \"shared\", is \"Own\"");
+  CHECK(faults_of(R"({"api":7})")[0].detail == "must be an object, is 7");
+  CHECK(faults_of("[]") == std::vector<ConfigFault>{{"", "must be an object, is a list"}});
+  CHECK(faults_of("{\n\"api\" {}}") == std::vector<ConfigFault>{{"", "line 2, column 7: syntax error, found '{'"}});
+}
+
+TEST_CASE("ranges: both ends are allowed, one beyond is not") {
+  struct Range {
+    std::int64_t least, most;
+  };
+  const std::map<std::string, Range> ranges{
+      {"/limits/requestTimeoutMs", {10, 3'600'000}},
+      {"/limits/connections", {1, 1'000'000}},
+      {"/limits/jsonDepth", {8, 1024}},
+      {"/journal/retentionMs", {1000, 315'360'000'000}},
+      {"/idempotency/maxBytes", {1 << 20, 1LL << 50}},
+      {"/store/cacheTtlMs", {0, 86'400'000}},
+      {"/store/lock/staleMs", {1000, 3'600'000}},
+      {"/stream/tailBytes", {4096, 16LL << 30}},
+      {"/session/reset/atHour", {0, 23}},
+      {"/session/resetByType/direct/atHour", {0, 23}},
+      {"/session/spawn/depth", {0, 32}},
+      {"/session/spawn/count", {0, 10'000}},
+  };
+  for (const auto& [pointer, range] : ranges) {
+    CAPTURE(pointer);
+    CHECK(pointers_of(at(pointer, std::to_string(range.least))).empty());
+    CHECK(pointers_of(at(pointer, std::to_string(range.most))).empty());
+    for (const std::string& value :
+         {std::to_string(range.least - 1), std::to_string(range.most + 1), std::string("9223372036854775807"),
+          std::string("-9223372036854775808"), std::string("18446744073709551615"), std::string("1e400"),
+          std::string("-1e400"), std::string("12.5"), std::string("\"12\""), std::string("null"), std::string("true"),
+          std::string("[]"), std::string("123456789012345678901234567890")})
+      CHECK(pointers_of(at(pointer, value)) == Pointers{pointer});
+  }
+  for (const std::string value : {"0", "-0.1", "1.0001", "1e400", "\"0.5\"", "null"})
+    CHECK(pointers_of(at("/store/checkpointDuty", value)) == Pointers{"/store/checkpointDuty"});
+}
+
+TEST_CASE("unknown keys, and what may have been meant") {
+  const auto detail = [](const std::string& pointer) {
+    const auto faults = faults_of(at(pointer, "1"));
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0].pointer == pointer);
+    return faults[0].detail;
+  };
+  CHECK(detail("/limits/bodybytes") == "unknown key, did you mean /limits/bodyBytes?");
+  CHECK(detail("/limits/body_bytes") == "unknown key, did you mean /limits/bodyBytes?");
+  CHECK(detail("/stateDirr") == "unknown key, did you mean /stateDir?");
+  CHECK(detail("/segmentBytes") == "unknown key, did you mean /journal/segmentBytes?");  // another group's
+  CHECK(detail("/session/resetByType/groups") == "unknown key, did you mean /session/resetByType/group?");
+  CHECK(detail("/session/resetByType/group/atHours") == "unknown key, did you mean /session/resetByType/group/atHour?");
+  for (const std::string pointer : {"/network", "/tls", "/cors", "/audit", "/limits/requestsPerSecond", "/zzz", "/x"})
+    CHECK(detail(pointer) == "unknown key");
+  CHECK(detail("/" + std::string(100'000, 'a')) == "unknown key");
+  CHECK(pointers_of(R"({"a/b~":1,"":2})") == Pointers{"/a~1b~0", "/"});
+}
+
+TEST_CASE("keys given twice are faults, inside sendPolicy too") {
+  CHECK(pointers_of(R"({"log":{"level":"info"},"log":{"level":"warn"}})") == Pointers{"/log"});
+  CHECK(pointers_of(R"({"sendPolicy":{"rules":[{"action":"deny","action":"allow"}]}})") ==
+        Pointers{"/sendPolicy/rules/0/action"});
+}
+
+TEST_CASE("paths and names") {
+  const auto refuses = [](const std::string& pointer, const std::vector<std::string>& values) {
+    for (const std::string& value : values) {
+      CAPTURE(value);
+      CHECK(pointers_of(at(pointer, '"' + value + '"')) == Pointers{pointer});
+    }
+  };
+  const auto takes = [](const std::string& pointer, const std::vector<std::string>& values) {
+    for (const std::string& value : values) {
+      CAPTURE(value);
+      CHECK(pointers_of(at(pointer, '"' + value + '"')).empty());
+    }
+  };
+  takes("/stateDir", {"/x", "~", "~/x", "/x/", "/ä b"});
+  refuses("/stateDir", {"", "x", "./x", "../x", "~root/x", "/", "//", "/a\\u0000b", "/a\\nb", "{stateDir}/x"});
+  takes("/listen/unix", {"/run/s.sock", "~/s.sock", "{stateDir}/a/s.sock"});
+  refuses("/listen/unix", {"", "s.sock", "{stateDir}", "{stateDir}x", "/run/", "~", "~u/s.sock", "/a\\u0000b"});
+  takes("/store/pathTemplate", {"{agentId}/s.json", "a/b/{agentId}/c/s.json", "journals/{agentId}/s.json"});
+  refuses("/store/pathTemplate",
+          {"", "agents/sessions.json", "{agentId}", "{agentId}.json", "a/{agentId}", "/{agentId}/s.json",
+           "~/{agentId}/s.json", "../{agentId}/s.json", "a/../{agentId}/s.json", "./{agentId}/s.json",
+           "a//{agentId}/s.json", "{agentId}/", "{agentId}/{agentId}/s.json", "x-{agentId}/s.json",
+           "{agentId}/{session}.json", "{agentid}/s.json", "journal/{agentId}/s.json", "{agentId}/s.jsonl",
+           "a\\u0000/{agentId}/s.json"});
+  takes("/session/mainKey", {"main", "m.1_x-y"});
+  refuses("/session/mainKey", {"", "Main", "a:b", "a b", "ä", std::string(65, 'a')});
+  for (const std::string list : {R"([""])", R"([" /new"])", R"(["a\tb"])", R"(["ok ",])"})
+    CHECK(pointers_of(at("/session/resetTriggers", list)) == Pointers{"/session/resetTriggers/0"});
+  CHECK(pointers_of(at("/session/resetTriggers", "[]")).empty());
+  CHECK(pointers_of(at("/session/resetTriggers", R"(["/n","/n"])")) == Pointers{"/session/resetTriggers/1"});
+  CHECK(pointers_of(at("/listen/hosts", R"(["a.b", "[::1]", "10.0.0.1", "my_host"])")).empty());
+  CHECK(pointers_of(at("/listen/hosts", R"(["a:80", "::1", "[::1]:80", "[x]", "", "a b", "[", "*"])")) ==
+        Pointers{"/listen/hosts/0", "/listen/hosts/1", "/listen/hosts/2", "/listen/hosts/3", "/listen/hosts/4",
+                 "/listen/hosts/5", "/listen/hosts/6", "/listen/hosts/7"});
+}
+
+TEST_CASE("identity links: a peer is one person") {
+  const auto links = [](const std::string& object) { return pointers_of(at("/session/identityLinks", object)); };
+  CHECK(links(R"({"a":["slack:U1","telegram:1"],"b":["slack:U2"],"c":[]})").empty());
+  CHECK(links(R"({"a":["slack:U1"],"b":["x:1","Slack:u1"]})") == Pointers{"/session/identityLinks/b/1"});
+  CHECK(links(R"({"a":["slack:U1","slack:U1"]})") == Pointers{"/session/identityLinks/a/1"});
+  CHECK(links(R"({"a":[":U1","slack:","",7]})") == Pointers{"/session/identityLinks/a/0", "/session/identityLinks/a/1",
+                                                            "/session/identityLinks/a/2",
+                                                            "/session/identityLinks/a/3"});
+  CHECK(links(R"({"a:b":[], "":[], "a b":[]})") ==
+        Pointers{"/session/identityLinks/a:b", "/session/identityLinks/", "/session/identityLinks/a b"});
+  CHECK(links("[]") == Pointers{"/session/identityLinks"});
+}

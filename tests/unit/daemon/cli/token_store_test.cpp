@@ -1,0 +1,230 @@
+#include "daemon/cli/token_store.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "daemon/cli/client.hpp"
+#include "daemon/cli/state_lock.hpp"
+#include "store/files.hpp"
+#include "tests/unit/store/child.hpp"
+#include "tests/unit/store/temp_dir.hpp"
+
+using namespace sessiond;
+using sessiond::testing::Child;
+using sessiond::testing::TempDir;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t now = 1'795'298'400'000;
+
+Config config_for(const fs::path& state_dir) {
+  Config config;
+  config.state_dir = state_dir.native();
+  config.listen.unix = (state_dir / "sessiond.sock").native();
+  return config;
+}
+
+// A process that takes one connection, reads what comes, and answers with the same bytes whatever was asked.
+class OneAnswer {
+ public:
+  OneAnswer(const fs::path& socket, const std::string& answer)
+      : fd_(Fd(listen_on(socket))), child_([this, answer] { return serve(answer); }) {}
+
+  int wait() { return child_.wait(); }  // 0: it was asked as it should be
+
+ private:
+  static int listen_on(const fs::path& socket) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(fd >= 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(static_cast<char*>(address.sun_path), socket.c_str(), socket.native().size() + 1);
+    sockaddr_storage any{};
+    std::memcpy(&any, &address, sizeof address);
+    REQUIRE(::bind(fd, static_cast<const sockaddr*>(static_cast<const void*>(&any)), sizeof address) == 0);
+    REQUIRE(::listen(fd, 4) == 0);
+    return fd;
+  }
+  int serve(const std::string& answer) const {
+    const int connection = ::accept(fd_.get(), nullptr, nullptr);
+    std::string request;
+    char buffer[4096];
+    while (!request.contains("\r\n\r\n")) {
+      const ssize_t n = ::read(connection, buffer, sizeof buffer);
+      if (n <= 0) return 1;
+      request.append(buffer, static_cast<std::size_t>(n));
+    }
+    if (!request.contains("\r\nHost: localhost\r\n") || !request.contains("\r\nConnection: close\r\n")) return 2;
+    // In single bytes: an answer comes as it comes.
+    for (const char c : answer)
+      if (::send(connection, &c, 1, MSG_NOSIGNAL) != 1) return 3;
+    ::close(connection);
+    return 0;
+  }
+
+  Fd fd_;
+  Child child_;
+};
+
+std::string http(int status, const std::string& body) {
+  return "HTTP/1.1 " + std::to_string(status) +
+         " X\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+}  // namespace
+
+TEST_CASE("without a daemon tokens.json is written itself") {
+  TempDir dir;
+  const fs::path state = dir / "state";
+  TokenStore store(config_for(state));
+  CHECK(store.list().value().empty());
+  CHECK_FALSE(fs::exists(state));  // a list makes nothing
+
+  const auto token = store.create({.role = "bridge", .agents = {"main"}, .channel = "slack"}, now);
+  REQUIRE(token);
+  CHECK(id_of_token(*token));
+  struct stat status{};
+  REQUIRE(::stat((state / "tokens.json").c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0600);
+  const auto listed = store.list();
+  REQUIRE(listed);
+  REQUIRE(listed->size() == 1);
+  CHECK((*listed)[0].id == *id_of_token(*token));
+  CHECK((*listed)[0].channel == "slack");
+  const auto tokens = Tokens::load(state / "tokens.json");
+  REQUIRE(tokens);
+  CHECK((*tokens)->authenticate("Bearer " + *token, now));
+
+  CHECK(store.revoke("zzzzzzzz").error().code == Code::not_found);
+  CHECK(store.revoke("../../etc").error().code == Code::not_found);
+  REQUIRE(store.revoke((*listed)[0].id));
+  CHECK(store.list().value().empty());
+}
+
+TEST_CASE("a state directory in use whose socket does not answer is told, not written") {
+  TempDir dir;
+  const auto lock = StateLock::acquire(dir.path());
+  REQUIRE(lock);
+  TokenStore store(config_for(dir.path()));
+  const auto token = store.create({.role = "viewer"}, now);
+  REQUIRE_FALSE(token);
+  CHECK(token.error().detail.contains("is in use by pid " + std::to_string(::getpid())));
+  CHECK(token.error().detail.contains("could not be asked"));
+  CHECK_FALSE(store.revoke("zzzzzzzz"));
+  CHECK(store.list());
+  CHECK_FALSE(fs::exists(dir / "tokens.json"));
+}
+
+TEST_CASE("a damaged tokens.json is never written over") {
+  TempDir dir;
+  REQUIRE(replace_file(dir / "tokens.json", "{\"tokens\":"));
+  TokenStore store(config_for(dir.path()));
+  CHECK_FALSE(store.create({.role = "viewer"}, now));
+  CHECK_FALSE(store.list());
+  CHECK(read_file(dir / "tokens.json").value() == "{\"tokens\":");
+}
+
+TEST_CASE("the daemon is asked when it answers") {
+  TempDir dir;
+  TokenStore store(config_for(dir.path()));
+  SUBCASE("create") {
+    OneAnswer daemon(dir / "sessiond.sock", http(201, R"({"id":"abcd1234","token":"sd_abcd1234_x"})"));
+    CHECK(store.create({.role = "viewer"}, now).value() == "sd_abcd1234_x");
+    CHECK(daemon.wait() == 0);
+    CHECK_FALSE(fs::exists(dir / "tokens.json"));
+  }
+  SUBCASE("list") {
+    OneAnswer daemon(dir / "sessiond.sock",
+                     http(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5}]})"));
+    const auto tokens = store.list();
+    REQUIRE(tokens);
+    REQUIRE(tokens->size() == 1);
+    CHECK((*tokens)[0].role == Role::bridge);
+    CHECK((*tokens)[0].agents == std::vector<std::string>{"main"});
+    CHECK((*tokens)[0].created_at == 5);
+  }
+  SUBCASE("revoke, of a token that is not there") {
+    OneAnswer daemon(dir / "sessiond.sock", http(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));
+    const auto revoked = store.revoke("zzzzzzzz");
+    REQUIRE_FALSE(revoked);
+    CHECK(revoked.error().code == Code::not_found);
+    CHECK(revoked.error().detail == "there is no token zzzzzzzz");
+  }
+  SUBCASE("revoke") {
+    OneAnswer daemon(dir / "sessiond.sock", "HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(store.revoke("abcd1234"));
+  }
+  SUBCASE("a refusal says who should ask") {
+    OneAnswer daemon(dir / "sessiond.sock", http(401, R"({"detail":"this needs a token"})"));
+    CHECK(store.list().error().detail.contains("as the user that the daemon runs as"));
+  }
+  SUBCASE("garbage, cut answers and silence are errors, never an empty list") {
+    for (const std::string& answer :
+         {std::string(), std::string("garbage"), http(200, "{"), http(200, R"({"data":{}})"),
+          http(200, R"({"data":[{"role":"boss"}]})"), http(200, R"({"data":[]})").substr(0, 80),
+          std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")}) {
+      fs::remove(dir / "sessiond.sock");
+      OneAnswer daemon(dir / "sessiond.sock", answer);
+      INFO(answer);
+      CHECK_FALSE(store.list());
+    }
+  }
+}
+
+TEST_CASE("who does not answer in time is not waited for, and nobody else's work is done") {
+  TempDir dir;
+  const fs::path socket = dir / "sessiond.sock";
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(static_cast<char*>(address.sun_path), socket.c_str(), socket.native().size() + 1);
+  sockaddr_storage any{};
+  std::memcpy(&any, &address, sizeof address);
+  REQUIRE(::bind(fd, static_cast<const sockaddr*>(static_cast<const void*>(&any)), sizeof address) == 0);
+  REQUIRE(::listen(fd, 4) == 0);
+  const auto late = call_daemon(socket, "GET", "/", "", {.timeout = std::chrono::milliseconds(50)});
+  REQUIRE_FALSE(late);
+  CHECK_FALSE(late.error().nobody_there);
+  CHECK(late.error().detail.contains("no answer in time"));
+  ::close(fd);
+  // Its socket file stays, as after a kill -9.
+  const auto gone = call_daemon(socket, "GET", "/", "");
+  REQUIRE_FALSE(gone);
+  CHECK(gone.error().nobody_there);
+}
+
+TEST_CASE("replies are parsed strictly") {
+  CHECK(parse_reply("HTTP/1.1 200 OK\r\n\r\nbody").value().body == "body");
+  CHECK(parse_reply("HTTP/1.1 200 OK\r\ncontent-LENGTH:  2 \r\n\r\nbody").value().body == "bo");
+  for (const std::string_view text :
+       {"", "HTTP/1.1 200 OK\r\n", "HTTP/1.1\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 abc\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nbody",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n"}) {
+    INFO(text);
+    CHECK_FALSE(parse_reply(text));
+  }
+}
+
+TEST_CASE("a wish is written as the API reads it") {
+  NewToken wish{.role = "bridge",
+                .agents = {"main", "codex"},
+                .key_prefix = "agent:\"x\"",
+                .channel = "slack",
+                .note = "n",
+                .expires_at = now + 1};
+  const auto read = parse_new_token(to_json(wish), now);
+  REQUIRE(read);
+  CHECK(read->agents == wish.agents);
+  CHECK(read->key_prefix == wish.key_prefix);
+  CHECK(read->expires_at == wish.expires_at);
+  CHECK(to_json(NewToken{.role = "viewer"}) == R"({"role":"viewer"})");
+}

@@ -1,0 +1,494 @@
+#include "daemon/doctor/doctor.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "daemon/doctor/state_owner.hpp"
+#include "store/files.hpp"
+#include "store/journal.hpp"
+#include "store/process.hpp"
+#include "store/raw_json.hpp"
+#include "tests/unit/store/child.hpp"
+#include "tests/unit/store/temp_dir.hpp"
+
+using namespace sessiond;
+using sessiond::testing::Child;
+using sessiond::testing::TempDir;
+namespace fs = std::filesystem;
+using Level = Finding::Level;
+
+namespace {
+
+const std::string id_a = "11111111-1111-4111-8111-111111111111";
+const std::string id_b = "22222222-2222-4222-8222-222222222222";
+
+std::string header(const std::string& id) {
+  return R"({"type":"session","version":3,"id":")" + id +
+         R"(","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"})"
+         "\n";
+}
+std::string message(const std::string& id) {
+  return R"({"type":"message","id":")" + id +
+         R"(","parentId":null,"message":{"role":"user","content":"x"}})"
+         "\n";
+}
+
+// A small sound store of one agent; each test breaks something of it.
+class Tree {
+ public:
+  Tree() {
+    fs::permissions(dir_.path(), fs::perms::owner_all);
+    REQUIRE(make_dirs(sessions()));
+    write(sessions() / "sessions.json", R"({"agent:main:main":{"sessionId":")" + id_a +
+                                            R"(","updatedAt":1},"agent:main:t:topic:7":{"sessionId":")" + id_b +
+                                            R"(","updatedAt":2}})");
+    write(sessions() / (id_a + ".jsonl"), header(id_a) + message("aaaaaaaa") + message("bbbbbbbb"));
+    write(sessions() / (id_b + "-topic-7.jsonl"), header(id_b) + message("cccccccc"));
+  }
+  fs::path path() const { return dir_.path(); }
+  fs::path sessions() const { return dir_ / "agents/main/sessions"; }
+  fs::path journal() const { return dir_ / "journal"; }
+  fs::path transcript() const { return sessions() / (id_a + ".jsonl"); }
+
+  static void write(const fs::path& path, std::string_view text) {
+    REQUIRE(replace_file(path, text));
+    // As if it had been there for a while: what is fresh may be in flight.
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  static std::string read(const fs::path& path) { return read_file(path).value(); }
+
+  void write_journal(int batches) const {
+    auto journal_log = Journal::open({.dir = journal(), .segment_bytes = 2000}, [](BatchOutcome) {});
+    REQUIRE(journal_log);
+    for (int i = 1; i <= batches; ++i) {
+      const std::string event = R"({"seq":)" + std::to_string(i) + R"(,"pad":")" + std::string(300, 'x') + R"("})";
+      (*journal_log)
+          ->append({.first_seq = static_cast<std::uint64_t>(i),
+                    .events = {std::make_shared<const std::string>(event)},
+                    .answers = {},
+                    .places = {}});
+      (*journal_log)->drain();
+    }
+  }
+  std::vector<fs::path> segments() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(journal()))
+      if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
+    std::ranges::sort(found);
+    return found;
+  }
+  Report examine() const { return run_doctor({.state_dir = dir_.path()}); }
+
+ private:
+  TempDir dir_;
+};
+
+// Of one check, those that are not ok; the machine's disk and file system are none of these tests' business.
+std::vector<Finding> faults(const Report& report) {
+  std::vector<Finding> all;
+  for (const Finding& finding : report.findings())
+    if (finding.level != Level::ok && finding.check != "disk_space" && finding.check != "file_system")
+      all.push_back(finding);
+  return all;
+}
+
+void only(const Report& report, Level level, std::string_view check, std::string_view detail) {
+  INFO(to_text(report));
+  const auto found = faults(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].level == level);
+  CHECK(found[0].check == check);
+  CHECK(found[0].detail.contains(detail));
+  CHECK_FALSE(found[0].advice.empty());
+}
+
+// Every file with its content, mode and time: what a look must not change.
+std::string fingerprint(const fs::path& dir) {
+  std::vector<std::string> lines;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    struct stat status{};
+    REQUIRE(::lstat(entry.path().c_str(), &status) == 0);
+    std::ostringstream line;
+    line << entry.path() << ' ' << status.st_ino << ' ' << status.st_mode << ' ' << status.st_size << ' '
+         << status.st_mtim.tv_nsec << ' ' << status.st_ctim.tv_sec << '.' << status.st_ctim.tv_nsec;
+    lines.push_back(line.str());
+  }
+  std::ranges::sort(lines);
+  std::string all;
+  for (const auto& line : lines) all += line + "\n";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a sound tree has no faults, with and without a journal, and nothing is touched") {
+  Tree tree;
+  CHECK(faults(tree.examine()).empty());
+  tree.write_journal(20);
+  REQUIRE(tree.segments().size() > 2);
+  const std::string before = fingerprint(tree.path());
+  const Report report = tree.examine();
+  INFO(to_text(report));
+  CHECK(faults(report).empty());
+  CHECK(to_text(report).contains("seqs 1 to 20"));
+  CHECK(fingerprint(tree.path()) == before);
+}
+
+TEST_CASE("a directory that is not there, and one that is none") {
+  TempDir dir;
+  CHECK(run_doctor({.state_dir = dir / "none"}).exit_code() == 2);
+  std::ofstream(dir / "file") << "x";
+  CHECK(run_doctor({.state_dir = dir / "file"}).exit_code() == 2);
+}
+
+TEST_CASE("modes that let others in") {
+  Tree tree;
+  SUBCASE("the directory can be read") {
+    fs::permissions(tree.path(), fs::perms(0755));
+    only(tree.examine(), Level::warning, "state_dir", "0755");
+  }
+  SUBCASE("the directory can be written") {
+    fs::permissions(tree.path(), fs::perms(0777));
+    only(tree.examine(), Level::error, "state_dir", "everybody may write");
+  }
+  SUBCASE("files of an agent") {
+    fs::permissions(tree.transcript(), fs::perms(0644));
+    only(tree.examine(), Level::warning, "modes", "1 file can be reached");
+  }
+  SUBCASE("tokens.json") {
+    Tree::write(tree.path() / "tokens.json", "{\"tokens\":[]}\n");
+    CHECK(faults(tree.examine()).empty());
+    fs::permissions(tree.path() / "tokens.json", fs::perms(0644));
+    only(tree.examine(), Level::warning, "tokens", "0644");
+    fs::permissions(tree.path() / "tokens.json", fs::perms(0620));
+    only(tree.examine(), Level::error, "tokens", "0620");
+  }
+}
+
+TEST_CASE("tokens.json and policy.json that say nothing valid") {
+  Tree tree;
+  SUBCASE("tokens") {
+    Tree::write(tree.path() / "tokens.json", "{\"tokens\":[{\"id\":1}]}");
+    only(tree.examine(), Level::error, "tokens", "/tokens/0/id");
+  }
+  SUBCASE("policy") {
+    Tree::write(tree.path() / "policy.json", "{\"rules\":[{\"action\":\"maybe\"}]}");
+    only(tree.examine(), Level::error, "policy", "/rules/0/action");
+  }
+}
+
+TEST_CASE("sessions.json that is no JSON object") {
+  Tree tree;
+  for (const std::string& text : {std::string(), std::string("{\"a\":{"), std::string("[]"), std::string(40, '\0')}) {
+    Tree::write(tree.sessions() / "sessions.json", text);
+    only(tree.examine(), Level::error, "sessions", "is damaged");
+  }
+}
+
+TEST_CASE("oddities of sessions.json are warnings") {
+  Tree tree;
+  SUBCASE("a key twice") {
+    const std::string entry = R"({"sessionId":")" + id_a + R"("})";
+    const std::string topic = R"("agent:main:t:topic:7":{"sessionId":")" + id_b + R"("})";
+    Tree::write(tree.sessions() / "sessions.json", R"({"k":)" + entry + R"(,"k":)" + entry + "," + topic + "}");
+    only(tree.examine(), Level::warning, "sessions", "stands there twice");
+  }
+  SUBCASE("an entry that is no object") {
+    std::string text = Tree::read(tree.sessions() / "sessions.json");
+    text.insert(1, R"("odd":17,)");
+    Tree::write(tree.sessions() / "sessions.json", text);
+    only(tree.examine(), Level::warning, "sessions", "is no object");
+  }
+  SUBCASE("a link is an error: the daemon would refuse it") {
+    fs::rename(tree.sessions() / "sessions.json", tree.path() / "elsewhere.json");
+    fs::create_symlink(tree.path() / "elsewhere.json", tree.sessions() / "sessions.json");
+    CHECK(tree.examine().exit_code() == 2);
+  }
+}
+
+TEST_CASE("transcripts: what cannot be read is counted and placed") {
+  Tree tree;
+  const std::string good = Tree::read(tree.transcript());
+  SUBCASE("garbage between entries") {
+    Tree::write(tree.transcript(), good + "garbage\n[1]\n" + message("dddddddd"));
+    only(tree.examine(), Level::warning, "transcript",
+         "2 of 6 lines cannot be read, the first is line 4 at offset " + std::to_string(good.size()));
+  }
+  SUBCASE("NULs, as after a power failure") {
+    Tree::write(tree.transcript(), good + std::string(5000, '\0') + "\n" + message("dddddddd"));
+    only(tree.examine(), Level::warning, "transcript", "1 of 5 lines");
+  }
+  SUBCASE("a torn tail") {
+    Tree::write(tree.transcript(), good + R"({"type":"message","id":"dd)");
+    only(tree.examine(), Level::warning, "transcript", "torn line (26 bytes)");
+  }
+  SUBCASE("a whole last line without its newline is well") {
+    Tree::write(tree.transcript(), good.substr(0, good.size() - 1));
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("empty") {
+    Tree::write(tree.transcript(), "");
+    only(tree.examine(), Level::warning, "transcript", "is empty");
+  }
+  SUBCASE("blank lines") {
+    Tree::write(tree.transcript(), good + "\n \r\n");
+    only(tree.examine(), Level::warning, "transcript", "2 blank lines");
+  }
+  SUBCASE("another session's header") {
+    Tree::write(tree.transcript(), header(id_b) + message("aaaaaaaa"));
+    only(tree.examine(), Level::warning, "transcript", "header is of session " + id_b);
+  }
+  SUBCASE("no header at all is well") {
+    Tree::write(tree.transcript(), "{\"role\":\"user\",\"content\":\"x\"}\n");
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("a line deeper than any stack") {
+    Tree::write(tree.transcript(), good + std::string(300'000, '[') + "\n");
+    only(tree.examine(), Level::warning, "transcript", "1 of 4 lines");
+  }
+  SUBCASE("a FIFO in its place does not hang") {
+    fs::remove(tree.transcript());
+    REQUIRE(::mkfifo(tree.transcript().c_str(), 0600) == 0);
+    only(tree.examine(), Level::error, "transcript", "not a regular file");
+  }
+}
+
+TEST_CASE("a line longer than the longest is unreadable, what follows it is not") {
+  Tree tree;
+  {
+    std::ofstream out(tree.transcript(), std::ios::app | std::ios::binary);
+    out << "{\"type\":\"message\",\"pad\":\"";
+    const std::string block(1 << 20, 'x');
+    for (int i = 0; i < 65; ++i) out << block;
+    out << "\"}\n" << message("dddddddd");
+  }
+  only(tree.examine(), Level::warning, "transcript", "1 of 5 lines cannot be read, the first is line 4");
+}
+
+TEST_CASE("transcripts that are nobody's, entries that have none") {
+  Tree tree;
+  const std::string other = "33333333-3333-4333-8333-333333333333";
+  SUBCASE("an orphan") {
+    Tree::write(tree.sessions() / (other + ".jsonl"), header(other) + message("eeeeeeee"));
+    only(tree.examine(), Level::warning, "orphan", "no entry in sessions.json has it (1 entries");
+  }
+  SUBCASE("a topic of a session is none, one of nobody is") {
+    Tree::write(tree.sessions() / (id_a + "-topic-a%2Fb.jsonl"), header(id_a));
+    CHECK(faults(tree.examine()).empty());
+    Tree::write(tree.sessions() / (other + "-topic-1.jsonl"), header(other));
+    CHECK(faults(tree.examine()).size() == 1);
+  }
+  SUBCASE("an entry that names another file") {
+    const std::string name = "2026-01-27T07-59-39-146Z_" + other + ".jsonl";
+    Tree::write(tree.sessions() / name, header(other));
+    CHECK(faults(tree.examine()).size() == 1);
+    std::string store = Tree::read(tree.sessions() / "sessions.json");
+    store.insert(1, R"("fork":{"sessionId":")" + other + R"(","sessionFile":"/elsewhere/)" + name + R"("},)");
+    Tree::write(tree.sessions() / "sessions.json", store);
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("a missing one is only told") {
+    fs::remove(tree.transcript());
+    const Report report = tree.examine();
+    CHECK(faults(report).empty());
+    CHECK(to_text(report).contains("1 session has no transcript yet"));
+  }
+  SUBCASE("archives and sidecars are no orphans") {
+    Tree::write(tree.sessions() / (other + ".jsonl.reset.2026-02-21T21-31-50.885Z"), header(other));
+    Tree::write(tree.sessions() / (other + ".trajectory.jsonl"), "{}\n");
+    CHECK(faults(tree.examine()).empty());
+  }
+}
+
+TEST_CASE("what crashes and other programs leave") {
+  Tree tree;
+  const auto dead = [] {
+    Child child([] { return 0; });
+    const pid_t pid = child.pid();
+    child.wait();
+    return std::to_string(pid);
+  }();
+  SUBCASE("a temporary file of a process that is gone") {
+    Tree::write(tree.sessions() / ("sessions.json." + dead + ".0a1b.tmp"), "{");
+    only(tree.examine(), Level::warning, "temporary", "interrupted");
+  }
+  SUBCASE("one of tokens.json") {
+    Tree::write(tree.path() / ("tokens.json." + dead + ".0a1b.tmp"), "{");
+    only(tree.examine(), Level::warning, "temporary", "interrupted");
+  }
+  SUBCASE("one of a process that lives is in flight") {
+    std::ofstream(tree.sessions() / ("sessions.json." + std::to_string(::getpid()) + ".0a1b.tmp")) << "{";
+    fs::permissions(tree.sessions() / ("sessions.json." + std::to_string(::getpid()) + ".0a1b.tmp"), fs::perms(0600));
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("a damaged store that was put aside") {
+    Tree::write(tree.sessions() / "sessions.json.corrupt.2026-01-01T00-00-00.000Z", "");
+    only(tree.examine(), Level::warning, "quarantine", "put aside");
+  }
+  SUBCASE("a database") {
+    Tree::write(tree.sessions() / "sessions.sqlite", "SQLite format 3");
+    only(tree.examine(), Level::warning, "foreign_gateway", "2026.8");
+  }
+  SUBCASE("anything else is only told") {
+    Tree::write(tree.sessions() / "notes.txt", "x");
+    const Report report = tree.examine();
+    CHECK(faults(report).empty());
+    CHECK(to_text(report).contains("notes.txt"));
+  }
+  SUBCASE("a folder that is no agent") {
+    REQUIRE(make_dirs(tree.path() / "agents/Not An Agent/sessions"));
+    only(tree.examine(), Level::warning, "agents", "is no agent id");
+  }
+}
+
+TEST_CASE("locks: a dead holder, a living one, none that can be read") {
+  Tree tree;
+  const fs::path lock = tree.sessions() / "sessions.json.lock";
+  SUBCASE("dead") {
+    Child child([] { return 0; });
+    const pid_t pid = child.pid();
+    child.wait();
+    Tree::write(lock, R"({"pid":)" + std::to_string(pid) + "}");
+    only(tree.examine(), Level::warning, "lock", "is gone");
+  }
+  SUBCASE("alive: another program writes here") {
+    Child child([] {
+      for (;;) ::pause();
+      return 0;
+    });
+    Tree::write(lock, R"({"pid":)" + std::to_string(child.pid()) + R"(,"createdAt":"2026-01-01T00:00:00.000Z"})");
+    only(tree.examine(), Level::warning, "foreign_gateway", "held by pid " + std::to_string(child.pid()));
+  }
+  SUBCASE("unreadable") {
+    Tree::write(lock, "");
+    only(tree.examine(), Level::warning, "lock", "does not say who");
+  }
+  SUBCASE("of a transcript, by the daemon itself") {
+    Tree::write(tree.path() / "sessiond.lock", to_json(this_process(0)));
+    Tree::write(tree.sessions() / (id_a + ".jsonl.lock"), R"({"pid":)" + std::to_string(::getpid()) + "}");
+    CHECK(faults(tree.examine()).empty());
+  }
+}
+
+TEST_CASE("the journal: damage is placed, and judged as the next start will") {
+  Tree tree;
+  tree.write_journal(20);
+  const auto segments = tree.segments();
+  REQUIRE(segments.size() > 2);
+  const fs::path last = segments.back();
+  const std::string tail = Tree::read(last);
+  SUBCASE("a torn last batch") {
+    Tree::write(last, tail + "0123abcd {\"seq\":21,\"ev");
+    only(tree.examine(), Level::warning, "journal", "torn batch at offset " + std::to_string(tail.size()));
+  }
+  SUBCASE("the same is normal beside a daemon that writes") {
+    Tree::write(last, tail + "0123abcd {\"seq\":21,\"ev");
+    Tree::write(tree.path() / "sessiond.lock", to_json(this_process(0)));
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("a flipped bit in the middle") {
+    std::string text = Tree::read(segments[0]);
+    text[30] = static_cast<char>(text[30] ^ 1);
+    Tree::write(segments[0], text);
+    const Report report = tree.examine();
+    INFO(to_text(report));
+    CHECK(report.exit_code() == 2);
+    CHECK(to_text(report).contains("is damaged at offset 0"));
+    CHECK(to_text(report).contains("seq 1 is missing"));
+    CHECK(to_text(report).contains("--repair"));
+  }
+  SUBCASE("a segment that is gone") {
+    fs::remove(segments[1]);
+    const Report report = tree.examine();
+    INFO(to_text(report));
+    CHECK(report.exit_code() == 2);
+    CHECK(to_text(report).contains("missing"));
+  }
+  SUBCASE("holes that a repair knows are only told") {
+    fs::remove(segments[1]);
+    {
+      REQUIRE(Journal::open({.dir = tree.journal(), .repair = true}, [](BatchOutcome) {}));
+    }
+    const Report report = tree.examine();
+    INFO(to_text(report));
+    CHECK(report.exit_code() < 2);
+    CHECK(to_text(report).contains("known to be lost"));
+  }
+  SUBCASE("EPOCH is gone") {
+    fs::remove(tree.journal() / "EPOCH");
+    only(tree.examine(), Level::warning, "journal", "missing or unreadable");
+  }
+  SUBCASE("a checkpoint that knows more than the journal") {
+    Tree::write(tree.journal() / "CHECKPOINT", R"({"epoch":"00000000","seq":21,"agents":{}})");
+    only(tree.examine(), Level::error, "checkpoint", "to seq 21, the journal ends at 20");
+    Tree::write(tree.journal() / "CHECKPOINT", R"({"epoch":"00000000","seq":20,"agents":{}})");
+    only(tree.examine(), Level::warning, "checkpoint", "of epoch 00000000");
+    Tree::write(tree.journal() / "CHECKPOINT", "{\"seq\":");
+    only(tree.examine(), Level::warning, "checkpoint", "is damaged");
+  }
+  SUBCASE("a copy of an earlier generation that is damaged") {
+    REQUIRE(make_dirs(tree.journal() / "previous"));
+    Tree::write(tree.journal() / "previous/main.json", "");
+    only(tree.examine(), Level::warning, "previous", "damaged");
+  }
+  SUBCASE("a file of somebody else") {
+    Tree::write(tree.journal() / "readme", "x");
+    only(tree.examine(), Level::warning, "foreign_file", "none of ours");
+  }
+  SUBCASE("what it says is what a start does") {
+    std::string text = Tree::read(segments[0]);
+    text[30] = static_cast<char>(text[30] ^ 1);
+    Tree::write(segments[0], text);
+    fs::remove(fs::path(segments[0]).replace_extension(".idx"));
+    CHECK(tree.examine().exit_code() == 2);
+    CHECK_FALSE(Journal::open({.dir = tree.journal()}, [](BatchOutcome) {}));
+  }
+}
+
+TEST_CASE("another path template") {
+  TempDir dir;
+  fs::permissions(dir.path(), fs::perms::owner_all);
+  REQUIRE(make_dirs(dir / "s/main"));
+  Tree::write(dir / "s/main/store.json", "");
+  const Report report = run_doctor({.state_dir = dir.path(), .path_template = "s/{agentId}/store.json"});
+  only(report, Level::error, "sessions", "is damaged");
+}
+
+TEST_CASE("a cancelled examination says so") {
+  Tree tree;
+  const std::atomic<bool> cancel = true;
+  const Report report = run_doctor({.state_dir = tree.path(), .cancel = &cancel});
+  CHECK(report.exit_code() == 1);
+  CHECK(to_text(report).contains("broken off"));
+}
+
+TEST_CASE("the real trees have no errors") {
+  const fs::path trees = fs::path(SESSIOND_SOURCE_DIR) / "../shared/data/openclaw";
+  if (!fs::exists(trees)) return;
+  int count = 0;
+  for (const auto& version : fs::directory_iterator(trees)) {
+    if (!version.is_directory()) continue;
+    TempDir dir;
+    fs::copy(version.path(), dir.path(), fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(dir.path()))
+      fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0700) : fs::perms(0600));
+    const Report report = run_doctor({.state_dir = dir.path()});
+    INFO(to_text(report));
+    for (const Finding& finding : report.findings()) {
+      const bool fine = finding.level == Level::ok || finding.check == "disk_space" || finding.check == "file_system" ||
+                        finding.check == "orphan";
+      CHECK(fine);
+    }
+    ++count;
+  }
+  CHECK(count == 4);
+}

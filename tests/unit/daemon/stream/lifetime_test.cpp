@@ -1,0 +1,189 @@
+// How long a stream lives and what it says meanwhile: keep-alives, tokens that lose their right, shutdown, clients that
+// hang up.
+#include "daemon/stream/stream.hpp"
+#include "store/raw_json.hpp"
+#include "tests/unit/daemon/stream/stream_fixture.hpp"
+
+using namespace sessiond;
+using namespace sessiond::stream_test;
+
+namespace {
+
+const std::string key = "agent:main:slack:direct:u1";
+
+std::size_t count_pings(const Client& client) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(client.frames(), [](const Frame& frame) { return frame.comment == "ping"; }));
+}
+
+}  // namespace
+
+TEST_CASE("silence: pings, and a bare id only when events were filtered away") {
+  Fixture fixture;
+  fixture.commit({{.key = key}});
+  const auto client = fixture.open({{"types", "message.*"}});
+  fixture.run_until([&] { return count_pings(*client) >= 2; });
+  auto frames = client->frames();
+  for (std::size_t i = 2; i < frames.size(); ++i) CHECK(frames[i] == Frame{.comment = "ping"});
+
+  fixture.commit({{.key = key}, {.key = key}});
+  fixture.run_to(*client, 3);
+  frames = client->frames();
+  CHECK(frames.back() == Frame{.id = fixture.id(3)});
+  CHECK(frames[frames.size() - 2] == Frame{.comment = "ping"});
+  const std::size_t pings = count_pings(*client);
+  fixture.run_until([&] { return count_pings(*client) >= pings + 2; });
+  CHECK(std::ranges::count_if(client->frames(), [](const Frame& f) { return !f.id.empty() && f.type.empty(); }) == 1);
+
+  // Where the bare id was taken up again nothing is missing.
+  fixture.commit({{.type = EventType::message_appended, .key = key}});
+  const auto again = fixture.open({{"types", "message.*"}}, fixture.id(3));
+  fixture.run_to(*again, 4);
+  fixture.run_to(*client, 4);
+  CHECK(again->ids() == std::vector{fixture.id(4)});
+  CHECK(client->ids() == again->ids());
+}
+
+TEST_CASE("ping=event") {
+  Fixture fixture;
+  const auto client = fixture.open({{"ping", "event"}});
+  fixture.run_until([&] { return client->first("ping").has_value(); });
+  CHECK(*client->first("ping") == Frame{.type = "ping", .data = "{}"});
+  CHECK(count_pings(*client) == 0);
+}
+
+TEST_CASE("a revoked token: its stream ends and shows nothing of what came since") {
+  Fixture fixture;
+  const auto client = fixture.open({});
+  const auto other = fixture.open({}, {}, {}, {.id = "b", .role = Role::viewer});
+  fixture.run_until([&] { return other->first("stream.hello").has_value(); });
+  fixture.again = [](const Principal& who) -> Result<Principal> {
+    if (who.id == "a") return fail(Code::unauthorized, "revoked");
+    return who;
+  };
+  ++fixture.generation;
+  fixture.commit({{.type = EventType::token_revoked, .agent = ""}});
+  fixture.run_until([&] { return client->ended; });
+  CHECK(client->ids().empty());
+  CHECK(!client->first("stream.bye"));
+  fixture.run_to(*other, 1);
+  CHECK(!other->ended);
+}
+
+TEST_CASE("an expired token: the generation says nothing, the stream ends all the same") {
+  Fixture fixture;
+  const auto client = fixture.open({{"heartbeatMs", "60000"}});
+  fixture.run_until([&] { return client->first("stream.hello").has_value(); });
+  fixture.again = [](const Principal&) -> Result<Principal> { return fail(Code::unauthorized, "expired"); };
+  fixture.run_until([&] { return client->ended; });
+  CHECK(client->open());
+  client->hang_up();  // the close that is told after the end finds nobody
+}
+
+TEST_CASE("a token with another scope: the stream ends, so that the next has the new one") {
+  for (const Principal& now :
+       {Principal{.id = "a", .role = Role::viewer}, Principal{.id = "a", .role = Role::admin, .agents = {"main"}},
+        Principal{.id = "a", .role = Role::admin, .key_prefix = "x"},
+        Principal{.id = "a", .role = Role::admin, .channel = "x"}}) {
+    Fixture fixture;
+    const auto client = fixture.open({});
+    fixture.run_until([&] { return client->first("stream.hello").has_value(); });
+    fixture.again = [&now](const Principal&) -> Result<Principal> { return now; };
+    ++fixture.generation;
+    fixture.commit({{.key = key}});
+    fixture.run_until([&] { return client->ended; });
+    CHECK(client->ids().empty());
+  }
+}
+
+TEST_CASE("other tokens changing ends nothing") {
+  Fixture fixture;
+  const auto client = fixture.open({});
+  fixture.run_until([&] { return client->first("stream.hello").has_value(); });
+  ++fixture.generation;
+  fixture.commit({{.type = EventType::token_created, .agent = ""}});
+  fixture.run_to(*client, 1);
+  CHECK(fixture.times_asked > 0);
+  CHECK(!client->ended);
+}
+
+TEST_CASE("shutdown: bye, and the end, also for who comes now") {
+  Fixture fixture;
+  const auto client = fixture.open({{"types", "message.*"}, {"heartbeatMs", "60000"}});
+  fixture.run_until([&] { return client->first("stream.hello").has_value(); });
+  const auto witness = fixture.open({});  // woken after the other
+  fixture.run_until([&] { return witness->first("stream.hello").has_value(); });
+  fixture.commit({{.key = key}});
+  fixture.run_to(*witness, 1);
+  fixture.draining = true;
+  fixture.ledger().tail().wake();
+  fixture.run_until([&] { return client->ended; });
+  const auto frames = client->frames();
+  CHECK(frames.back() == Frame{.type = "stream.bye", .data = R"({"retryMs":2000})"});
+  CHECK(client->last_id() == fixture.id(1));  // filtered away, yet behind it
+  CHECK(client->open());
+
+  const auto late = fixture.open({}, fixture.id(0));
+  fixture.run_until([&] { return late->ended; });
+  CHECK(late->first("stream.hello"));
+  CHECK(late->first("stream.bye"));
+  CHECK(late->last_id() == fixture.id(0));
+}
+
+TEST_CASE("a client that hangs up: waiting, stalled in a write, and at once") {
+  Fixture fixture;
+  const auto waiting = fixture.open({{"heartbeatMs", "60000"}});
+  fixture.run_until([&] { return waiting->first("stream.hello").has_value(); });
+  waiting->hang_up();
+  fixture.run_until([&] { return waiting->ended; });
+  CHECK(!waiting->failure);
+
+  const auto stalled = fixture.start(std::move(*fixture.ask({})), 2);
+  fixture.run_until([&] { return stalled->first("stream.hello").has_value(); });
+  fixture.commit({{.key = key}});
+  fixture.run_until([&] { return stalled->waiting; });
+  CHECK(!stalled->ended);
+  stalled->hang_up();
+  fixture.run_until([&] { return stalled->ended; });
+
+  const auto gone = fixture.start(std::move(*fixture.ask({{"replay", "10"}})), 0);
+  gone->hang_up();
+  fixture.run_until([&] { return gone->ended; });
+  CHECK(gone->text.empty());
+  fixture.commit({{.key = key}});  // and nobody wakes who is gone
+}
+
+TEST_CASE("hundreds of subscribers, all told of everything") {
+  Fixture fixture;
+  std::vector<std::shared_ptr<Client>> clients;
+  for (int i = 0; i < 300; ++i) clients.push_back(fixture.open({{"heartbeatMs", "60000"}}, fixture.id(0)));
+  for (int i = 0; i < 50; ++i) {
+    fixture.commit({{.key = key}});
+    if (i == 20) {
+      for (std::size_t hung = 0; hung < clients.size(); hung += 3) clients[hung]->hang_up();
+    }
+  }
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (i % 3 == 0) continue;
+    fixture.run_to(*clients[i], 50);
+    CHECK(clients[i]->ids().size() == 50);
+  }
+}
+
+TEST_CASE("the ledger may go while a stream still waits") {
+  asio::io_context io;
+  std::optional<Tail> tail;
+  tail.emplace(0, 100);
+  bool returned = false;
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        TailFollower follower(*tail, io.get_executor());
+        co_await follower.wait(TailFollower::Clock::time_point::max());
+        returned = true;
+      },
+      [](const std::exception_ptr&) {});
+  io.poll();
+  tail.reset();
+  CHECK(!returned);  // its frame goes with the io_context
+}

@@ -1,0 +1,212 @@
+#include "tests/unit/daemon/stream/stream_fixture.hpp"
+
+#include <boost/asio/detached.hpp>
+
+#include "store/raw_json.hpp"
+
+namespace sessiond::stream_test {
+
+TempDir::TempDir() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "sessiond-stream-XXXXXX").native();
+  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+  path_ = pattern;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;  // a test that fails must not fail again here
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<Frame> parse_frames(std::string_view text) {
+  std::vector<Frame> out;
+  Frame frame;
+  bool any = false;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) break;
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (line.empty()) {
+      CHECK(any);  // no empty frames
+      out.push_back(std::exchange(frame, {}));
+      any = false;
+      continue;
+    }
+    any = true;
+    const std::size_t colon = line.find(": ");
+    REQUIRE(colon != line.npos);
+    const std::string_view field = line.substr(0, colon);
+    const std::string value(line.substr(colon + 2));
+    if (field.empty())
+      frame.comment = value;
+    else if (field == "id")
+      frame.id = value;
+    else if (field == "event")
+      frame.type = value;
+    else if (field == "data")
+      frame.data = value;
+    else if (field == "retry")
+      frame.retry = value;
+    else
+      FAIL("unknown field");
+  }
+  return out;
+}
+
+asio::awaitable<bool> Client::write(const std::vector<std::string_view>& buffers) {
+  waiting = true;
+  while (open_ && allowed_ == 0) co_await stalled_.wait(0);
+  waiting = false;
+  if (!open_) co_return false;
+  if (allowed_ != SIZE_MAX) --allowed_;
+  std::size_t bytes = 0;
+  for (const std::string_view buffer : buffers) {
+    text.append(buffer);
+    bytes += buffer.size();
+  }
+  largest_write = std::max(largest_write, bytes);
+  ++writes;
+  co_return true;
+}
+
+void Client::hang_up() {
+  open_ = false;
+  stalled_.release(0);
+  if (const auto call = std::exchange(call_, nullptr); call && !waiting) call();
+}
+
+void Client::allow(std::size_t n) {
+  allowed_ = n;
+  stalled_.release(0);
+}
+
+std::vector<std::string> Client::ids() const {
+  std::vector<std::string> out;
+  for (const Frame& frame : frames()) {
+    if (!frame.data.empty() && !frame.id.empty() && !frame.type.starts_with("stream.")) out.push_back(frame.id);
+  }
+  return out;
+}
+
+std::optional<Frame> Client::first(std::string_view type) const {
+  for (Frame& frame : frames()) {
+    if (frame.type == type) return frame;
+  }
+  return std::nullopt;
+}
+
+std::string Client::last_id() const {
+  const std::size_t at = text.rfind("id: ");
+  if (at == text.npos) return {};
+  return text.substr(at + 4, text.find('\n', at) - at - 4);
+}
+
+Fixture::Fixture(Config changed) : config_(std::move(changed)) {
+  config_.state_dir = dir_.path().native();
+  launch();
+}
+
+void Fixture::launch() {
+  io_ = std::make_unique<asio::io_context>(1);
+  disk_ = std::make_unique<asio::thread_pool>(2);
+  auto opened = Ledger::open(*io_, *disk_, config_, Rules{}, false);
+  REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
+  ledger_ = std::move(*opened);
+  context_.reset(new StreamContext{.ledger = *ledger_,
+                                   .heartbeat_ms = 100,
+                                   .retry_ms = 2000,
+                                   .version = "0.1.0",
+                                   .again = [this](const Principal& principal) -> Result<Principal> {
+                                     ++times_asked;
+                                     return again ? again(principal) : principal;
+                                   },
+                                   .token_generation = [this] { return generation; },
+                                   .draining = draining});
+}
+
+void Fixture::stop() {
+  for (const auto& client : clients_) client->hang_up();
+  run_until([&] { return std::ranges::all_of(clients_, [](const auto& client) { return client->ended; }); });
+  clients_.clear();
+  bool stopped = false;
+  asio::co_spawn(*io_, ledger_->stop(), [&stopped](const std::exception_ptr&) { stopped = true; });
+  run_until([&] { return stopped; });
+  disk_->join();
+  context_.reset();
+  io_->poll();  // what the disk threads had to say to the ledger
+  ledger_.reset();
+  io_.reset();  // what still waits in it is never run: it knows the ledger
+  disk_.reset();
+}
+
+Fixture::~Fixture() { stop(); }
+
+void Fixture::restart() {
+  stop();
+  launch();
+}
+
+std::uint64_t Fixture::commit(std::vector<Said> said) {
+  const std::string agent = said.front().agent;
+  if (agent.empty()) {
+    for (const Said& one : said) {
+      auto done = await(ledger_->announce(one.type, "{\"text\":" + json::quote(one.text) + "}", "test"));
+      REQUIRE_MESSAGE(done.has_value(), done.error().detail);
+    }
+    return head();
+  }
+  auto done = await(ledger_->commit(
+      agent, {.actor = "test"},
+      [&said](const AgentState&, const Context& context, const FetchedLines&) -> Result<Decision> {
+        Decision decision;
+        for (const Said& one : said) {
+          decision.events.push_back(make_event({.seq = context.next_seq + decision.events.size(),
+                                                .time = context.now,
+                                                .type = one.type,
+                                                .agent = one.agent,
+                                                .key = one.key,
+                                                .channel = one.channel,
+                                                .topic = one.topic},
+                                               "{\"text\":" + json::quote(one.text) + "}"));
+        }
+        return decision;
+      },
+      true));
+  REQUIRE_MESSAGE(done.has_value(), done.error().detail);
+  return head();
+}
+
+Result<Response> Fixture::ask(Query query, std::string last_event_id, StreamScope scope, Principal who) {
+  Request request;
+  request.method = "GET";
+  request.path = "/v1/events";
+  request.query = std::move(query);
+  request.request_id = "r";
+  request.principal = std::move(who);
+  if (!last_event_id.empty()) request.headers.emplace_back("last-event-id", std::move(last_event_id));
+  return open_stream(*context_, request, std::move(scope));
+}
+
+std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, StreamScope scope, Principal who) {
+  auto response = ask(std::move(query), std::move(last_event_id), std::move(scope), std::move(who));
+  REQUIRE_MESSAGE(response.has_value(), response.error().detail);
+  return start(std::move(*response));
+}
+
+std::shared_ptr<Client> Fixture::start(Response response, std::size_t allowed) {
+  auto client = std::make_shared<Client>();
+  client->allow(allowed);
+  clients_.push_back(client);
+  asio::co_spawn(*io_, response.stream(*client), [client](const std::exception_ptr& failure) {
+    client->ended = true;
+    if (!failure) return;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      client->failure = error.what();
+    }
+  });
+  return client;
+}
+
+}  // namespace sessiond::stream_test

@@ -1,0 +1,149 @@
+// A real ledger in a directory of its own, and clients of its stream that record what they are sent, can stall and can
+// hang up.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/ledger/ledger.hpp"
+#include "daemon/stream/stream.hpp"
+
+namespace sessiond::stream_test {
+
+namespace asio = boost::asio;
+
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// One event of a stream as an EventSource would take it apart; a bare id has neither type nor data.
+struct Frame {
+  std::string id{}, type{}, data{}, comment{}, retry{};
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+std::vector<Frame> parse_frames(std::string_view text);
+
+class Client final : public StreamWriter {
+ public:
+  asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) override;
+  bool open() const override { return open_; }
+  void on_close(std::function<void()> call) override { call_ = std::move(call); }
+
+  void hang_up();
+  // The next `n` writes go through, then they wait for the next call.
+  void allow(std::size_t n);
+
+  std::vector<Frame> frames() const { return parse_frames(text); }
+  std::vector<std::string> ids() const;                     // of events with data, hello and gap left out
+  std::optional<Frame> first(std::string_view type) const;  // frame of this type
+  std::string last_id() const;                              // as an EventSource has it
+
+  std::string text{};
+  std::size_t largest_write = 0;
+  std::size_t writes = 0;
+  bool waiting = false;  // in a write
+  bool ended = false;    // the stream has returned
+  std::optional<std::string> failure{};
+
+ private:
+  bool open_ = true;
+  std::size_t allowed_ = SIZE_MAX;
+  Waiters stalled_{};
+  std::function<void()> call_{};
+};
+
+// What the tests commit: enough of an envelope to be filtered by.
+struct Said {
+  EventType type = EventType::session_updated;
+  std::string agent = "main";
+  std::string key{};
+  std::string channel{};
+  std::optional<std::string> topic{};
+  std::string text = "x";  // in data
+};
+
+class Fixture {
+ public:
+  explicit Fixture(Config changed = {});
+  ~Fixture();
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+
+  Ledger& ledger() { return *ledger_; }
+  std::string id(std::uint64_t seq) const { return ledger_->epoch() + "-" + std::to_string(seq); }
+  std::uint64_t head() { return ledger_->tail().head(); }
+
+  std::uint64_t commit(std::vector<Said> said);  // durable when it returns; the last seq
+  void restart();                                // the tail is empty afterwards
+
+  using Query = std::vector<std::pair<std::string, std::string>>;
+  Result<Response> ask(Query query, std::string last_event_id = {}, StreamScope scope = {}, Principal who = admin());
+  std::shared_ptr<Client> open(Query query, std::string last_event_id = {}, StreamScope scope = {},
+                               Principal who = admin());
+  std::shared_ptr<Client> start(Response response, std::size_t allowed = SIZE_MAX);
+
+  template <class Until>
+  void run_until(Until until) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!until()) {
+      if (std::chrono::steady_clock::now() > give_up) FAIL("nothing came of it for a minute");
+      io_->run_one_for(std::chrono::milliseconds(50));
+    }
+  }
+  // Until the client's last id says that it has everything.
+  void run_to(const Client& client, std::uint64_t seq) {
+    run_until([&] { return client.last_id() == id(seq); });
+  }
+  template <class Value>
+  Value await(asio::awaitable<Value> call) {
+    std::optional<Value> out;
+    asio::co_spawn(*io_, std::move(call), [&out](const std::exception_ptr& failure, Value value) {
+      REQUIRE(!failure);
+      out.emplace(std::move(value));
+    });
+    run_until([&] { return out.has_value(); });
+    return std::move(*out);
+  }
+
+  static Principal admin() { return {.id = "a", .role = Role::admin}; }
+
+  // Who the tokens are: what `again` answers, null for as they were.
+  std::function<Result<Principal>(const Principal&)> again{};
+  std::uint64_t generation = 1;
+  bool draining = false;
+  std::int64_t times_asked = 0;
+
+ private:
+  void launch();
+  void stop();
+
+  TempDir dir_;
+  Config config_;
+  std::unique_ptr<asio::io_context> io_;
+  std::unique_ptr<asio::thread_pool> disk_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<StreamContext> context_;
+  std::vector<std::shared_ptr<Client>> clients_;
+};
+
+}  // namespace sessiond::stream_test

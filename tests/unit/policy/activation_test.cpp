@@ -1,0 +1,44 @@
+#include "policy/activation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace sessiond;
+
+TEST_CASE("when the agent answers") {
+  struct Case {
+    ActivationInput input;
+    bool answers;
+  };
+  const std::vector<Case> cases{
+      {{.entry = "{}", .chat_type = "direct"}, true},
+      {{.entry = "{}", .chat_type = "DM"}, true},
+      {{.entry = R"({"groupActivation":"mention"})", .chat_type = "direct"}, true},
+      {{.entry = "{}", .chat_type = "group"}, false},
+      {{.entry = "{}", .chat_type = "group", .mentioned = true}, true},
+      {{.entry = "{}", .chat_type = "channel", .trigger = true}, true},
+      {{.entry = R"({"groupActivation":"always"})", .chat_type = "channel"}, true},
+      {{.entry = R"({"groupActivation":"mention"})", .chat_type = "channel"}, false},
+      {{.entry = R"({"groupActivation":"ALWAYS?"})", .chat_type = "group"}, false},
+      {{.entry = R"({"groupActivation":true})", .chat_type = "group"}, false},
+      {{.entry = "{}", .chat_type = "room"}, false},
+      {{.entry = R"({"groupActivation":"always"})", .chat_type = "group", .asked = false}, false},
+      {{.entry = "{}", .chat_type = "group", .asked = true}, true},
+      {{.entry = "{}", .chat_type = "direct", .asked = false}, false}};
+  for (const Case& one : cases) {
+    CAPTURE(one.input.entry);
+    CAPTURE(one.input.chat_type);
+    CHECK(activates(one.input) == one.answers);
+  }
+}
+
+TEST_CASE("the introduction is given once in a group") {
+  CHECK(system_intro(R"({"chatType":"group"})", true));
+  CHECK_FALSE(system_intro(R"({"chatType":"group"})", false));
+  CHECK(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":true,"systemSent":true})", false));
+  CHECK_FALSE(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":false})", false));
+  CHECK_FALSE(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":"true"})", false));
+  CHECK_FALSE(system_intro(R"({"chatType":"direct","groupActivationNeedsSystemIntro":true})", true));
+  CHECK_FALSE(system_intro("{}", true));
+}

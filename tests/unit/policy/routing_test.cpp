@@ -1,0 +1,118 @@
+#include "policy/routing.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace sessiond;
+
+namespace {
+
+std::string key_of(const RouteSettings& settings, const RouteInput& input) {
+  const auto routed = route(settings, input);
+  if (routed) return routed->key;
+  std::string out;
+  for (const Fault& fault : routed.error().errors) out += (out.empty() ? "" : " ") + fault.pointer;
+  return out;
+}
+
+RouteInput direct(std::string_view channel, std::string_view peer, std::string_view account = {}) {
+  return {.agent = "main", .channel = channel, .account_id = account, .chat_type = "direct", .peer = peer};
+}
+
+}  // namespace
+
+TEST_CASE("direct messages by dmScope") {
+  struct Case {
+    DmScope scope;
+    std::string_view key;
+  };
+  for (const Case& one : {Case{DmScope::main, "agent:main:main"}, Case{DmScope::per_peer, "agent:main:direct:u1"},
+                          Case{DmScope::per_channel_peer, "agent:main:slack:direct:u1"},
+                          Case{DmScope::per_account_channel_peer, "agent:main:slack:work:direct:u1"}}) {
+    CHECK(key_of({.dm_scope = one.scope}, direct(" Slack ", " U1 ", "Work")) == one.key);
+  }
+  CHECK(key_of({.dm_scope = DmScope::per_account_channel_peer}, direct("slack", "U1")) ==
+        "agent:main:slack:default:direct:u1");
+  CHECK(key_of({.dm_scope = DmScope::main, .main_key = " Home "}, direct("slack", "U1")) == "agent:main:home");
+  CHECK(key_of({.dm_scope = DmScope::main, .main_key = ""}, direct("slack", "U1")) == "agent:main:main");
+  CHECK(key_of({}, {.agent = " Ops Team", .channel = "slack", .chat_type = "dm", .peer = "u"}) ==
+        "agent:ops-team:slack:direct:u");
+}
+
+TEST_CASE("linked identities share a session") {
+  RouteSettings settings{.identity_links = {{"alice", {"telegram:111", " Slack:U02 "}}, {"", {"x:y"}}}};
+  CHECK(key_of(settings, direct("slack", "u02")) == "agent:main:slack:direct:alice");
+  CHECK(key_of(settings, direct("telegram", "111")) == "agent:main:telegram:direct:alice");
+  CHECK(key_of(settings, direct("telegram", "112")) == "agent:main:telegram:direct:112");
+  CHECK(key_of(settings, direct("discord", "111")) == "agent:main:discord:direct:111");
+  CHECK(key_of(settings, direct("x", "y")) == "agent:main:x:direct:y");
+  settings.dm_scope = DmScope::per_peer;
+  CHECK(key_of(settings, direct("slack", "U02")) == "agent:main:direct:alice");
+  settings.dm_scope = DmScope::main;
+  CHECK(key_of(settings, direct("slack", "U02")) == "agent:main:main");
+  CHECK(key_of(settings, {.agent = "main", .channel = "slack", .chat_type = "group", .peer = "U02"}) ==
+        "agent:main:slack:group:u02");
+  const auto linked = route(settings, direct("slack", " U02 "));
+  CHECK(linked->peer == "U02");
+}
+
+TEST_CASE("groups, channels and threads") {
+  struct Case {
+    std::string_view channel, type, peer, thread, session_key, inherit_key;
+  };
+  const std::vector<Case> cases{
+      {"slack", "channel", "C1", "", "agent:main:slack:channel:c1", "agent:main:slack:channel:c1"},
+      {"slack", "Channel", "C1", " 1700.5 ", "agent:main:slack:channel:c1:thread:1700.5",
+       "agent:main:slack:channel:c1"},
+      {"telegram", "group", "-100:topic:42", "", "agent:main:telegram:group:-100:topic:42",
+       "agent:main:telegram:group:-100:topic:42"},
+      {"telegram", "group", "-100:topic:42", "42", "agent:main:telegram:group:-100:topic:42",
+       "agent:main:telegram:group:-100:topic:42"},
+      {"telegram", "group", "-100:topic:42", "9", "agent:main:telegram:group:-100:topic:42:thread:9",
+       "agent:main:telegram:group:-100:topic:42"},
+      {"discord", "channel", "222:thread:333", "333", "agent:main:discord:channel:222:thread:333",
+       "agent:main:discord:channel:222:thread:333"},
+      {"matrix", "channel", "!AbC:Example.org", "$Ev", "agent:main:matrix:channel:!AbC:Example.org:thread:$Ev",
+       "agent:main:matrix:channel:!AbC:Example.org"},
+      {"signal", "group", "Zm9v", "", "agent:main:signal:group:Zm9v", "agent:main:signal:group:Zm9v"},
+      {"imessage", "dm", "chat_guid:any;-;+1555", "5", "agent:main:imessage:direct:chat_guid:any;-;+1555:thread:5",
+       "agent:main:imessage:direct:chat_guid:any;-;+1555"},
+      {"x", "direct", "日本 太郎", "", "agent:main:x:direct:日本 太郎", "agent:main:x:direct:日本 太郎"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.peer);
+    const RouteInput input{
+        .agent = "main", .channel = one.channel, .chat_type = one.type, .peer = one.peer, .thread_id = one.thread};
+    CHECK(key_of({}, input) == one.session_key);
+    CHECK(key_of({.threads = ThreadScope::inherit}, input) == one.inherit_key);
+    CHECK(route({}, input)->thread == !one.thread.empty());
+    CHECK_FALSE(route({.threads = ThreadScope::inherit}, input)->thread);
+  }
+  CHECK(key_of({.dm_scope = DmScope::main},
+               {.agent = "main", .channel = "a", .chat_type = "direct", .peer = "p", .thread_id = "7"}) ==
+        "agent:main:main:thread:7");
+}
+
+TEST_CASE("faults, all of them, where they are") {
+  CHECK(key_of({}, {}) == "/agent /channel /chatType /peer");
+  const auto at = [](RouteInput input, DmScope scope = DmScope::per_channel_peer) {
+    if (input.agent.empty()) input.agent = "main";
+    if (input.channel.empty()) input.channel = "slack";
+    if (input.chat_type.empty()) input.chat_type = "direct";
+    if (input.peer.empty()) input.peer = "u";
+    return key_of({.dm_scope = scope}, input);
+  };
+  CHECK(at({.channel = "a:b"}) == "/channel");
+  CHECK(at({.channel = "a b"}) == "/channel");
+  CHECK(at({.channel = "Cron"}) == "/channel");
+  CHECK(at({.channel = "direct"}) == "/channel");
+  CHECK(at({.channel = "\xff"}) == "/channel");
+  CHECK(at({.chat_type = "room"}) == "/chatType");
+  CHECK(at({.peer = "a\nb"}) == "/peer");
+  CHECK(at({.peer = "\xed\xa0\xbd"}) == "/peer");
+  CHECK(at({.peer = std::string_view("a\0b", 3)}) == "/peer");
+  CHECK(at({.thread_id = "\x01"}) == "/threadId");
+  CHECK(at({.account_id = "a:b"}, DmScope::per_account_channel_peer) == "/accountId");
+  CHECK(at({.account_id = "dm"}, DmScope::per_account_channel_peer) == "/accountId");
+  CHECK(at({.account_id = "a:b"}) == "agent:main:slack:direct:u");
+  const std::string long_peer(600, 'x');
+  CHECK(at({.peer = long_peer}) == "/peer");
+}

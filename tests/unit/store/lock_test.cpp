@@ -1,0 +1,331 @@
+#include "store/lock.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "store/process.hpp"
+#include "store/raw_json.hpp"
+#include "tests/unit/store/child.hpp"
+#include "tests/unit/store/temp_dir.hpp"
+
+using namespace sessiond;
+using namespace std::chrono_literals;
+using sessiond::testing::Child;
+using sessiond::testing::Signal;
+using sessiond::testing::TempDir;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr LockOptions quick{.timeout = 60ms, .poll_interval = 2ms, .stale = 1h};
+constexpr LockOptions patient{.timeout = 60s, .poll_interval = 1ms, .stale = 1h};
+
+struct Place {
+  TempDir dir;
+  fs::path target = dir / "sessions.json";
+  fs::path lock = dir / "sessions.json.lock";
+  std::vector<Eviction> evictions{};
+
+  void foreign_lock(std::string_view payload) const { std::ofstream(lock) << payload; }
+  auto acquire(const LockOptions& options) { return FileLock::acquire(target, options, evictions); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()));
+  }
+};
+
+pid_t dead_pid() {
+  Child child([] { return 0; });
+  const pid_t pid = child.pid();
+  child.wait();
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("the lock appears with its payload and goes with its holder") {
+  Place place;
+  {
+    auto lock = place.acquire(quick);
+    REQUIRE(lock);
+    const auto text = read_file(place.lock);
+    REQUIRE(text);
+    REQUIRE(json::check(*text));
+    CHECK(json::int_at(*text, "pid") == ::getpid());
+    CHECK(json::string_at(*text, "host") == host_identity());
+    CHECK(json::int_at(*text, "starttime") == static_cast<std::int64_t>(process_status(::getpid()).starttime));
+    CHECK(json::string_at(*text, "createdAt")->size() == 24);
+    CHECK(json::string_at(*text, "createdAt")->back() == 'Z');
+    CHECK(*json::int_at(*text, "startedAt") > 1'700'000'000'000);
+    CHECK(json::string_at(*text, "token")->size() == 32);
+    struct stat status{};
+    REQUIRE(::stat(place.lock.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0600);
+    CHECK(place.files() == 1);  // no temp name is left
+    const auto holder = lock_holder(place.target);
+    REQUIRE(holder);
+    CHECK(holder->pid == ::getpid());
+    CHECK_FALSE(holder->stale);
+  }
+  CHECK(place.files() == 0);
+  CHECK_FALSE(lock_holder(place.target));
+}
+
+TEST_CASE("a live holder is waited for until the timeout, which names it") {
+  Place place;
+  SUBCASE("another process of ours") {
+    const Signal held;
+    Child child([&] {
+      std::vector<Eviction> none;
+      const auto lock = FileLock::acquire(place.target, patient, none);
+      held.give();
+      ::pause();
+      return 0;
+    });
+    held.await();
+    const auto lock = place.acquire(quick);
+    REQUIRE_FALSE(lock);
+    CHECK(lock.error().code == Code::lock_timeout);
+    CHECK(lock.error().retry_after_s);
+    CHECK(lock.error().detail.contains(std::to_string(child.pid())));
+  }
+  SUBCASE("a program that writes no host") {
+    place.foreign_lock(fmt::format(R"({{"pid":{},"startedAt":1}})", ::getpid()));
+    CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+  }
+  SUBCASE("ourselves, in another place of the program") {
+    const auto first = place.acquire(quick);
+    REQUIRE(first);
+    CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+  }
+  SUBCASE("a dead pid of another host") {
+    place.foreign_lock(fmt::format(R"({{"pid":{},"host":"elsewhere:1","token":"t"}})", dead_pid()));
+    CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+  }
+  SUBCASE("payloads that say nothing") {
+    for (const std::string_view payload :
+         {"", "garbage", "{}", "[]", "   ", R"({"pid":0})", R"({"pid":"x"})", R"({"pid":-5})"}) {
+      CAPTURE(payload);
+      place.foreign_lock(payload);
+      CHECK(place.acquire({.timeout = 5ms, .poll_interval = 1ms, .stale = 1h}).error().code == Code::lock_timeout);
+    }
+  }
+  SUBCASE("an old one: wall clocks evict nobody") {
+    place.foreign_lock(fmt::format(R"({{"pid":{},"createdAt":"2001-01-01T00:00:00.000Z","startedAt":1}})", ::getpid()));
+    const std::array<timespec, 2> past{timespec{1, 0}, timespec{1, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, place.lock.c_str(), past.data(), 0) == 0);
+    CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+    const auto holder = lock_holder(place.target);
+    REQUIRE(holder);
+    CHECK(holder->age_ms > 1'000'000'000'000);
+    CHECK_FALSE(holder->stale);
+  }
+  CHECK(place.evictions.empty());
+}
+
+TEST_CASE("a holder that is provably gone is evicted at once") {
+  Place place;
+  std::string payload;
+  std::string reason;
+  std::optional<Child> zombie;
+  SUBCASE("dead, same host") {
+    const pid_t pid = dead_pid();
+    payload = fmt::format(R"({{"pid":{},"host":"{}","token":"t"}})", pid, host_identity());
+    reason = fmt::format("holder {} is dead", pid);
+  }
+  SUBCASE("dead, a program that writes no host") {
+    const pid_t pid = dead_pid();
+    payload = fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z"}})", pid);
+    reason = fmt::format("holder {} is dead", pid);
+  }
+  SUBCASE("a zombie") {
+    zombie.emplace([] {
+      ::pause();
+      return 0;
+    });
+    zombie->kill();
+    payload = fmt::format(R"({{"pid":{},"host":"{}"}})", zombie->pid(), host_identity());
+    reason = fmt::format("holder {} is dead", zombie->pid());
+  }
+  SUBCASE("its pid is another's now") {
+    payload = fmt::format(R"({{"pid":{},"starttime":1,"host":"{}"}})", ::getpid(), host_identity());
+    reason = fmt::format("pid {} was given to another process", ::getpid());
+  }
+  place.foreign_lock(payload);
+  CHECK(lock_holder(place.target)->stale);
+  const auto lock = place.acquire(quick);
+  REQUIRE(lock);
+  REQUIRE(place.evictions.size() == 1);
+  CHECK(place.evictions[0].reason == reason);
+  CHECK(place.evictions[0].holder == payload);
+  CHECK(place.evictions[0].path == fs::canonical(place.lock));
+  CHECK(place.files() == 1);
+}
+
+TEST_CASE("a killed holder is evicted at once") {
+  Place place;
+  const Signal held;
+  Child child([&] {
+    std::vector<Eviction> none;
+    const auto lock = FileLock::acquire(place.target, patient, none);
+    held.give();
+    ::pause();
+    return 0;
+  });
+  held.await();
+  child.kill();
+  child.wait();
+  REQUIRE(place.acquire(quick));
+  CHECK(place.evictions.size() == 1);
+}
+
+TEST_CASE("a lock that we see unchanged for long enough is evicted, however many calls that takes") {
+  Place place;
+  place.foreign_lock("");
+  CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+  const LockOptions options{.timeout = 10ms, .poll_interval = 1ms, .stale = 100ms};
+  Result<FileLock> lock = fail(Code::internal, "");
+  for (int turn = 0; turn < 1000 && !lock; ++turn) lock = place.acquire(options);
+  REQUIRE(lock);
+  REQUIRE(place.evictions.size() == 1);
+  CHECK(place.evictions[0].reason == "unchanged for 100 ms");
+  CHECK(place.evictions[0].holder.empty());
+}
+
+TEST_CASE("a lock that changes hands all the time is never stale") {
+  Place place;
+  const LockOptions options{.timeout = 300ms, .poll_interval = 1ms, .stale = 150ms};
+  std::atomic<bool> stop = false;
+  place.foreign_lock("0");
+  auto longest = std::chrono::steady_clock::duration::zero();
+  std::thread others([&] {
+    auto last = std::chrono::steady_clock::now();
+    for (int turn = 1; !stop; ++turn) {
+      std::ofstream(place.dir / "next") << turn;
+      fs::rename(place.dir / "next", place.lock);
+      const auto now = std::chrono::steady_clock::now();
+      longest = std::max(longest, now - std::exchange(last, now));
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  const bool taken = place.acquire(options).has_value();
+  stop = true;
+  others.join();
+  // On a machine so busy that the others stood still for as long, it was stale.
+  if (longest < options.stale / 2) {
+    CHECK_FALSE(taken);
+    CHECK(place.evictions.empty());
+  }
+}
+
+TEST_CASE("release leaves a lock alone that is not ours any more") {
+  Place place;
+  auto lock = place.acquire(quick);
+  REQUIRE(lock);
+  SUBCASE("evicted and taken") {
+    const auto evicted = evict_lock(place.target, "an admin asked");
+    REQUIRE(evicted);
+    REQUIRE(*evicted);
+    CHECK((*evicted)->reason == "an admin asked");
+    CHECK(json::int_at((*evicted)->holder, "pid") == ::getpid());
+    place.foreign_lock("theirs");
+    lock->release();
+    CHECK(*read_file(place.lock) == "theirs");
+  }
+  SUBCASE("replaced by a rename") {
+    REQUIRE(replace_file(place.lock, "theirs"));
+    lock->release();
+    CHECK(*read_file(place.lock) == "theirs");
+  }
+  SUBCASE("evicted and free") {
+    REQUIRE(evict_lock(place.target, "x"));
+    lock->release();
+    CHECK(place.files() == 0);
+    CHECK_FALSE(*evict_lock(place.target, "x"));
+  }
+}
+
+TEST_CASE("moving a lock moves the duty to release") {
+  Place place;
+  Place other;
+  auto first = place.acquire(quick);
+  REQUIRE(first);
+  auto second = other.acquire(quick);
+  REQUIRE(second);
+  *first = std::move(*second);
+  CHECK(place.files() == 0);
+  CHECK(other.files() == 1);
+  first->release();
+  CHECK(other.files() == 0);
+}
+
+TEST_CASE("a directory that is a symbolic link has one lock") {
+  Place place;
+  const TempDir links;
+  fs::create_directory_symlink(place.dir.path(), links / "alias");
+  auto lock = FileLock::acquire(links / "alias" / "sessions.json", quick, place.evictions);
+  REQUIRE(lock);
+  CHECK(fs::exists(place.lock));
+  CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+}
+
+TEST_CASE("waiting ends when it is cancelled") {
+  Place place;
+  place.foreign_lock("x");
+  const std::atomic<bool> cancel = true;
+  const auto lock = FileLock::acquire(place.target, patient, place.evictions, &cancel);
+  REQUIRE_FALSE(lock);
+  CHECK(lock.error().code == Code::draining);
+}
+
+TEST_CASE("what cannot be a lock is a problem, not a wait") {
+  Place place;
+  fs::create_directory(place.lock);
+  CHECK(place.acquire(patient).error().code == Code::internal);
+  CHECK_FALSE(FileLock::acquire(place.dir / "none" / "sessions.json", patient, place.evictions));
+}
+
+TEST_CASE("processes that count under the lock lose nothing, though holders die") {
+  Place place;
+  const fs::path counter = place.dir / "counter";
+  constexpr int each = 40;
+  constexpr int lives = 4;
+  const auto count_and_die = [&] {
+    std::vector<Eviction> none;
+    for (int turn = 0;; ++turn) {
+      auto lock = FileLock::acquire(place.target, patient, none);
+      if (!lock) ::_exit(1);
+      int value = 0;
+      std::ifstream(counter) >> value;
+      std::ofstream(counter) << value + 1;
+      if (turn + 1 == each) ::kill(::getpid(), SIGKILL);
+    }
+  };
+  const auto live_again_and_again = [&] {
+    for (int life = 0; life < lives; ++life) {
+      const pid_t pid = ::fork();
+      if (pid == 0) count_and_die();
+      int status = 0;
+      ::waitpid(pid, &status, 0);
+      if (!WIFSIGNALED(status)) return 1;
+    }
+    return 0;
+  };
+  Child first(live_again_and_again);
+  Child second(live_again_and_again);
+  Child third(live_again_and_again);
+  CHECK(first.wait() == 0);
+  CHECK(second.wait() == 0);
+  CHECK(third.wait() == 0);
+  int value = 0;
+  std::ifstream(counter) >> value;
+  CHECK(value == 3 * lives * each);
+}

@@ -1,0 +1,88 @@
+#include "transcripts/archive.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>  // renameat2
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "store/files.hpp"
+#include "store/names.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0');
+}
+
+// Where the file system has no RENAME_NOREPLACE: link(2) does not replace either.
+int rename_by_link(const fs::path& from, const fs::path& to) {
+  if (::link(from.c_str(), to.c_str()) != 0) return -1;
+  return ::unlink(from.c_str());
+}
+
+int rename_without_replacing(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
+}
+
+// The transcript's name within an archive's, or nothing: <file>.reset.<time> | <file>.deleted.<time>
+std::string_view archived_file(std::string_view name) {
+  for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted."}) {
+    const std::size_t at = name.rfind(infix);
+    if (at == std::string_view::npos) continue;
+    std::string time(name.substr(at + infix.size()));
+    for (const std::size_t colon : {13U, 16U})
+      if (time.size() > colon && time[colon] == '-') time[colon] = ':';
+    if (parse_iso_time(time)) return name.substr(0, at + std::string_view(".jsonl").size());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms) {
+  std::string time = iso_time(time_ms);
+  std::ranges::replace(time, ':', '-');
+  return fmt::format("{}.{}.{}", file, reason, time);
+}
+
+Result<bool> archive(const fs::path& dir, std::string_view file, std::string_view archived) {
+  for (const std::string_view name : {file, archived})
+    if (!is_file_name(name)) return fail(Code::invalid_id, fmt::format("\"{}\" is no file name", name));
+  const fs::path from = dir / file;
+  const fs::path to = dir / archived;
+  const bool renamed = rename_without_replacing(from, to) == 0;
+  if (!renamed && errno == EEXIST)
+    return fail(Code::internal, fmt::format("archive {}: {} exists already", from.native(), to.native()));
+  if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
+  // Also when it was renamed before: perhaps just before a crash.
+  auto synced = sync_dir(dir);
+  if (!synced && (renamed || fs::exists(dir))) return std::unexpected(synced.error());
+  return renamed;
+}
+
+Result<std::vector<std::string>> list_archives(const fs::path& dir, std::string_view session_id) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator at(dir, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  const std::string own = transcript_file(session_id, "");
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    std::string name = at->path().filename().native();
+    const std::string_view file = archived_file(name);
+    if (!file.empty() && (file == own || topic_of_file(session_id, file))) names.push_back(std::move(name));
+  }
+  if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "store/names.hpp"
+#include "transcripts/entry.hpp"
+#include "transcripts/members.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::int64_t last_ms = 253'402'300'799'999;  // 9999-12-31T23:59:59.999Z
+constexpr std::size_t longest_type = 64;
+constexpr std::array<std::string_view, 5> short_roles = {"user", "assistant", "system", "tool", "toolResult"};
+
+struct Given {
+  std::optional<std::string_view> type, id, parent_id, timestamp, message, role, content, text;
+};
+
+Given look_at(std::string_view object) {
+  Given given;
+  for (const json::Member& member : json::members(object)) {
+    if (named(member, "type")) given.type = member.value;
+    if (named(member, "id")) given.id = member.value;
+    if (named(member, "parentId")) given.parent_id = member.value;
+    if (named(member, "timestamp")) given.timestamp = member.value;
+    if (named(member, "message")) given.message = member.value;
+    if (named(member, "role")) given.role = member.value;
+    if (named(member, "content")) given.content = member.value;
+    if (named(member, "text")) given.text = member.value;
+  }
+  return given;
+}
+
+std::string at(std::string_view pointer, std::string_view name) { return fmt::format("{}/{}", pointer, name); }
+
+Result<std::string> read_id(std::string_view value, std::string pointer) {
+  std::string id = json::as_string(value).value_or("");
+  if (valid_entry_id(id)) return id;
+  const std::string detail = "must be 1 to 128 of A-Z a-z 0-9 . _ : -";
+  Problem problem{.code = Code::invalid_id, .detail = fmt::format("{}: {}", pointer, detail)};
+  problem.errors.push_back({std::move(pointer), detail});
+  return std::unexpected(std::move(problem));
+}
+
+Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
+  const auto text = json::as_string(value);
+  const auto ms = text ? parse_iso_time(*text) : json::as_int(value);
+  if (ms && *ms >= 0 && *ms <= last_ms) return *ms;
+  return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970");
+}
+
+Result<void> read_head(const Given& given, std::string_view pointer, Draft& draft) {
+  if (given.id) {
+    auto id = read_id(*given.id, at(pointer, "id"));
+    if (!id) return std::unexpected(id.error());
+    draft.id = std::move(*id);
+  }
+  if (given.parent_id && *given.parent_id == "null") {
+    draft.parent_id = "";
+  } else if (given.parent_id) {
+    auto parent = read_id(*given.parent_id, at(pointer, "parentId"));
+    if (!parent) return std::unexpected(parent.error());
+    draft.parent_id = std::move(*parent);
+  }
+  if (given.timestamp) {
+    auto time = read_time(*given.timestamp, at(pointer, "timestamp"));
+    if (!time) return std::unexpected(time.error());
+    draft.time = *time;
+  }
+  return {};
+}
+
+Result<void> check_content(std::string_view content, const std::string& pointer) {
+  if (is_string(content)) return {};
+  if (!is_array(content)) return fail_at(pointer, "must be a string or an array of objects");
+  std::size_t index = 0;
+  for (const std::string_view part : json::elements(content)) {
+    if (!is_object(part)) return fail_at(fmt::format("{}/{}", pointer, index), "must be an object");
+    ++index;
+  }
+  return {};
+}
+
+// What the rest of the program asks of a message; its body is kept as it is.
+Result<void> note_message(std::string_view message, Draft& draft) {
+  draft.type = "message";
+  draft.role = json::string_at(message, "role").value_or("");
+  if (const auto usage = json::find(message, "usage"); usage && is_object(*usage)) draft.usage = *usage;
+  return {};
+}
+
+Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, Draft& draft) {
+  const std::string place = at(pointer, "message");
+  if (!given.message || !is_object(*given.message)) return fail_at(place, "must be an object");
+  const std::string_view message = *given.message;
+  const Given inner = look_at(message);
+  if (json::as_string(inner.role.value_or("")).value_or("").empty())
+    return fail_at(at(place, "role"), "must be a string that says who speaks");
+  if (inner.content) {
+    if (auto checked = check_content(*inner.content, at(place, "content")); !checked) return checked;
+  } else {
+    const auto all = json::members(message);
+    const bool says_something = std::ranges::any_of(
+        all, [](const json::Member& member) { return !named(member, "role") && !named(member, "timestamp"); });
+    if (!says_something) return fail_at(at(place, "content"), "must be a string or an array of objects");
+  }
+  draft.body = message;
+  for (const json::Member& member : json::members(entry)) {
+    if (named(member, "type") || named(member, "id") || named(member, "parentId") || named(member, "timestamp") ||
+        named(member, "message"))
+      continue;
+    if (!draft.extra.empty()) draft.extra += ',';
+    draft.extra += fmt::format("\"{}\":{}", member.name, member.value);
+  }
+  return note_message(draft.body, draft);
+}
+
+// {"role",…} and the flat {"type":"user",…}: the message is what is left when the entry's own members are taken out.
+Result<void> read_short_message(std::string_view entry, const Given& given, std::string_view role,
+                                std::string_view pointer, Draft& draft) {
+  const std::string name = json::as_string(role).value_or("");
+  if (name.empty()) return fail_at(at(pointer, "role"), "must be a string that says who speaks");
+  if (given.text && given.content) return fail_at(at(pointer, "text"), "text and content exclude each other");
+  draft.body = fmt::format("{{\"role\":{}", role);
+  if (given.text) {
+    if (std::ranges::find(short_roles, name) == short_roles.end())
+      return fail_at(at(pointer, "role"), fmt::format("must be one of {}", fmt::join(short_roles, ", ")));
+    if (!is_string(*given.text)) return fail_at(at(pointer, "text"), "must be a string");
+    draft.body += fmt::format(R"(,"content":[{{"type":"text","text":{}}}])", *given.text);
+  } else if (given.content) {
+    if (auto checked = check_content(*given.content, at(pointer, "content")); !checked) return checked;
+    draft.body += fmt::format(",\"content\":{}", *given.content);
+  } else {
+    return fail_at(at(pointer, "text"), "text or content is needed");
+  }
+  for (const json::Member& member : json::members(entry)) {
+    const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
+    if (!placed && !(taken_by_message(member) && !named(member, "seq")))
+      draft.body += fmt::format(",\"{}\":{}", member.name, member.value);
+  }
+  draft.body += '}';
+  draft.stamp = true;
+  return note_message(draft.body, draft);
+}
+
+Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, Draft& draft) {
+  const bool printable =
+      std::ranges::all_of(type, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
+  if (type.empty() || type.size() > longest_type || !printable)
+    return fail_at(at(pointer, "type"), fmt::format("must be a name of 1 to {} bytes", longest_type));
+  if (type == "session") return fail_at(at(pointer, "type"), "a session header is no entry");
+  if (type == "unreadable") return fail_at(at(pointer, "type"), "is how damaged lines are shown, not an entry");
+  draft.type = std::move(type);
+  for (const json::Member& member : json::members(entry)) {
+    if (taken_by_message(member) && !named(member, "seq")) continue;
+    if (!draft.body.empty()) draft.body += ',';
+    draft.body += fmt::format("\"{}\":{}", member.name, member.value);
+  }
+  return {};
+}
+
+Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, Draft& draft) {
+  if (!given.type) {
+    if (!given.role) return fail_at(at(pointer, "type"), "an entry has a type, or in the short form a role");
+    return read_short_message(entry, given, *given.role, pointer, draft);
+  }
+  auto type = json::as_string(*given.type);
+  if (!type) return fail_at(at(pointer, "type"), "must be a string");
+  if (*type == "message") return read_full_message(entry, given, pointer, draft);
+  if ((*type == "user" || *type == "assistant") && given.content)
+    return read_short_message(entry, given, *given.type, pointer, draft);
+  return read_other(entry, std::move(*type), pointer, draft);
+}
+
+}  // namespace
+
+Result<Draft> parse_entry(std::string_view value, std::string_view pointer) {
+  const std::string entry = json::compact(value);  // one line, whatever the layout it came in
+  if (!is_object(entry)) return fail_at(std::string(pointer), "an entry is an object");
+  const Given given = look_at(entry);
+  Draft draft;
+  if (auto head = read_head(given, pointer, draft); !head) return std::unexpected(head.error());
+  if (auto shape = read_shape(entry, given, pointer, draft); !shape) return std::unexpected(shape.error());
+  return draft;
+}
+
+}  // namespace sessiond

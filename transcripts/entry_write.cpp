@@ -1,0 +1,201 @@
+#include <array>
+#include <charconv>
+
+#include "transcripts/entry.hpp"
+#include "transcripts/members.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t head_bytes = 200;  // of a line's or a Message's own members, about
+
+void append_number(std::string& out, std::int64_t number) {
+  std::array<char, 24> digits{};
+  out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+}
+
+// Quoted id and parentId, as both forms have them.
+void append_ids(std::string& out, std::string_view id, std::string_view parent_id) {
+  out += "\"id\":";
+  json::append_quoted(out, id);
+  out += ",\"parentId\":";
+  if (parent_id.empty()) {
+    out += "null";
+  } else {
+    json::append_quoted(out, parent_id);
+  }
+}
+
+// A Message up to its timestamp; what follows begins with a comma.
+void append_message_head(std::string& out, std::uint64_t seq, std::string_view ids, std::string_view type,
+                         std::int64_t time) {
+  out += "{\"seq\":";
+  append_number(out, static_cast<std::int64_t>(seq));
+  out.append(",").append(ids).append(",\"type\":").append(type).append(",\"timestamp\":");
+  append_number(out, time);
+}
+
+void append_shown(std::string& out, const json::Member& member) {
+  out.append(",\"").append(member.name).append("\":").append(member.value);
+}
+
+// What stands between the braces of a compact object.
+std::string_view inside(std::string_view object) { return object.substr(1, object.size() - 2); }
+
+// How a message object becomes part of a Message: which of its members collide with the Message's own.
+struct Collisions {
+  std::size_t count = 0;
+  bool has_time = false;       // it has a timestamp of its own
+  bool own_time_last = false;  // and that is its last member and says what the entry says, as we write it
+  std::size_t end = 1;         // of the last member before the last one
+};
+
+Collisions collisions_of(std::string_view body, std::string_view time) {
+  Collisions found;
+  std::size_t end = 1;
+  for (const json::Member& member : json::members(body)) {
+    found.own_time_last = member.name == "timestamp" && member.value == time;
+    found.end = end;
+    end = static_cast<std::size_t>(member.value.data() + member.value.size() - body.data());
+    if (!taken_by_message(member)) continue;
+    ++found.count;
+    if (named(member, "timestamp")) found.has_time = true;
+  }
+  return found;
+}
+
+// The time that a message ends with, if it is one (ms, up to the year 9999).
+std::optional<std::int64_t> own_time(const Draft& draft) {
+  if (draft.type != "message") return {};
+  const std::size_t name = draft.body.rfind("\"timestamp\":");
+  if (name == std::string::npos) return {};
+  const std::string_view digits = std::string_view(draft.body).substr(name + 12, draft.body.size() - 1 - (name + 12));
+  std::int64_t time = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), time);
+  constexpr std::int64_t year_10000 = 253'402'300'800'000;
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' || time >= year_10000)
+    return {};
+  return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
+}
+
+Written write_message(const Draft& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+  const std::string time_text = std::to_string(time);
+  const Collisions collisions = collisions_of(draft.body, time_text);
+  Written written;
+  std::string& line = written.line;
+  line.reserve(draft.body.size() + draft.extra.size() + head_bytes);
+  line.append("{\"type\":\"message\",").append(ids).append(",\"timestamp\":\"").append(iso_time(time));
+  line.append("\",\"message\":{").append(inside(draft.body));
+  if (!collisions.has_time && draft.stamp) {
+    if (draft.body.size() > 2) line += ',';
+    line.append("\"timestamp\":").append(time_text);
+  }
+  line += '}';
+  if (!draft.extra.empty()) line.append(",").append(draft.extra);
+  line += "}\n";
+
+  std::string& message = written.message;
+  message.reserve(draft.body.size() + head_bytes);
+  append_message_head(message, seq, ids, "\"message\"", time);
+  const bool only_own_time = collisions.count == 1 && collisions.own_time_last;
+  if (collisions.count == 0 || only_own_time) {
+    const std::size_t end = only_own_time ? collisions.end : draft.body.size() - 1;
+    if (end > 1) message.append(",").append(draft.body, 1, end - 1);
+  } else {
+    for (const json::Member& member : json::members(draft.body))
+      if (!taken_by_message(member)) append_shown(message, member);
+    written.exact = false;
+  }
+  message += '}';
+  if (!draft.extra.empty() || (!collisions.has_time && !draft.stamp)) written.exact = false;
+  return written;
+}
+
+Written write_other(const Draft& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+  const std::string type = json::quote(draft.type);
+  Written written;
+  std::string& line = written.line;
+  line.reserve(draft.body.size() + head_bytes);
+  line.append("{\"type\":").append(type).append(",").append(ids);
+  line.append(",\"timestamp\":\"").append(iso_time(time)).append("\"");
+  if (!draft.body.empty()) line.append(",").append(draft.body);
+  line += '}';
+
+  std::string& message = written.message;
+  message.reserve(draft.body.size() + head_bytes);
+  append_message_head(message, seq, ids, type, time);
+  std::size_t own = 4;  // type, id, parentId, timestamp
+  for (const json::Member& member : json::members(line)) {
+    if (own > 0) {
+      --own;
+    } else if (taken_by_message(member)) {
+      written.exact = false;
+    } else {
+      append_shown(message, member);
+    }
+  }
+  message += '}';
+  line += '\n';
+  return written;
+}
+
+}  // namespace
+
+Written write_entry(const Draft& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
+                    std::int64_t now) {
+  std::string ids;
+  ids.reserve(head_bytes);
+  append_ids(ids, id, parent_id);
+  const std::int64_t time = draft.time ? *draft.time : own_time(draft).value_or(now);
+  return draft.type == "message" ? write_message(draft, ids, seq, time) : write_other(draft, ids, seq, time);
+}
+
+std::string line_of(std::string_view message) {
+  // The Message's own members, in the order in which write_entry puts them.
+  std::string_view id, parent_id, type, time;
+  std::size_t index = 0;
+  for (const json::Member& member : json::members(message)) {
+    if (index == 1) id = member.value;
+    if (index == 2) parent_id = member.value;
+    if (index == 3) type = member.value;
+    if (index == 4) time = member.value;
+    if (++index == 5) break;
+  }
+  const auto ms = json::as_int(time);
+  const std::size_t close = message.rfind('}');
+  if (!ms || close == std::string_view::npos) return {};  // no Message of ours
+  const auto rest_begin = static_cast<std::size_t>(time.data() + time.size() - message.data());
+  if (rest_begin > close) return {};
+  const std::string_view rest = message.substr(rest_begin, close - rest_begin);  // empty, or begins with a comma
+
+  std::string line;
+  line.reserve(message.size() + head_bytes);
+  line.append("{\"type\":").append(type).append(",\"id\":").append(id).append(",\"parentId\":").append(parent_id);
+  line.append(",\"timestamp\":\"").append(iso_time(*ms)).append("\"");
+  if (type == "\"message\"") {
+    line += ",\"message\":{";
+    if (!rest.empty()) line.append(rest.substr(1)).append(",");
+    line.append("\"timestamp\":").append(time).append("}");
+  } else {
+    line.append(rest);
+  }
+  line += "}\n";
+  return line;
+}
+
+std::string header_line(std::string_view session_id, std::int64_t now, std::string_view cwd,
+                        std::string_view parent_session) {
+  std::string line;
+  json::ObjectWriter header(line);
+  header.string("type", "session");
+  header.integer("version", 3);
+  header.string("id", session_id);
+  header.string("timestamp", iso_time(now));
+  header.string("cwd", cwd);
+  if (!parent_session.empty()) header.string("parentSession", parent_session);
+  header.close();
+  line += '\n';
+  return line;
+}
+
+}  // namespace sessiond

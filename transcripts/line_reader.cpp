@@ -1,0 +1,88 @@
+#include "transcripts/line_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/files.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+Result<void> LineReader::load(std::uint64_t begin, std::uint64_t end) {
+  auto bytes = read_at(fd_, begin, end - begin, path_);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (bytes->size() != end - begin)
+    return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
+  block_ = std::move(*bytes);
+  low_ = begin;
+  return {};
+}
+
+Result<std::uint64_t> LineReader::end_of(std::uint64_t begin) {
+  std::uint64_t at = begin;
+  // The whole line in one block, if it fits: text() then finds it there.
+  if (at < size_ && !(holds(at, at + 1) && std::memchr(block_.data() + (at - low_), '\n', low_ + block_.size() - at)))
+    if (auto loaded = load(at, std::min(size_, at + block_bytes)); !loaded) return std::unexpected(loaded.error());
+  while (at < size_) {
+    if (!holds(at, at + 1))
+      if (auto loaded = load(at, std::min(size_, at + block_bytes)); !loaded) return std::unexpected(loaded.error());
+    const char* from = block_.data() + (at - low_);
+    const void* hit = std::memchr(from, '\n', low_ + block_.size() - at);
+    if (hit != nullptr) return at + static_cast<std::uint64_t>(static_cast<const char*>(hit) - from) + 1;
+    at = low_ + block_.size();
+  }
+  return size_;
+}
+
+Result<std::uint64_t> LineReader::begin_of(std::uint64_t end) {
+  const auto newline_before = [this](std::uint64_t at) -> const void* {
+    return at <= low_ ? nullptr : ::memrchr(block_.data(), '\n', at - low_);
+  };
+  const auto load_before = [this](std::uint64_t at) { return load(at - std::min<std::uint64_t>(at, block_bytes), at); };
+  std::uint64_t at = end - 1;  // its own newline, or its last byte: not the one before it
+  if (!holds(at, end) || newline_before(at) == nullptr)
+    if (auto loaded = load_before(end); !loaded) return std::unexpected(loaded.error());
+  for (;;) {
+    if (const void* hit = newline_before(at); hit != nullptr)
+      return low_ + static_cast<std::uint64_t>(static_cast<const char*>(hit) - block_.data()) + 1;
+    at = low_;
+    if (at == 0) return 0;
+    if (auto loaded = load_before(at); !loaded) return std::unexpected(loaded.error());
+  }
+}
+
+Result<bool> LineReader::begins_line(std::uint64_t offset) {
+  if (offset == 0) return true;
+  if (offset > size_) return false;
+  if (!holds(offset - 1, offset))
+    if (auto loaded = load(offset - 1, std::min(size_, offset - 1 + block_bytes)); !loaded)
+      return std::unexpected(loaded.error());
+  return block_[offset - 1 - low_] == '\n';
+}
+
+Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end) {
+  end = std::min(end, begin + longest_line);
+  std::string_view line;
+  if (holds(begin, end)) {
+    line = std::string_view(block_).substr(begin - low_, end - begin);
+  } else {
+    auto bytes = read_at(fd_, begin, end - begin, path_);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (bytes->size() != end - begin)
+      return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
+    long_line_ = std::move(*bytes);
+    line = long_line_;
+  }
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (begin == 0 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+  return line;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,182 @@
+"""Operating routes (API §8) and the promise that /openapi.json describes what is built."""
+
+import re
+
+from case import Case, json, uid
+from sse import StreamRefused
+
+# Every route these tests use, in OpenAPI's spelling; names of parameters do not matter.
+ROUTES = {
+    "get": ["/healthz", "/readyz", "/metrics", "/version", "/openapi.json", "/v1/agents", "/v1/agents/{agent}",
+            "/v1/sessions",
+            "/v1/agents/{agent}/sessions", "S", "S/children", "S/topics", "S/history", "S/messages", "S/messages/{id}",
+            "S/transcript", "S/send-policy", "S/events", "/v1/policy/send", "/v1/events", "/v1/agents/{agent}/events",
+            "/v1/whoami", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/config"],
+    "post": ["/v1/agents/{agent}/sessions", "S/reset", "S/archive", "S/unarchive", "S/spawn", "S/messages",
+             "S/outbound",
+             "/v1/inbound", "/v1/policy/evaluate", "/v1/admin/tokens", "/v1/admin/checkpoint", "/v1/admin/doctor",
+             "/v1/admin/locks/{agent}/evict"],
+    "put": ["S", "S/route", "S/send-policy", "/v1/policy/send"],
+    "patch": ["S"],
+    "head": ["S"],
+    "delete": ["S", "S/topics/{topic}", "/v1/admin/tokens/{id}"],
+}
+METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
+
+
+def anonymous(path):
+    return re.sub(r"\{[^}]*\}", "{}", path.replace("S", "/v1/agents/{agent}/sessions/{key}", 1)
+                  if path.startswith("S") else path)
+
+
+class Health(Case):
+    def test_healthz_needs_no_token(self):
+        self.ok(self.daemon.anonymous().get("/healthz"), 200)
+
+    def test_readyz(self):
+        reply = self.daemon.anonymous().get("/readyz")
+        body = self.ok(reply, 200)
+        self.assertIsInstance(body, dict)
+
+    def test_version(self):
+        body = self.ok(self.daemon.anonymous().get("/version"), 200)
+        self.assertRegex(body["version"], r"^\d+\.\d+\.\d+")
+
+    def test_head_of_open_routes_has_no_body(self):
+        for path in ("/healthz", "/version"):
+            reply = self.daemon.anonymous().request("HEAD", path)
+            self.assertEqual((reply.status, reply.raw), (200, b""), path)
+
+    def test_metrics_are_prometheus_text(self):
+        session = self.new()
+        self.say(session["key"])
+        reply = self.api.get("/metrics")
+        self.assertEqual(reply.status, 200)
+        self.assertTrue(reply.headers["Content-Type"].startswith("text/plain"), reply.headers["Content-Type"])
+        sample = re.compile(r'^[a-zA-Z_:][a-zA-Z0-9_:]*(\{([a-zA-Z_][a-zA-Z0-9_]*="(\\.|[^"\\])*",?)*\})? '
+                            r'(NaN|[+-]?Inf|[+-]?[0-9.eE+-]+)( \d+)?$')
+        types = {}
+        for line in reply.raw.decode().splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split(" ", 3)
+                self.assertNotIn(name, types, "a metric has one TYPE line")
+                types[name] = kind
+            elif line and not line.startswith("#"):
+                self.assertRegex(line, sample)
+                name = re.match(r"[a-zA-Z0-9_:]+", line).group()
+                self.assertTrue(any(name == t or name in (t + "_bucket", t + "_sum", t + "_count") for t in types),
+                                line)
+        self.assertTrue([name for name in types if name.startswith("sessiond_")], sorted(types))
+
+    def test_metrics_need_a_token(self):
+        self.problem(self.daemon.anonymous().get("/metrics"), 401, "unauthorized")
+
+    def test_admin_routes(self):
+        self.new()
+        self.assertIsInstance(self.ok(self.api.get("/v1/admin/locks"), 200), dict)
+        config = self.ok(self.api.get("/v1/admin/config"), 200)
+        self.assertIn(str(self.daemon.state), json.dumps(config))
+        self.assertIsInstance(self.ok(self.api.post("/v1/admin/doctor"), 200), dict)
+        agent = self.ok(self.api.get("/v1/agents/main"), 200)
+        for member in ("agent", "sessions", "bytes", "updatedAt", "checkpointLagMs", "dirty"):
+            self.assertIn(member, agent)
+        self.assertEqual(agent["agent"], "main")
+        self.ok(self.api.post("/v1/admin/checkpoint"))
+        agent = self.ok(self.api.get("/v1/agents/main"), 200)
+        self.assertFalse(agent["dirty"], "a checkpoint answers when all is in the files")
+
+
+class OpenApi(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        reply = cls.daemon.anonymous().get("/openapi.json")
+        assert reply.status == 200, reply
+        cls.document = reply.json
+
+    def test_is_openapi_3_1(self):
+        self.assertRegex(self.document["openapi"], r"^3\.1\.")
+        self.assertEqual(self.document["info"]["version"], self.api.get("/version").json["version"])
+        for path, item in self.document["paths"].items():
+            for method in set(item) & set(METHODS):
+                self.assertTrue(item[method].get("responses"), f"{method} {path} has no responses")
+
+    def test_lists_every_route_that_these_tests_use(self):
+        listed = {(method, anonymous(path)) for path, item in self.document["paths"].items() for method in item}
+        used = {(method, anonymous(path)) for method, paths in ROUTES.items() for path in paths}
+        used = {("get" if method == "head" else method, path) for method, path in used}  # HEAD is answered by GET
+        self.assertFalse(sorted(used - listed))
+
+    def _filled(self, path):
+        """The path with names of things that are there, so that a 404 can only mean that the route is not."""
+        session = self.new()
+        self.say(session["key"])
+        self.say(session["key"], query="?topic=t1")
+        message = self.messages(session["key"])[0]["id"]
+        values = {"agent": "main", "key": session["key"], "id": message, "topic": "t1", "messageId": message}
+        if "/admin/tokens/" in path:
+            values["id"] = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer"}), 201)["id"]
+        return re.sub(r"\{([^}]*)\}", lambda m: values.get(m.group(1), "x"), path)
+
+    def test_every_listed_route_is_there(self):
+        for path, item in self.document["paths"].items():
+            for method in sorted(set(item) & set(METHODS)):
+                with self.subTest(f"{method} {path}"):
+                    target = self._filled(path)
+                    if method == "get" and target.endswith("/events"):
+                        with self.api.stream(target) as stream:
+                            stream.wait_type("stream.hello")
+                        continue
+                    reply = self.api.request(method.upper(), target,
+                                             b"{}" if method in ("put", "post", "patch") else None)
+                    self.assertNotEqual(reply.status, 405, reply)
+                    self.assertNotIn(reply.status, (500, 501), reply)
+                    if reply.status == 404 and "/locks/" not in path:
+                        self.assertNotEqual(reply.json and reply.json["code"], "not_found", reply)
+
+    def test_other_methods_are_405_with_what_is_allowed(self):
+        for path, item in self.document["paths"].items():
+            there = {m.upper() for m in set(item) & set(METHODS)}
+            other = next(m for m in ("DELETE", "PATCH", "PUT", "POST") if m not in there)
+            with self.subTest(f"{other} {path}"):
+                reply = self.api.request(other, self._filled(path))
+                self.problem(reply, 405)
+                allowed = {m.strip() for m in reply.headers["Allow"].split(",")}
+                self.assertTrue(there <= allowed, f"Allow: {allowed}, documented: {there}")
+                self.assertNotIn(other, allowed)
+
+    def test_nothing_but_the_open_routes_answers_without_a_token(self):
+        open_ = {"/healthz", "/readyz", "/version", "/openapi.json", "/"}
+        nobody = self.daemon.anonymous()
+        for path, item in self.document["paths"].items():
+            if path in open_ or not path.startswith(("/v1/", "/metrics")):
+                continue
+            for method in sorted(set(item) & set(METHODS) - {"options"}):
+                with self.subTest(f"{method} {path}"):
+                    target = re.sub(r"\{[^}]*\}", "x" + uid(4), path)
+                    if target.endswith("/events"):
+                        with self.assertRaises(StreamRefused) as refused:
+                            nobody.stream(target)
+                        self.assertEqual(refused.exception.status, 401)
+                        continue
+                    reply = nobody.request(method.upper(), target,
+                                           b"{}" if method in ("put", "post", "patch") else None)
+                    self.assertEqual(reply.status, 401, reply)
+                    self.assertIn("Bearer", reply.headers["WWW-Authenticate"])
+
+
+class Drain(Case):
+    def test_sigterm_ends_within_ten_seconds_and_keeps_all(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        session = self.new(api=api)
+        for i in range(20):
+            self.say(session["key"], f"line {i}", api=api)
+        self.assertEqual(daemon.stop(), 0)
+        # After a clean end the files alone hold everything (checkpoint on SIGTERM).
+        store = json.loads((daemon.agent_dir() / "sessions.json").read_bytes())
+        self.assertEqual(store[session["key"]]["sessionId"], session["sessionId"])
+        lines = (daemon.agent_dir() / f"{session['sessionId']}.jsonl").read_bytes().splitlines()
+        self.assertEqual(len(lines), 21)
+        daemon.start()
+        self.assertEqual(len(self.messages(session["key"], api=api)), 20)

@@ -1,0 +1,140 @@
+"""Idempotency-Key (API §1): the same request again is the same answer, also over a kill -9, and one transcript line."""
+
+import threading
+
+from case import Case, S, uid
+
+REPLAYED = "Idempotency-Replayed"
+
+
+class Idempotency(Case):
+    def setUp(self):
+        super().setUp()
+        self.key = self.new()["key"]
+        self.path = S(self.key, "main", "messages")
+
+    def post(self, path, body, key, api=None, **named):
+        return (api or self.api).post(path, body, idempotency_key=key, **named)
+
+    def test_same_request_same_answer(self):
+        key, body = uid(), {"role": "user", "text": "once"}
+        first = self.post(self.path, body, key)
+        self.ok(first, 201)
+        self.assertIsNone(first.headers.get(REPLAYED))
+        for _ in range(3):
+            again = self.post(self.path, body, key)
+            self.assertEqual((again.status, again.raw, again.headers[REPLAYED]), (201, first.raw, "true"))
+        self.assertEqual(self.texts(self.key), ["once"])
+
+    def test_every_post_that_commits(self):
+        requests = [("/v1/agents/main/sessions", {"label": "x"}),
+                    ("/v1/inbound", {"channel": "slack", "chatType": "direct", "peer": "U" + uid(), "text": "x"}),
+                    (S(self.key, "main", "outbound"), {"text": "x"}), (S(self.key, "main", "spawn"), {"label": "x"}),
+                    (S(self.key, "main", "reset"), {}),
+                    (S(self.key, "main", "archive"), {}), (S(self.key, "main", "unarchive"), {})]
+        for path, body in requests:
+            with self.subTest(path):
+                key = uid()
+                first, again = self.post(path, body, key), self.post(path, body, key)
+                self.ok(first)
+                self.assertEqual((again.status, again.raw, again.headers.get(REPLAYED), again.etag),
+                                 (first.status, first.raw, "true", first.etag))
+
+    def test_other_body_same_key(self):
+        key = uid()
+        self.ok(self.post(self.path, {"role": "user", "text": "a"}, key), 201)
+        self.problem(self.post(self.path, {"role": "user", "text": "b"}, key), 422, "idempotency_key_reused")
+        self.assertEqual(self.texts(self.key), ["a"])
+
+    def test_scope_is_principal_method_and_path(self):
+        key, body = uid(), {"role": "user", "text": "x"}
+        self.ok(self.post(self.path, body, key), 201)
+        other = self.new()["key"]
+        reply = self.post(S(other, "main", "messages"), body, key)
+        self.ok(reply, 201)
+        self.assertIsNone(reply.headers.get(REPLAYED))
+        operator = self.daemon.client(self.daemon.token("operator"))
+        reply = self.post(self.path, body, key, operator)
+        self.ok(reply, 201)
+        self.assertIsNone(reply.headers.get(REPLAYED))
+        self.assertEqual(self.texts(self.key), ["x", "x"])
+
+    def test_refusals_are_not_kept_but_denials_are(self):
+        key = uid()
+        self.problem(self.post(self.path, {"role": "user"}, key), 422, "validation_failed")
+        self.ok(self.post(self.path, {"role": "user", "text": "right now"}, key), 201)
+        key, missing = uid(), f"agent:main:late:{uid()}"
+        body = {"role": "user", "text": "x"}
+        self.problem(self.post(S(missing, "main", "messages"), body, key), 404)
+        self.new(missing)
+        self.ok(self.post(S(missing, "main", "messages"), body, key), 201)
+        policy = S(self.key, "main", "send-policy")
+        self.ok(self.api.put(policy, {"action": "deny"}), 200)
+        key, out = uid(), S(self.key, "main", "outbound")
+        denied = self.post(out, {"text": "no"}, key)
+        self.problem(denied, 403, "policy_denied")
+        self.ok(self.api.put(policy, {"action": "allow"}), 200)
+        again = self.post(out, {"text": "no"}, key)
+        self.problem(again, 403, "policy_denied")
+        self.assertEqual(again.headers[REPLAYED], "true")
+        self.ok(self.post(out, {"text": "no"}, uid()), 201)
+
+    def test_header_and_body_must_agree(self):
+        body = {"channel": "slack", "chatType": "direct", "peer": "U" + uid(), "text": "x"}
+        key = uid()
+        first = self.post("/v1/inbound", {**body, "idempotencyKey": key}, key)
+        self.ok(first, 201)
+        alone = self.api.post("/v1/inbound", {**body, "idempotencyKey": key})
+        self.assertEqual((alone.status, alone.headers.get(REPLAYED), alone.raw), (201, "true", first.raw))
+        self.problem(self.post("/v1/inbound", {**body, "idempotencyKey": key + "x"}, key), 422, "validation_failed")
+        self.assertEqual(len(self.messages(first.json["sessionKey"])), 1)
+
+    def test_over_kill_nine(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        event = f"slack:A1:T1:{uid()}"
+        body = {"channel": "slack", "chatType": "channel", "peer": "C1", "text": "delivered twice"}
+        first = self.post("/v1/inbound", body, event, api)
+        self.ok(first, 201)
+        daemon.restart(kill=True)
+        again = self.post("/v1/inbound", body, event, api)
+        self.assertEqual((again.status, again.raw, again.headers[REPLAYED]), (201, first.raw, "true"))
+        self.problem(self.post("/v1/inbound", {**body, "text": "other"}, event, api), 422, "idempotency_key_reused")
+        self.assertEqual(self.texts(first.json["sessionKey"], api=api), ["delivered twice"])
+        daemon.checkpoint()
+        transcript = (daemon.agent_dir() / f"{first.json['sessionId']}.jsonl").read_bytes()
+        self.assertEqual(transcript.count(b"delivered twice"), 1)
+        daemon.restart()
+        self.assertEqual(self.post("/v1/inbound", body, event, api).headers[REPLAYED], "true")
+        self.assertTrue(list((daemon.state / "journal" / "keys").iterdir()), "kept in journal/keys")
+
+    def test_at_the_same_moment(self):
+        for _ in range(10):
+            key, text, replies, start = uid(), uid(), [], threading.Barrier(6)
+
+            def send():
+                client = self.daemon.client()
+                start.wait()
+                replies.append(self.post(self.path, {"role": "user", "text": text}, key, client))
+                client.close()
+
+            threads = [threading.Thread(target=send) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(len(replies), 6)
+            for reply in replies:
+                if reply.status == 409:
+                    self.assertTrue(self.problem(reply, 409, "idempotency_in_flight")["retryable"])
+                    self.assertGreaterEqual(int(reply.headers["Retry-After"]), 0)
+                else:
+                    self.ok(reply, 201)
+            self.assertEqual(len({r.raw for r in replies if r.status == 201}), 1)
+            self.assertLessEqual(len([r for r in replies if r.status == 201 and not r.headers.get(REPLAYED)]), 1)
+            self.assertEqual(self.texts(self.key).count(text), 1)
+
+    def test_a_key_beyond_all_measure(self):
+        reply = self.post(self.path, {"role": "user", "text": "x"}, "x" * 1025)
+        self.assertIn(reply.status, (400, 422), reply)
+        self.assertEqual(self.messages(self.key), [])

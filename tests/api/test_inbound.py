@@ -1,0 +1,280 @@
+"""POST /v1/inbound (API §5): one durable commit from a platform's event to a session, its metadata and its message."""
+
+import time
+
+from case import Case, S, text_of, uid
+
+HOUR = 3600 * 1000
+
+
+class Keys(Case):
+    def test_by_chat_type(self):
+        peer = "U0" + uid(6).upper()
+        table = [
+            ({"chatType": "direct", "peer": peer}, f"agent:main:slack:direct:{peer.lower()}"),
+            ({"chatType": "dm", "peer": peer}, f"agent:main:slack:direct:{peer.lower()}"),
+            ({"chatType": "group", "peer": "-100" + peer, "channel": "Telegram"},
+             f"agent:main:telegram:group:-100{peer.lower()}"),
+            ({"chatType": "channel", "peer": peer}, f"agent:main:slack:channel:{peer.lower()}"),
+            ({"chatType": "channel", "peer": peer, "agent": "Codex"}, f"agent:codex:slack:channel:{peer.lower()}"),
+            ({"chatType": "channel", "peer": peer, "threadId": "1700000001.000100"},
+             f"agent:main:slack:channel:{peer.lower()}:thread:1700000001.000100"),
+            ({"chatType": "group", "peer": peer, "threadId": 7}, f"agent:main:slack:group:{peer.lower()}:thread:7"),
+        ]
+        for body, key in table:
+            with self.subTest(key):
+                agent = key.split(":")[1]
+                with self.api.stream("/v1/events?keyPrefix=" + key) as stream:
+                    stream.wait_type("stream.hello")
+                    got = self.inbound(**body)
+                    self.assertEqual(got["sessionKey"], key)
+                    event = stream.wait_type("message.appended").data
+                    self.assertEqual((event["key"], event["agent"], event["channel"]),
+                                     (key, agent, body.get("channel", "slack").lower()))
+                session = self.ok(self.api.get(S(key, agent)), 200)
+                self.assertEqual(session["sessionId"], got["sessionId"])
+                self.assertEqual(session["deliveryContext"]["to"], body["peer"])
+                if "threadId" in body:
+                    self.assertEqual((session["deliveryContext"]["threadId"], session["lastThreadId"]),
+                                     (body["threadId"],) * 2)
+
+    def test_the_answer(self):
+        got = self.inbound(chatType="direct", peer="U" + uid(), text="hello")
+        self.assertEqual((got["created"], got["reset"], got["topic"], got["activate"], got["send"]["action"]),
+                         (True, None, None, True, "allow"))
+        self.assertEventId(got["asOf"])
+        message = self.messages(got["sessionKey"])[0]
+        self.assertEqual((message["seq"], message["id"], message["role"], text_of(message)),
+                         (got["seq"], got["messageId"], "user", "hello"))
+
+    def test_second_message(self):
+        peer = "U" + uid()
+        first, second = self.inbound(peer=peer), self.inbound(peer=peer)
+        self.assertEqual((second["sessionKey"], second["sessionId"], second["created"], second["seq"]),
+                         (first["sessionKey"], first["sessionId"], False, first["seq"] + 1))
+
+    def test_topic_selects_a_transcript(self):
+        peer = "G" + uid()
+        plain = self.inbound(chatType="group", peer=peer, text="plain")
+        topic = self.inbound(chatType="group", peer=peer, topic="42", text="in the topic")
+        self.assertEqual((topic["sessionKey"], topic["sessionId"], topic["topic"]),
+                         (plain["sessionKey"], plain["sessionId"], "42"))
+        self.assertEqual(self.texts(plain["sessionKey"]), ["plain"])
+        self.assertEqual(self.texts(plain["sessionKey"], query="topic=42"), ["in the topic"])
+        both = self.inbound(chatType="group", peer=peer, topic="42", threadId="9", text="both")
+        self.assertTrue(both["sessionKey"].endswith(":thread:9"))
+        self.assertEqual(self.texts(both["sessionKey"], query="topic=42"), ["both"])
+
+    def test_threads_inherit(self):
+        daemon = self.spawn({"session": {"threads": "inherit"}})
+        api = daemon.client()
+        got = self.inbound(api, chatType="channel", peer="c1", threadId="17.5")
+        self.assertEqual(got["sessionKey"], "agent:main:slack:channel:c1")
+        self.assertEqual(api.get(S(got["sessionKey"])).json["lastThreadId"], "17.5")
+
+    def test_scopes_of_direct_messages(self):
+        links = {"alice": ["slack:U01", "telegram:4711"]}
+        table = {
+            "main": ["agent:main:main"] * 4,
+            "per-peer": ["agent:main:direct:alice", "agent:main:direct:alice", "agent:main:direct:u02",
+                         "agent:main:direct:u02"],
+            "per-channel-peer": ["agent:main:slack:direct:alice", "agent:main:telegram:direct:alice",
+                                 "agent:main:slack:direct:u02",
+                                 "agent:main:telegram:direct:u02"],
+            "per-account-channel-peer": ["agent:main:slack:work:direct:alice", "agent:main:telegram:work:direct:alice",
+                                         "agent:main:slack:work:direct:u02", "agent:main:telegram:work:direct:u02"],
+        }
+        for scope, keys in table.items():
+            with self.subTest(scope):
+                api = self.spawn({"session": {"dmScope": scope, "identityLinks": links}}).client()
+                got = [self.inbound(api, channel=channel, peer=peer, accountId="work")["sessionKey"]
+                       for channel, peer in (("slack", "U01"), ("telegram", "4711"), ("slack", "U02"),
+                                             ("telegram", "U02"))]
+                self.assertEqual(got, keys)
+                # Groups are never folded into a direct session.
+                self.assertEqual(self.inbound(api, chatType="group", peer="U01")["sessionKey"],
+                                 "agent:main:slack:group:u01")
+
+    def test_main_key(self):
+        api = self.spawn({"session": {"dmScope": "main", "mainKey": "home"}}).client()
+        self.assertEqual(self.inbound(api)["sessionKey"], "agent:main:home")
+
+    def test_an_old_dm_key_is_the_same_session(self):
+        self.ok(self.api.put(S("agent:main:telegram:dm:99"), {"label": "from an old tree"}), 201)
+        got = self.inbound(channel="telegram", peer="99")
+        self.assertFalse(got["created"])
+        self.assertEqual(self.api.get(S("agent:main:telegram:direct:99")).json["label"], "from an old tree")
+
+
+class Metadata(Case):
+    def session(self, got):
+        return self.ok(self.api.get(S(got["sessionKey"])), 200)
+
+    def test_group_fields_and_delivery(self):
+        peer = "C0" + uid(6).upper()
+        got = self.inbound(chatType="channel", peer=peer, accountId="work", subject="Planning", space="T1",
+                           groupChannel="#general",
+                           displayName="Our room", surface="slack", **{"from": "U7"})
+        session = self.session(got)
+        self.assertEqual({n: session[n] for n in ("channel", "chatType", "subject", "space", "groupChannel",
+                                                  "displayName")},
+                         {"channel": "slack", "chatType": "channel", "subject": "Planning", "space": "T1",
+                          "groupChannel": "#general",
+                          "displayName": "Our room"})
+        self.assertEqual(session["deliveryContext"], {"channel": "slack", "to": peer, "accountId": "work"})
+        self.assertEqual((session["lastChannel"], session["lastTo"], session["lastAccountId"]), ("slack", peer, "work"))
+        self.assertEqual(session["groupId"].lower(), peer.lower())
+        self.assertGreater(session["lastInteractionAt"], 1_600_000_000_000)
+
+    def test_origin_is_set_once(self):
+        peer = "G" + uid()
+        got = self.inbound(chatType="group", peer=peer, label="First", surface="web", provider="slack", accountId="a1",
+                           **{"from": "U1"})
+        origin = self.session(got)["origin"]
+        self.assertEqual({n: origin.get(n) for n in ("label", "provider", "surface", "chatType", "from", "accountId")},
+                         {"label": "First", "provider": "slack", "surface": "web", "chatType": "group", "from": "U1",
+                          "accountId": "a1"})
+        self.inbound(chatType="group", peer=peer, label="Second", surface="mobile", accountId="a2", **{"from": "U2"})
+        session = self.session(got)
+        self.assertEqual(session["origin"], origin)
+        self.assertEqual(session["lastAccountId"], "a2", "delivery follows the newest message")
+
+    def test_display_name_is_computed_when_absent(self):
+        name = uid()
+        session = self.session(self.inbound(chatType="group", peer="G" + name, subject="Familie & Freunde",
+                                            channel="telegram"))
+        self.assertTrue(session["displayName"])
+        named = self.inbound(chatType="group", peer="G" + name, displayName="Given", channel="telegram")
+        self.assertEqual(self.session(named)["displayName"], "Given")
+        self.inbound(chatType="group", peer="G" + name, subject="Other", channel="telegram")
+        self.assertEqual(self.session(named)["displayName"], "Given")
+
+    def test_content_and_attachments_and_own_id(self):
+        name = f"1700000001.{uid()}"
+        parts = [{"type": "text", "text": "see"}, {"type": "image", "source": {"url": "https://x/a.png"}}]
+        got = self.inbound(content=parts, messageId=name, **{"from": "U1"})
+        message = self.ok(self.api.get(S(got["sessionKey"], "main", "messages", got["messageId"])), 200)
+        self.assertEqual(message["content"], parts)
+        got = self.inbound(text="file", attachments=[{"name": "a.pdf", "url": "https://x/a.pdf"}])
+        self.assertIn("a.pdf", str(self.messages(got["sessionKey"])))
+
+    def test_events_of_one_commit(self):
+        key = "agent:main:slack:group:e" + uid()
+        with self.api.stream("/v1/events?keyPrefix=" + key) as stream:
+            stream.wait_type("stream.hello")
+            got = self.inbound(chatType="group", peer=key.rsplit(":", 1)[1], topic="t")
+            appended = stream.wait_type("message.appended").data
+            stream.wait_seq(int(got["asOf"].split("-")[1]))
+        self.assertEqual(stream.durable[0].type, "session.created")
+        self.assertEqual(stream.durable[0].data["data"]["reason"], "inbound")
+        self.assertEqual(stream.durable[0].data["data"]["entry"]["sessionId"], got["sessionId"])
+        self.assertEqual((appended["topic"], appended["sessionId"], appended["chatType"], appended["source"]),
+                         ("t", got["sessionId"], "group", "api"))
+        self.assertEqual((appended["data"]["message"]["id"], appended["data"]["message"]["seq"]),
+                         (got["messageId"], got["seq"]))
+        self.assertEqual(got["asOf"], stream.durable[-1].id, "asOf is the commit's last event")
+
+    def test_faults(self):
+        post = lambda body: self.api.post("/v1/inbound", body)
+        self.problem(post({}), 422, "validation_failed")
+        fine = {"channel": "slack", "chatType": "direct", "peer": "U1", "text": "x"}
+        for name in fine:
+            self.invalid(post({n: v for n, v in fine.items() if n != name}), "/" + name)
+        self.problem(post({**fine, "content": []}), 422, "validation_failed")
+        self.invalid(post({**fine, "chatType": "crowd"}), "/chatType")
+        self.invalid(post({**fine, "peer": ""}), "/peer")
+        self.invalid(post({**fine, "peer": 4711}), "/peer")
+        self.invalid(post({**fine, "channle": "slack"}), "/channle")
+        self.invalid(post({**fine, "mentioned": "yes"}), "/mentioned")
+        self.invalid(post({**fine, "threadId": {}}), "/threadId")
+        self.problem(post({**fine, "topic": "x" * 200}), 422, "validation_failed", "invalid_id")
+        self.problem(post({**fine, "peer": "x" * 600}), 422, "validation_failed", "invalid_id")
+
+
+class Resets(Case):
+    def test_a_trigger_alone(self):
+        peer = "U" + uid()
+        first = self.inbound(peer=peer, text="old talk")
+        got = self.inbound(peer=peer, text="  /new ")
+        self.assertEqual((got["reset"], got["seq"], got["messageId"], got["created"]),
+                         ({"reason": "trigger", "previousSessionId": first["sessionId"]}, None, None, False))
+        self.assertNotEqual(got["sessionId"], first["sessionId"])
+        self.assertEqual(self.messages(got["sessionKey"]), [])
+        self.assertEqual(self.texts(first["sessionId"]), ["old talk"])
+
+    def test_text_after_the_trigger_becomes_the_message(self):
+        peer = "U" + uid()
+        self.inbound(peer=peer, text="old talk")
+        for trigger in ("/reset", "/new"):
+            got = self.inbound(peer=peer, text=trigger + " and now:  this")
+            self.assertEqual(got["reset"]["reason"], "trigger")
+            self.assertEqual(self.texts(got["sessionKey"]), ["and now:  this"])
+
+    def test_no_trigger(self):
+        peer = "U" + uid()
+        first = self.inbound(peer=peer)
+        for text in ("/newspaper", "say /new", "new", "/renew"):
+            self.assertIsNone(self.inbound(peer=peer, text=text)["reset"], text)
+        self.assertEqual(self.inbound(peer=peer)["sessionId"], first["sessionId"])
+
+    def test_own_triggers(self):
+        api = self.spawn({"session": {"resetTriggers": ["vergiss alles"]}}).client()
+        self.inbound(api, peer="u")
+        self.assertIsNone(self.inbound(api, peer="u", text="/new")["reset"])
+        self.assertEqual(self.inbound(api, peer="u", text="vergiss alles")["reset"]["reason"], "trigger")
+
+    def test_idle(self):
+        api = self.spawn({"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}).client()
+        now = int(time.time() * 1000)
+        for key, age, reset in (("agent:main:slack:direct:fresh", HOUR // 2, False),
+                                ("agent:main:slack:direct:stale", 2 * HOUR, True)):
+            entry = {"sessionId": "old-" + uid(), "updatedAt": now - age, "lastInteractionAt": now - age,
+                     "sessionStartedAt": now - age, "label": "kept"}
+            self.ok(api.put(S(key), entry), 201)
+            got = self.inbound(api, peer=key.rsplit(":", 1)[1], text="good morning")
+            self.assertEqual(got["reset"], {"reason": "idle", "previousSessionId": entry["sessionId"]}
+                             if reset else None)
+            self.assertEqual(self.texts(key, api=api), ["good morning"])
+            self.assertEqual(api.get(S(key)).json["label"], "kept")
+
+    def test_daily(self):
+        api = self.spawn({"session": {"reset": {"mode": "daily", "atHour": 4}}}).client()
+        then = int(time.time() * 1000) - 30 * HOUR
+        self.ok(api.put(S("agent:main:slack:direct:u"),
+                        {"sessionId": "old-1", "updatedAt": then, "lastInteractionAt": then, "sessionStartedAt": then}),
+                        201)
+        self.assertEqual(self.inbound(api, peer="u")["reset"], {"reason": "daily", "previousSessionId": "old-1"})
+        self.assertIsNone(self.inbound(api, peer="u")["reset"])
+
+    def test_by_type(self):
+        api = self.spawn({"session": {"resetByType": {"group": {"mode": "idle", "idleMinutes": 60}}}}).client()
+        then = int(time.time() * 1000) - 2 * HOUR
+        for kind in ("group", "direct"):
+            self.ok(api.put(S(f"agent:main:slack:{kind}:x"),
+                            {"updatedAt": then, "lastInteractionAt": then, "sessionStartedAt": then}), 201)
+        self.assertEqual(self.inbound(api, chatType="group", peer="x")["reset"]["reason"], "idle")
+        self.assertIsNone(self.inbound(api, chatType="direct", peer="x")["reset"])
+
+
+class Activation(Case):
+    def test_direct_always(self):
+        self.assertTrue(self.inbound(mentioned=False)["activate"])
+
+    def test_groups_by_mention_unless_always(self):
+        peer = "G" + uid()
+        say = lambda **more: self.inbound(chatType="group", peer=peer, **more)
+        self.assertFalse(say()["activate"])
+        self.assertFalse(say(mentioned=False)["activate"])
+        self.assertTrue(say(mentioned=True)["activate"])
+        key = say()["sessionKey"]
+        self.ok(self.api.patch(S(key), {"groupActivation": "always"}), 200)
+        self.assertTrue(say()["activate"])
+        self.ok(self.api.patch(S(key), {"groupActivation": "mention"}), 200)
+        self.assertFalse(say()["activate"])
+        self.assertTrue(say(activate=True)["activate"], "the bridge may say so itself")
+
+    def test_system_intro_once_per_session(self):
+        peer = "G" + uid()
+        say = lambda **more: self.inbound(chatType="group", peer=peer, mentioned=True, **more)
+        self.assertEqual([say()["systemIntro"] for _ in range(3)], [True, False, False])
+        self.assertEqual([say(text="/new x")["systemIntro"], say()["systemIntro"]], [True, False])

@@ -1,0 +1,347 @@
+"""Messages and transcripts (API §4, FORMATS §4): appended in every form, read back by pages, to the byte."""
+
+import threading
+
+from case import Case, S, json, text_of, uid
+
+
+class Append(Case):
+    def post(self, key, body, query="", **named):
+        return self.api.post(S(key, "main", "messages") + query, body, **named)
+
+    def test_short_form(self):
+        session = self.new()
+        body = self.ok(self.post(session["key"], {"role": "user", "text": "grüß dich"}), 201)
+        self.assertEqual((body["sessionId"], body["topic"], len(body["ids"]), body["duplicates"]),
+                         (session["sessionId"], None, 1, 0))
+        self.assertEqual(body["firstSeq"], body["lastSeq"])
+        self.assertEventId(body["asOf"])
+        message = self.messages(session["key"])[0]
+        self.assertEqual((message["seq"], message["id"], message["parentId"], message["type"], message["role"],
+                          text_of(message)),
+                         (body["firstSeq"], body["ids"][0], None, "message", "user", "grüß dich"))
+        self.assertIsInstance(message["timestamp"], int)
+        self.assertRegex(message["id"], r"^[0-9a-f-]{8,36}$")
+
+    def test_full_entry(self):
+        key = self.new()["key"]
+        entry = {"type": "message", "id": "e." + uid(), "timestamp": "2026-01-02T03:04:05.678Z",
+                 "message": {"role": "assistant", "content": [{"type": "text", "text": "a"},
+                                                              {"type": "thinking", "thinking": "hm", "x": 1}],
+                             "api": "x-api", "provider": "anthropic", "model": "m-1", "stopReason": "stop",
+                             "timestamp": 1767323045678,
+                             "x-unknown": {"a": [None]}}, "x-outer": 2}
+        body = self.ok(self.post(key, entry), 201)
+        self.assertEqual(body["ids"], [entry["id"]])
+        message = self.messages(key)[0]
+        self.assertEqual(message["timestamp"], 1767323045678)
+        for name in ("role", "content", "api", "provider", "model", "stopReason", "x-unknown"):
+            self.assertEqual(message[name], entry["message"][name], name)
+        raw = self.messages(key, query="view=raw")[0]["line"]
+        self.assertEqual((raw["x-outer"], raw["message"]), (2, entry["message"]))
+
+    def test_batch_is_whole_and_in_order(self):
+        key = self.new()["key"]
+        first = self.ok(self.post(key, {"role": "user", "text": "0"}), 201)
+        body = self.ok(self.post(key, {"entries": [{"role": "user", "text": str(i)} for i in range(1, 51)]}), 201)
+        self.assertEqual((body["firstSeq"], body["lastSeq"], len(body["ids"])),
+                         (first["lastSeq"] + 1, first["lastSeq"] + 50, 50))
+        messages = self.messages(key)
+        self.assertEqual([text_of(m) for m in messages], [str(i) for i in range(51)])
+        self.assertEqual([m["parentId"] for m in messages], [None] + [m["id"] for m in messages[:-1]])
+        self.assertEqual([m["seq"] for m in messages], list(range(first["firstSeq"], first["firstSeq"] + 51)))
+        half = {"entries": [{"role": "user", "text": "fine"}, {"role": "user", "text": 7}]}
+        self.invalid(self.post(key, half), "/entries/1/text")
+        self.assertEqual(len(self.messages(key)), 51, "all or nothing")
+        self.problem(self.post(key, {"entries": []}), 422, "validation_failed")
+
+    def test_every_type_is_kept(self):
+        key = self.new()["key"]
+        entries = [{"type": "model_change", "provider": "p", "modelId": "m"},
+                   {"type": "thinking_level_change", "thinkingLevel": "high"},
+                   {"type": "custom", "customType": "note", "data": {"a": 1}},
+                   {"type": "custom_message", "customType": "c", "content": "x"},
+                   {"type": "label", "targetId": "x", "label": "l"}, {"type": "session_info", "name": "n"},
+                   {"type": "compaction", "summary": "s", "firstKeptEntryId": "x", "tokensBefore": 9},
+                   {"type": "branch_summary", "fromId": "x", "summary": "s"}, {"type": "x_future", "what": [1]}]
+        self.ok(self.post(key, {"entries": entries}), 201)
+        for entry, message in zip(entries, self.messages(key), strict=True):
+            self.assertEqual({k: message[k] for k in entry}, entry)
+            self.assertIn("parentId", message)
+        self.assertEqual([m["type"] for m in self.messages(key, query="types=compaction,label")],
+                         ["label", "compaction"])
+        self.assertEqual(self.messages(key, query="view=chat"), [])
+        self.assertEqual(self.api.get(S(key)).json["compactionCount"], 1)
+
+    def test_views(self):
+        key = self.new()["key"]
+        self.say(key, "question")
+        self.ok(self.post(key, {"type": "custom", "customType": "x"}), 201)
+        self.ok(self.post(key, {"role": "assistant",
+                                "content": [{"type": "text", "text": "answer"}, {"type": "toolCall", "id": "1"},
+                                                                 {"type": "text", "text": "more"}]}), 201)
+        chat = self.messages(key, query="view=chat")
+        self.assertEqual([(m["role"], m["text"].split()) for m in chat],
+                         [("user", ["question"]), ("assistant", ["answer", "more"])])
+        self.assertEqual(self.messages(key, query="view=full"), self.messages(key, query=""))
+        raw = self.messages(key, query="view=raw")
+        self.assertEqual([m["seq"] for m in raw], [m["seq"] for m in self.messages(key)])
+        self.daemon.checkpoint()
+        stored = (self.daemon.agent_dir() / f"{self.api.get(S(key)).json['sessionId']}.jsonl").read_bytes().splitlines()[1:]
+        self.assertEqual([m["line"] for m in raw], [json.loads(line) for line in stored])
+        self.assertIn(self.api.get(S(key, "main", "messages") + "?view=sideways").status, (400, 422))
+
+    def test_expected_seq(self):
+        key = self.new()["key"]
+        last = self.say(key)["lastSeq"]
+        body = self.ok(self.post(key, {"entries": [{"role": "user", "text": "a"}, {"role": "user", "text": "b"}],
+                                       "expectedSeq": last + 1}), 201)
+        self.assertEqual((body["firstSeq"], body["lastSeq"]), (last + 1, last + 2))
+        for wrong in (last + 1, last + 4, 0):
+            self.problem(self.post(key, {"entries": [{"role": "user", "text": "c"}], "expectedSeq": wrong}), 412,
+                         "precondition_failed")
+        self.assertEqual(len(self.messages(key)), 3)
+        self.invalid(self.post(key, {"entries": [{"role": "user", "text": "c"}], "expectedSeq": "1"}), "/expectedSeq")
+
+    def test_the_same_id_again(self):
+        key = self.new()["key"]
+        entry = {"type": "message", "id": "same-" + uid(), "message": {"role": "user", "content": "once"}}
+        first = self.ok(self.post(key, entry), 201)
+        again = self.ok(self.post(key, entry), 201)
+        self.assertEqual((again["duplicates"], again["ids"]), (1, first["ids"]))
+        mixed = self.ok(self.post(key, {"entries": [entry, {"role": "user", "text": "new"}]}), 201)
+        self.assertEqual((mixed["duplicates"], mixed["ids"][0]), (1, entry["id"]))
+        self.assertEqual(self.texts(key), ["once", "new"])
+        problem = self.problem(self.post(key, {**entry, "message": {"role": "user", "content": "twice"}}), 409,
+                               "entry_id_conflict")
+        self.assertIn(entry["id"], problem["detail"])
+        self.problem(self.post(key, {"entries": [{"role": "user", "text": "lost"},
+                                                 {**entry, "message": {"role": "user", "content": "twice"}}]}),
+                     409, "entry_id_conflict")
+        self.assertEqual(self.texts(key), ["once", "new"])
+        self.assertEqual(self.api.get(S(key)).json["messageCount"], 2)
+        self.ok(self.post(self.new()["key"], {**entry, "message": {"role": "user", "content": "elsewhere"}}), 201)
+
+    def test_duplicates_are_known_after_a_restart(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        entry = {"type": "message", "id": "kept-1", "message": {"role": "user", "content": "once"}}
+        self.ok(api.post(S(key, "main", "messages"), entry), 201)
+        daemon.restart(kill=True)
+        self.assertEqual(self.ok(api.post(S(key, "main", "messages"), entry), 201)["duplicates"], 1)
+        self.problem(api.post(S(key, "main", "messages"), {**entry, "message": {"role": "user", "content": "x"}}), 409,
+                     "entry_id_conflict")
+
+    def test_own_parent(self):
+        key = self.new()["key"]
+        first, second = (self.say(key)["ids"][0] for _ in range(2))
+        third = self.ok(self.post(key, {"type": "message", "parentId": first,
+                                        "message": {"role": "user", "content": "branch"}}), 201)["ids"][0]
+        fourth = self.say(key)["ids"][0]
+        self.assertEqual([(m["id"], m["parentId"]) for m in self.messages(key)],
+                         [(first, None), (second, first), (third, first), (fourth, third)])
+
+    def test_faults(self):
+        key = self.new()["key"]
+        self.invalid(self.post(key, {"role": "user"}), "/text")
+        self.invalid(self.post(key, {"role": "user", "text": 1}), "/text")
+        self.invalid(self.post(key, {"role": 5, "text": "x"}), "/role")
+        bad = self.post(key, {"type": "message", "id": "bad id", "message": {"role": "user", "content": "x"}})
+        self.assertIn("/id", self.problem(bad, 422, "invalid_id")["detail"])
+        self.invalid(self.post(key, {"type": "message", "message": "x"}), "/message")
+        self.invalid(self.post(key, {"type": "message", "timestamp": "yesterday",
+                                     "message": {"role": "user", "content": "x"}}), "/timestamp")
+        for body in ({}, {"entries": {}}, {"entries": [1]}):
+            self.problem(self.post(key, body), 422, "validation_failed")
+        self.problem(self.post("agent:main:no:such", {"role": "user", "text": "x"}), 404, "session_not_found")
+        self.assertIn(self.post(key, {"role": "user", "text": "x"}, "?topic=" + "x" * 129).status, (400, 422))
+        self.assertIn(self.post(key, {"role": "user", "text": "x"}, "?topic=a%00b").status, (400, 422))
+        self.problem(self.post(key, {"type": "session", "version": 3, "id": "x"}), 422, "validation_failed")
+        self.assertEqual(self.messages(key), [])
+
+    def test_counters(self):
+        key = self.new()["key"]
+        use = lambda i, o: {"type": "message", "message": {"role": "assistant", "content": "x", "usage": {
+            "input": i, "output": o, "cacheRead": 1, "cacheWrite": 1, "totalTokens": i + o + 2,
+            "cost": {"total": 0.5}}}}
+        self.ok(self.post(key, use(10, 5)), 201)
+        self.ok(self.post(key, {"entries": [use(100, 50), {"role": "user", "text": "y"}]}), 201)
+        session = self.api.get(S(key)).json
+        self.assertEqual([session[n] for n in ("messageCount", "inputTokens", "outputTokens", "totalTokens")],
+                         [3, 110, 55, 169])
+        self.daemon.restart(kill=True)
+        again = self.api.get(S(key)).json
+        self.assertEqual({n: again[n] for n in ("messageCount", "inputTokens", "outputTokens", "totalTokens", "rev")},
+                         {n: session[n] for n in ("messageCount", "inputTokens", "outputTokens", "totalTokens", "rev")})
+
+    def test_respond_async(self):
+        key = self.new()["key"]
+        reply = self.post(key, {"role": "user", "text": "soon"}, prefer="respond-async")
+        self.assertIn(reply.status, (201, 202))
+        self.assertEqual(self.texts(key), ["soon"])
+
+    def test_one_mebibyte(self):
+        key = self.new()["key"]
+        text = "ä€😀 " * (1 << 17)
+        self.assertGreater(len(text.encode()), 1 << 20)
+        self.say(key, text)
+        self.say(key, "after")
+        self.assertEqual(self.texts(key), [text, "after"])
+
+    def test_writers_side_by_side_keep_their_own_order(self):
+        key = self.new()["key"]
+        faults = []
+
+        def write(name):
+            client = self.daemon.client()
+            try:
+                for i in range(40):
+                    reply = client.post(S(key, "main", "messages"), {"role": "user", "text": f"{name} {i}"})
+                    if reply.status != 201:
+                        faults.append(reply)
+            except Exception as fault:
+                faults.append(fault)
+            finally:
+                client.close()
+
+        threads = [threading.Thread(target=write, args=(w,)) for w in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertFalse(faults)
+        texts = self.texts(key) + self.texts(key, query=f"limit=200&order=asc&after={self.messages(key)[-1]['seq']}")
+        self.assertEqual(len(texts), 320)
+        for w in range(8):
+            self.assertEqual([t for t in texts if t.startswith(f"{w} ")], [f"{w} {i}" for i in range(40)])
+        messages = self.messages(key)
+        self.assertEqual([m["parentId"] for m in messages[1:]], [m["id"] for m in messages[:-1]])
+
+
+class Read(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.key = "agent:main:read:many"
+        assert cls.api.post("/v1/agents/main/sessions", {"key": cls.key}).status == 201
+        entries = [{"role": "user", "text": str(i)} if i % 10 else {"type": "custom", "customType": "n", "data": i}
+                   for i in range(300)]
+        reply = cls.api.post(S(cls.key, "main", "messages"), {"entries": entries})
+        assert reply.status == 201, reply
+        cls.first, cls.last = reply.json["firstSeq"], reply.json["lastSeq"]
+        cls.ids = reply.json["ids"]
+
+    def page(self, query):
+        return self.ok(self.api.get(S(self.key, "main", "messages") + "?" + query), 200)
+
+    def seqs(self, query):
+        return [m["seq"] for m in self.page(query)["data"]]
+
+    def test_forward(self):
+        for limit in (1, 7, 64, 200):
+            with self.subTest(limit):
+                seen, query = [], f"limit={limit}&order=asc"
+                while True:
+                    body = self.page(query)
+                    self.assertLessEqual(len(body["data"]), limit)
+                    seen += [m["seq"] for m in body["data"]]
+                    if not body["page"]["hasMore"]:
+                        break
+                    query = f"limit={limit}&order=asc&after={body['page']['nextAfter']}"
+                self.assertEqual(seen, list(range(self.first, self.last + 1)))
+
+    def test_backward(self):
+        for limit in (1, 63, 200):
+            with self.subTest(limit):
+                seen, query = [], f"limit={limit}&order=desc"
+                while True:
+                    body = self.page(query)
+                    seen += [m["seq"] for m in body["data"]]
+                    if not body["page"]["hasMore"]:
+                        break
+                    query = f"limit={limit}&order=desc&before={body['page']['nextBefore']}"
+                self.assertEqual(seen, list(range(self.last, self.first - 1, -1)))
+
+    def test_windows(self):
+        f = self.first
+        self.assertEqual(self.seqs("limit=3"), [f, f + 1, f + 2])
+        self.assertEqual(len(self.seqs("")), 50)
+        self.assertEqual(self.seqs(f"after={f + 9}&limit=2"), [f + 10, f + 11])
+        self.assertEqual(self.seqs(f"before={f + 9}&order=desc&limit=2"), [f + 8, f + 7])
+        self.assertEqual(self.seqs(f"after={f + 9}&before={f + 13}&order=asc"), [f + 10, f + 11, f + 12])
+        self.assertEqual(self.seqs(f"after={self.last}"), [])
+        self.assertEqual(self.seqs(f"before={f}&order=desc"), [])
+        self.assertEqual(self.seqs(f"after={self.last + 1000}"), [])
+        for query in ("limit=0", "limit=201", "after=x", "before=-1", "order=up", "after=99999999999999999999999"):
+            with self.subTest(query):
+                self.assertIn(self.api.get(S(self.key, "main", "messages") + "?" + query).status, (400, 422))
+
+    def test_filtered_pages(self):
+        seen, query = [], "types=custom&limit=7"
+        while True:
+            body = self.page(query)
+            seen += [m["data"] for m in body["data"]]
+            if not body["page"]["hasMore"]:
+                break
+            query = f"types=custom&limit=7&after={body['page']['nextAfter']}"
+        self.assertEqual(seen, list(range(0, 300, 10)))
+
+    def test_one(self):
+        body = self.ok(self.api.get(S(self.key, "main", "messages", self.ids[151])), 200)
+        self.assertEqual((body["id"], body["seq"], text_of(body)), (self.ids[151], self.first + 151, "151"))
+        self.problem(self.api.get(S(self.key, "main", "messages", "ffffffff-none")), 404, "message_not_found")
+
+    def test_session_id_guards(self):
+        own = self.api.get(S(self.key)).json["sessionId"]
+        self.assertEqual(self.page("sessionId=" + own)["sessionId"], own)
+        self.problem(self.api.get(S(self.key, "main", "messages") + "?sessionId=other"), 409, "session_reset")
+
+    def test_transcript_and_ranges(self):
+        path = S(self.key, "main", "transcript")
+        whole = self.api.get(path)
+        self.ok(whole, 200)
+        self.assertEqual(whole.headers["Content-Type"].split(";")[0], "application/x-ndjson")
+        lines = whole.raw.splitlines()
+        self.assertEqual(len(lines), 301)
+        header = json.loads(lines[0])
+        self.assertEqual((header["type"], header["version"], header["id"]),
+                         ("session", 3, self.api.get(S(self.key)).json["sessionId"]))
+        self.assertRegex(header["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        size = len(whole.raw)
+        for value, begin, end in (("bytes=0-9", 0, 10), ("bytes=100-", 100, size), ("bytes=-10", size - 10, size),
+                                  (f"bytes={size - 5}-{size + 500}", size - 5, size), (f"bytes=-{size + 1}", 0, size)):
+            with self.subTest(value):
+                reply = self.api.get(path, range=value)
+                self.assertEqual(reply.status, 206, reply)
+                self.assertEqual(reply.raw, whole.raw[begin:end])
+                self.assertEqual(reply.headers["Content-Range"], f"bytes {begin}-{end - 1}/{size}")
+        for value in (f"bytes={size}-", "bytes=-0"):
+            reply = self.api.get(path, range=value)
+            self.problem(reply, 416)
+            self.assertEqual(reply.headers["Content-Range"], f"bytes */{size}")
+        for value in ("lines=0-9", "bytes=9-1", "bytes=x"):
+            reply = self.api.get(path, range=value)
+            self.assertEqual((reply.status, len(reply.raw)), (200, size), f"{value} is to be ignored")
+        self.daemon.checkpoint()
+        stored = self.daemon.agent_dir() / (header["id"] + ".jsonl")
+        self.assertEqual(stored.read_bytes(), whole.raw)
+
+    def test_transcript_of_a_session_without_one(self):
+        reply = self.api.get(S(self.new()["key"], "main", "transcript"))
+        self.assertIn((reply.status, reply.raw if reply.status == 200 else b""), ((200, b""), (404, b"")))
+
+    def test_topics_are_files_of_their_own(self):
+        session = self.new()
+        self.say(session["key"], "main line")
+        body = self.say(session["key"], "aside", query="?topic=42")
+        self.assertEqual(body["topic"], "42")
+        self.assertEqual(self.texts(session["key"]), ["main line"])
+        self.assertEqual(self.texts(session["key"], query="topic=42"), ["aside"])
+        self.assertEqual(self.texts(session["key"], query="topic=43"), [])
+        raw = self.api.get(S(session["key"], "main", "transcript") + "?topic=42").raw
+        self.assertEqual(len(raw.splitlines()), 2)
+        self.daemon.checkpoint()
+        self.assertEqual((self.daemon.agent_dir() / f"{session['sessionId']}-topic-42.jsonl").read_bytes(), raw)
+        self.assertEqual(self.messages(session["key"], query="topic=42")[0]["seq"],
+                         self.messages(session["key"])[0]["seq"])

@@ -1,0 +1,86 @@
+"""Transcripts to the byte (API §4, FORMATS §4): what is stored is what was sent, and what others wrote stays."""
+
+from case import Case, S, text_of, uid
+
+
+class Bytes(Case):
+    MESSAGE = (rb'{"role":"user","content":[{"type":"text","text":"half \ud83d and whole \ud83d\ude00 \u00e4\/\u0000\u2028"}],'
+               rb'"x-int":12345678901234567890,"x-big":1e400,"x-form":[1.50E+1,-0,0.10],"a":1,"A":2,"z":{},"y":[]}')
+
+    def test_what_is_stored_is_what_was_sent(self):
+        key = self.new()["key"]
+        name = "bytes-" + uid()
+        body = self.ok(self.api.post(S(key, "main", "messages"),
+                                     b'{"type":"message","id":"%s","message":%s}' % (name.encode(), self.MESSAGE)), 201)
+        self.assertEqual(body["ids"], [name])
+        transcript = self.api.get(S(key, "main", "transcript")).raw
+        self.assertIn(b'"message":' + self.MESSAGE + b"}\n", transcript)
+        view = self.api.get(S(key, "main", "messages", name)).raw
+        for part in (rb'half \ud83d and', b"12345678901234567890", b"1e400", b"[1.50E+1,-0,0.10]"):
+            self.assertIn(part, view)
+        self.assertIn(self.MESSAGE, self.api.get(S(key, "main", "messages") + "?view=raw").raw)
+        self.daemon.restart(kill=True)
+        self.assertEqual(self.api.get(S(key, "main", "transcript")).raw, transcript)
+        stream = self.api.stream(f"/v1/events?replay=1&types=message.*&keyPrefix={key}")
+        with stream:
+            event = stream.wait_type("message.appended")
+            self.assertIn("12345678901234567890", event.raw)
+            self.assertIn(r"half \ud83d and", event.raw)
+
+    def test_text_with_every_kind_of_line_end(self):
+        key = self.new()["key"]
+        text = "cr\rlf\ncrlf\r\nnul\0ls\u2028ps\u2029nel\x85vt\vff\f\x1f\x7f\ufeff"
+        self.say(key, text)
+        self.assertEqual(self.texts(key), [text])
+        self.assertEqual(self.api.get(S(key, "main", "transcript")).raw.count(b"\n"), 2)
+
+
+class Foreign(Case):
+    """Lines that other programs wrote, or that nobody can read, stay and have their place."""
+
+    def prepared(self, tail: bytes):
+        daemon = self.spawn()
+        api = daemon.client()
+        session = self.new(api=api)
+        self.say(session["key"], "one", api=api)
+        daemon.stop()
+        path = daemon.agent_dir() / f"{session['sessionId']}.jsonl"
+        before = path.read_bytes()
+        path.write_bytes(before + tail)
+        daemon.start()
+        return api, session["key"], path, before + tail
+
+    def test_unreadable_lines(self):
+        tail = b'this is no JSON\n\xff\xfe{"broken\n[1,2]\n{"type":"message","id":"after01","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"two"}}\n'
+        api, key, path, before = self.prepared(tail)
+        rows = self.messages(key, api=api)
+        self.assertEqual([r["type"] for r in rows], ["message", "unreadable", "unreadable", "unreadable", "message"])
+        self.assertEqual([r["seq"] for r in rows], list(range(rows[0]["seq"], rows[0]["seq"] + 5)))
+        body = self.say(key, "three", api=api)
+        self.assertEqual(body["firstSeq"], rows[-1]["seq"] + 1)
+        message = self.messages(key, api=api)[-1]
+        self.assertEqual((message["parentId"], text_of(message)), ("after01", "three"))
+        api.daemon.checkpoint()
+        self.assertTrue(path.read_bytes().startswith(before), "nothing before is touched")
+        raw = self.messages(key, api=api, query="view=raw")
+        self.assertEqual(raw[1]["line"], "this is no JSON")
+
+    def test_a_missing_newline_is_put_first(self):
+        tail = b'{"type":"message","id":"nonl0001","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"two"}}'
+        api, key, path, before = self.prepared(tail)
+        self.say(key, "three", api=api)
+        self.assertEqual(self.texts(key, api=api), ["one", "two", "three"])
+        api.daemon.checkpoint()
+        self.assertTrue(path.read_bytes().startswith(before + b"\n{"))
+
+    def test_other_shapes(self):
+        tail = (b'{"type":"user","content":[{"type":"text","text":"flat"}],"timestamp":1234567890000}\n'
+                b'{"role":"assistant","content":"bare","timestamp":1234567891000}\n')
+        api, key, _, _ = self.prepared(tail)
+        rows = self.messages(key, api=api)
+        self.assertEqual([(r.get("role"), text_of(r)) for r in rows],
+                         [("user", "one"), ("user", "flat"), ("assistant", "bare")])
+        for row in rows:
+            self.assertEqual(self.ok(api.get(S(key, "main", "messages", row["id"])), 200)["seq"], row["seq"],
+                             "derived ids lead back")
+        self.assertEqual([r["text"] for r in self.messages(key, api=api, query="view=chat")], ["one", "flat", "bare"])

@@ -36,7 +36,8 @@ class Readme(Case):
             with self.subTest(command):
                 done = subprocess.run(["bash", "-c", line], env=self.environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
                 streams = "/v1/events" in command and done.returncode == 28  # curl's own time limit ends it
-                self.assertTrue(done.returncode == 0 or streams or command == "sessiond doctor", done.stdout + done.stderr)
+                warned = command == "sessiond doctor" and done.returncode == 1  # of the disk or file system it runs on
+                self.assertTrue(done.returncode == 0 or streams or warned, done.stdout + done.stderr)
                 self.assertNotIn("urn:sessiond:problem", done.stdout)
                 ran += 1
         self.assertGreater(ran, 8)

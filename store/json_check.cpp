@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <unordered_set>
 
+#include "store/json_scan.hpp"
 #include "store/raw_json.hpp"
 #include "store/utf8.hpp"
 
@@ -28,8 +30,11 @@ class Checker {
   enum class State : std::uint8_t { value, name_or_end, name, element_or_end, after };
   struct Level {
     bool object;
-    std::unordered_set<std::string> names;
+    std::size_t first_name;  // in few_
+    std::unordered_set<std::string>
+        many{};  // escapes resolved; used from the 17th name on, or the first with an escape
   };
+  static constexpr std::size_t few = 16;
 
   void value_and_nested() {
     State state = State::value;
@@ -83,12 +88,13 @@ class Checker {
 
   State open(bool object) {
     if (levels_.size() >= options_.max_depth) return stop(fmt::format("nested deeper than {}", options_.max_depth));
-    levels_.push_back({object, {}});
+    levels_.push_back({.object = object, .first_name = few_.size()});
     ++at_;
     return object ? State::name_or_end : State::element_or_end;
   }
 
   State close() {
+    few_.resize(levels_.back().first_name);
     levels_.pop_back();
     ++at_;
     return State::after;
@@ -107,12 +113,10 @@ class Checker {
     const std::size_t begin = at_;
     string();
     if (error_) return State::after;
-    if (options_.unique_names) {
-      std::string text = unescape(text_.substr(begin + 1, at_ - begin - 2));
-      if (!levels_.back().names.insert(text).second) {
-        at_ = begin;
-        return stop(fmt::format("duplicate name {}", quote(text)));
-      }
+    const std::string_view raw = text_.substr(begin + 1, at_ - begin - 2);
+    if (options_.unique_names && !first_of(raw)) {
+      at_ = begin;
+      return stop(fmt::format("duplicate name {}", quote(unescape(raw))));
     }
     space();
     if (peek() != ':') return unexpected();
@@ -120,18 +124,31 @@ class Checker {
     return State::value;
   }
 
+  // Is this name the object's first of its kind? Most objects have few names: a look at each is quickest.
+  bool first_of(std::string_view raw) {
+    Level& level = levels_.back();
+    const std::span<const std::string_view> names = std::span(few_).subspan(level.first_name);
+    if (level.many.empty()) {
+      if (names.size() < few && raw.find('\\') == std::string_view::npos) {
+        if (std::ranges::find(names, raw) != names.end()) return false;
+        few_.push_back(raw);
+        return true;
+      }
+      for (const std::string_view name : names) level.many.emplace(name);
+    }
+    return level.many.insert(unescape(raw)).second;
+  }
+
   void string() {
     const std::size_t begin = ++at_;
-    bool ascii = true;
-    while (at_ < text_.size() && text_[at_] != '"') {
-      const auto c = static_cast<unsigned char>(text_[at_]);
-      if (c < 0x20) return void(stop("control character in a string"));
-      ascii = ascii && c < 0x80;
-      if (c == '\\' && !escape()) return void(stop("bad escape in a string"));
+    bool high = false;
+    while ((at_ = find_special(text_, at_, high)) < text_.size() && text_[at_] != '"') {
+      if (text_[at_] != '\\') return void(stop("control character in a string"));
+      if (!escape()) return void(stop("bad escape in a string"));
       ++at_;
     }
     if (at_ >= text_.size()) return void(stop("unexpected end in a string"));
-    if (options_.utf8 && !ascii) {
+    if (options_.utf8 && high) {
       if (const auto bad = invalid_utf8(text_.substr(begin, at_ - begin))) {
         at_ = begin + *bad;
         return void(stop("not UTF-8"));
@@ -201,6 +218,7 @@ class Checker {
   CheckOptions options_;
   std::size_t at_ = 0;
   std::vector<Level> levels_;
+  std::vector<std::string_view> few_;  // names of the open objects, as written
   std::optional<Error> error_;
 };
 

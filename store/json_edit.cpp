@@ -3,12 +3,18 @@
 
 #include <algorithm>
 
+#include "store/json_scan.hpp"
 #include "store/raw_json.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
 
 void append_quoted(std::string& out, std::string_view text) {
+  bool high = false;
+  if (find_special(text, 0, high) == text.size() && !high) {  // nearly always
+    out.append("\"").append(text).append("\"");
+    return;
+  }
   out += '"';
   std::size_t plain = 0;  // begin of what can be copied as it is
   std::size_t at = 0;
@@ -70,12 +76,8 @@ std::string quote(std::string_view text) {
 }
 
 void ObjectWriter::raw(std::string_view name, std::string_view value) {
-  if (!first_) out_ += ',';
+  out_.append(first_ ? "\"" : ",\"").append(name).append("\":").append(value);
   first_ = false;
-  out_ += '"';
-  out_ += name;
-  out_ += "\":";
-  out_ += value;
 }
 
 void ObjectWriter::string(std::string_view name, std::string_view text) {
@@ -160,12 +162,14 @@ void append_edit(ObjectWriter& out, const Edit& edit) {
 
 Edit read_edit(std::string_view object) {
   Edit edit;
-  if (const auto set = find(object, "set")) {
-    for (const Member& member : members(*set)) edit.set.push_back({unescape(member.name), std::string(member.value)});
-  }
-  if (const auto unset = find(object, "unset")) {
-    for (const std::string_view name : elements(*unset)) {
-      if (auto text = as_string(name)) edit.unset.push_back(std::move(*text));
+  for (const Member& part : members(object)) {
+    if (part.name == "set") {
+      for (const Member& member : members(part.value))
+        edit.set.push_back({unescape(member.name), std::string(member.value)});
+    } else if (part.name == "unset") {
+      for (const std::string_view name : elements(part.value)) {
+        if (auto text = as_string(name)) edit.unset.push_back(std::move(*text));
+      }
     }
   }
   return edit;

@@ -4,8 +4,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
+#include "store/json_scan.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -21,16 +21,12 @@ std::size_t skip_space(std::string_view text, std::size_t at) {
 // `at` is on the opening quote; the result is behind the closing one (or the end).
 std::size_t skip_string(std::string_view text, std::size_t at) {
   ++at;
-  while (at < text.size()) {
-    const void* hit = std::memchr(text.data() + at, '"', text.size() - at);
-    if (hit == nullptr) return text.size();
-    const auto quote = static_cast<std::size_t>(static_cast<const char*>(hit) - text.data());
-    std::size_t slashes = 0;
-    while (quote - slashes > at && text[quote - slashes - 1] == '\\') ++slashes;
-    at = quote + 1;
-    if (slashes % 2 == 0) return at;
+  bool high = false;  // not asked for here
+  while ((at = find_special(text, at, high)) < text.size()) {
+    if (text[at] == '"') return at + 1;
+    at += text[at] == '\\' ? 2 : 1;
   }
-  return at;
+  return text.size();
 }
 
 std::size_t skip_value(std::string_view text, std::size_t at) {
@@ -41,7 +37,7 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
     return at;
   }
   std::size_t depth = 0;
-  while (at < text.size()) {
+  while ((at = find_structural(text, at)) < text.size()) {
     const char c = text[at];
     if (c == '"') {
       at = skip_string(text, at);
@@ -78,8 +74,9 @@ std::uint32_t take_unicode_escape(std::string_view text, std::size_t& at) {
   return 0x10000 + ((*high - 0xD800) << 10) + (*low - 0xDC00);
 }
 
+// Escapes only make a name longer, so most names are told apart by their size.
 bool same_name(std::string_view raw, std::string_view name) {
-  if (raw == name && raw.find('\\') == std::string_view::npos) return true;
+  if (raw.size() <= name.size()) return raw == name && raw.find('\\') == std::string_view::npos;
   return raw.find('\\') != std::string_view::npos && unescape(raw) == name;
 }
 

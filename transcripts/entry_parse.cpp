@@ -15,7 +15,7 @@ constexpr std::size_t longest_type = 64;
 constexpr std::array<std::string_view, 5> short_roles = {"user", "assistant", "system", "tool", "toolResult"};
 
 struct Given {
-  std::optional<std::string_view> type, id, parent_id, timestamp, message, role, content, text;
+  std::optional<std::string_view> type, id, parent_id, timestamp, message, role, content, text, usage;
 };
 
 Given look_at(std::string_view object) {
@@ -29,6 +29,7 @@ Given look_at(std::string_view object) {
     if (named(member, "role")) given.role = member.value;
     if (named(member, "content")) given.content = member.value;
     if (named(member, "text")) given.text = member.value;
+    if (named(member, "usage")) given.usage = member.value;
   }
   return given;
 }
@@ -83,14 +84,6 @@ Result<void> check_content(std::string_view content, const std::string& pointer)
   return {};
 }
 
-// What the rest of the program asks of a message; its body is kept as it is.
-Result<void> note_message(std::string_view message, Draft& draft) {
-  draft.type = "message";
-  draft.role = json::string_at(message, "role").value_or("");
-  if (const auto usage = json::find(message, "usage"); usage && is_object(*usage)) draft.usage = *usage;
-  return {};
-}
-
 Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, Draft& draft) {
   const std::string place = at(pointer, "message");
   if (!given.message || !is_object(*given.message)) return fail_at(place, "must be an object");
@@ -114,7 +107,10 @@ Result<void> read_full_message(std::string_view entry, const Given& given, std::
     if (!draft.extra.empty()) draft.extra += ',';
     draft.extra += fmt::format("\"{}\":{}", member.name, member.value);
   }
-  return note_message(draft.body, draft);
+  draft.type = "message";
+  draft.role = json::as_string(*inner.role).value_or("");
+  if (inner.usage && is_object(*inner.usage)) draft.usage = *inner.usage;
+  return {};
 }
 
 // {"role",…} and the flat {"type":"user",…}: the message is what is left when the entry's own members are taken out.
@@ -123,26 +119,30 @@ Result<void> read_short_message(std::string_view entry, const Given& given, std:
   const std::string name = json::as_string(role).value_or("");
   if (name.empty()) return fail_at(at(pointer, "role"), "must be a string that says who speaks");
   if (given.text && given.content) return fail_at(at(pointer, "text"), "text and content exclude each other");
-  draft.body = fmt::format("{{\"role\":{}", role);
+  draft.body.reserve(entry.size() + 48);
+  draft.body.append("{\"role\":").append(role);
   if (given.text) {
     if (std::ranges::find(short_roles, name) == short_roles.end())
       return fail_at(at(pointer, "role"), fmt::format("must be one of {}", fmt::join(short_roles, ", ")));
     if (!is_string(*given.text)) return fail_at(at(pointer, "text"), "must be a string");
-    draft.body += fmt::format(R"(,"content":[{{"type":"text","text":{}}}])", *given.text);
+    draft.body.append(R"(,"content":[{"type":"text","text":)").append(*given.text).append("}]");
   } else if (given.content) {
     if (auto checked = check_content(*given.content, at(pointer, "content")); !checked) return checked;
-    draft.body += fmt::format(",\"content\":{}", *given.content);
+    draft.body.append(",\"content\":").append(*given.content);
   } else {
     return fail_at(at(pointer, "text"), "text or content is needed");
   }
   for (const json::Member& member : json::members(entry)) {
     const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
     if (!placed && !(taken_by_message(member) && !named(member, "seq")))
-      draft.body += fmt::format(",\"{}\":{}", member.name, member.value);
+      draft.body.append(",\"").append(member.name).append("\":").append(member.value);
   }
   draft.body += '}';
   draft.stamp = true;
-  return note_message(draft.body, draft);
+  draft.type = "message";
+  draft.role = name;
+  if (given.usage && is_object(*given.usage)) draft.usage = *given.usage;
+  return {};
 }
 
 Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, Draft& draft) {

@@ -26,7 +26,7 @@ class InFlightKey {
  public:
   InFlightKey(std::unordered_map<std::string, std::uint64_t>& table, std::string key)
       : table_(table), key_(std::move(key)) {
-    if (!key_.empty()) table_.emplace(key_, 0);
+    table_.emplace(key_, 0);
   }
   InFlightKey(const InFlightKey&) = delete;
   InFlightKey& operator=(const InFlightKey&) = delete;
@@ -108,7 +108,8 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       co_return replay(*known);
     }
   }
-  const auto guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
+  std::shared_ptr<InFlightKey> guard;
+  if (intent.scope) guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
 
   FetchedLines lines;
   Decision decision;
@@ -223,8 +224,8 @@ Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, const
   next_seq_ += decision.events.size();
   in_flight.last = next_seq_ - 1;
   in_flight.agent = state.id();
-  in_flight.archives =
-      std::ranges::any_of(decision.events, [](const Event& event) { return Projection::archives(*event.json); });
+  in_flight.archives = std::ranges::any_of(
+      decision.events, [](const Event& event) { return Projection::archives(event.envelope.type); });
   in_flight.events = std::move(decision.events);
   if (intent.scope) {
     in_flight.answer = answer_of(intent, decision, wall_ms());

@@ -10,11 +10,15 @@
 
 namespace sessiond {
 
+bool Projection::archives(EventType type) {
+  return type == EventType::session_reset || type == EventType::session_deleted || type == EventType::topic_deleted;
+}
+
 bool Projection::archives(std::string_view event) {
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
-    return member.value == "\"session.reset\"" || member.value == "\"session.deleted\"" ||
-           member.value == "\"topic.deleted\"";
+    const auto type = event_type(member.value.substr(1, member.value.size() - 2));
+    return type && archives(*type);
   }
   return false;
 }
@@ -69,13 +73,17 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     }
     if (seq >= before) return {};
     if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
+    std::string id;                 // of the entry; a header has none
     if (line.empty()) {
       if (seq - first_seq >= events.size())
         return fail(Code::internal, "a place names an event outside its batch: " + place);
       const auto data = json::find(*events[seq - first_seq], "data").value_or("{}");
-      line = line_of(json::find(data, "message").value_or("{}"));
+      const auto message = json::find(data, "message").value_or("{}");
+      line = line_of(message);
+      id = json::string_at(message, "id").value_or("");
+    } else if (entry_type(line) != "session") {
+      id = json::string_at(line, "id").value_or("");
     }
-    const std::string id = entry_type(line) == "session" ? "" : json::string_at(line, "id").value_or("");
     std::optional<std::string> path = paths_.sessions_dir(agent) + file;
     if (redirect) path = redirect(seq, *path);
     if (path) appender_.add({.file = std::move(*path), .offset = at}, line, id);

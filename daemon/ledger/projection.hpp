@@ -29,6 +29,7 @@ class Projection {
                    const Redirect& redirect = {});
 
   // Does this event archive transcripts, and if so which (file, archive name), and are they destroyed?
+  static bool archives(EventType type);
   static bool archives(std::string_view event);
   static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event);
   static bool purges(const Event& event);

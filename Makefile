@@ -55,17 +55,28 @@ run: build
 # takes minutes (`make soak`, `make fuzz`).
 
 test: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
-	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench
+	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
 	@ninja -C build/asan -j $(JOBS) --quiet
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
-	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 20
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32
+	@SESSIOND_TEST_SLOW=6 python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
+	@python3 tests/crash/faults.py --binary build/release/sessiond --every 41
+	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds 40
+	@python3 tests/crash/full_disk.py --binary build/release/sessiond --mib 24
+	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 100
 	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
 	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
 
 soak: build
+	@ninja -C build/release -j $(JOBS) --quiet crash_shim
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
+	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
+	@python3 tests/crash/faults.py --binary build/release/sessiond
+	@python3 tests/crash/full_disk.py --binary build/release/sessiond
+	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 10000
+	@python3 tests/crash/two_writers.py --binary build/release/sessiond -k "daemon is stopped" --stale-ms 30000 --stop-seconds 10 --stops 1
 
 fuzz: build/asan/build.ninja
 	@ninja -C build/asan -j $(JOBS) --quiet
@@ -76,6 +87,7 @@ fuzz: build/asan/build.ninja
 bench: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_bench
 	@python3 tests/bench/run.py
+	@python3 tests/bench/scale.py
 
 # --- tidiness ---
 

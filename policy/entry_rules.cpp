@@ -97,9 +97,9 @@ constexpr std::array<Choice, 7> choices{{{"sendPolicy", send_policies},
                                          {"authProfileOverrideSource", sources}}};
 
 constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};
-constexpr std::array<std::string_view, 9> imported{"previousSessions", "sessionId",    "createdAt",
-                                                   "updatedAt",        "messageCount", "inputTokens",
-                                                   "outputTokens",     "totalTokens",  "compactionCount"};
+constexpr std::array<std::string_view, 10> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",   "updatedAt",
+    "messageCount",     "inputTokens",      "outputTokens", "totalTokens", "compactionCount"};
 
 bool never(std::string_view field) { return std::ranges::find(never_written, field) != never_written.end(); }
 

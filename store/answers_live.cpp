@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "store/fault_point.hpp"
+
 namespace sessiond::answers {
 namespace fs = std::filesystem;
 namespace {
@@ -97,6 +99,7 @@ Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
     return written;
   }
   written_ += bytes.size();
+  fault_point("answers.written");
   unsynced_ = unsynced_ || !bytes.empty();
   return with_sync ? sync() : Result<void>{};
 }
@@ -107,6 +110,7 @@ Result<void> LiveAnswers::sync() {
     lost_ = true;
     return std::unexpected(io_problem("fdatasync", path_.native(), errno));
   }
+  fault_point("answers.synced");
   unsynced_ = false;
   return {};
 }

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal_reader.hpp"
 
@@ -182,6 +183,7 @@ Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::seal(const fs::path&
   const auto written =
       replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path));
   if (!written) return std::unexpected(written.error());
+  fault_point("answers.sealed");
   if (auto sealed = map(path)) return sealed;
   return fail(Code::internal, "cannot map " + index_path(path).native());
 }
@@ -227,6 +229,7 @@ std::uint64_t SealedAnswers::bytes() const { return word(mapped_, size_word) + m
 void SealedAnswers::remove() const {
   std::error_code ignored;  // a file that stays is dropped again by the first expire after the next start
   fs::remove(path_, ignored);
+  fault_point("answers.removed");
   fs::remove(index_path(path_), ignored);
 }
 

@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <initializer_list>
 #include <span>
 #include <system_error>
 #include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+
+#include "store/fault_point.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -193,6 +198,24 @@ Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length, st
   return text;
 }
 
+Result<void> copy_range(int from, const fs::path& source, std::uint64_t offset, std::uint64_t end, int to,
+                        const fs::path& target) {
+  constexpr std::uint64_t piece = 1 << 20;
+  while (offset < end) {
+    const auto bytes = read_at(from, offset, static_cast<std::size_t>(std::min(piece, end - offset)), source.native());
+    if (!bytes) return std::unexpected(bytes.error());
+    if (bytes->empty()) break;
+    if (auto written = write_all(to, *bytes, target.native()); !written) return written;
+    offset += bytes->size();
+  }
+  return {};
+}
+
+Result<void> sync_file(int fd, const fs::path& path) {
+  if (retry([&] { return ::fsync(fd); }) != 0) return io_fail("fsync", path.native());
+  return {};
+}
+
 Result<void> sync_dir(const fs::path& dir) {
   const int fd = retry([&] { return ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) return io_fail("open directory", dir.native());
@@ -208,8 +231,10 @@ Result<void> replace_file(const fs::path& path, std::string_view bytes) {
     auto fd = open_file(temp, O_WRONLY | O_CREAT | O_EXCL);
     if (!fd) return std::unexpected(fd.error());
     if (auto written = write_all(fd->get(), bytes, temp.native()); !written) return written;
-    if (retry([&] { return ::fsync(fd->get()); }) != 0) return io_fail("fsync", temp.native());
+    if (auto synced = sync_file(fd->get(), temp); !synced) return synced;
+    fault_point("replace.temp_synced");
     if (::rename(temp.c_str(), path.c_str()) != 0) return io_fail("rename over", path.native());
+    fault_point("replace.renamed");
     return {};
   };
   if (auto done = write_temp(); !done) {
@@ -217,6 +242,17 @@ Result<void> replace_file(const fs::path& path, std::string_view bytes) {
     return done;
   }
   return sync_dir(parent_of(path));
+}
+
+bool can_exchange(const fs::path& dir) {
+  const fs::path one = dir / "exchange-1.tmp";
+  const fs::path two = dir / "exchange-2.tmp";
+  const bool done = open_file(one, O_RDWR | O_CREAT) && open_file(two, O_RDWR | O_CREAT) &&
+                    ::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, two.c_str(), RENAME_EXCHANGE) == 0;
+  const bool unsupported = !done && (errno == EINVAL || errno == ENOSYS);
+  ::unlink(one.c_str());
+  ::unlink(two.c_str());
+  return !unsupported;
 }
 
 Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) {
@@ -242,6 +278,12 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
     if (std::ranges::mismatch(root, real).in1 != root.end()) return refuse("is a symbolic link out of");
   }
   return base / name;
+}
+
+std::string time_for_names() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return fmt::format("{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(ms / 1000)), ms % 1000);
 }
 
 std::string random_hex(std::size_t digits) {

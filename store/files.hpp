@@ -47,12 +47,20 @@ Result<void> write_all(int fd, std::string_view bytes, std::string_view path);  
 Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, std::string_view path);
 Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length,
                             std::string_view path);  // shorter only at the end of file
+// Bytes [offset, end) of one file to where the other one stands, in pieces; fewer where it ends before.
+Result<void> copy_range(int from, const std::filesystem::path& source, std::uint64_t offset, std::uint64_t end, int to,
+                        const std::filesystem::path& target);
+Result<void> sync_file(int fd, const std::filesystem::path& path);  // fsync, EINTR handled
 Result<void> sync_dir(const std::filesystem::path& dir);
 // temp + fsync + rename + fsync of the directory; the old content or the new one, never less.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
+// Can two files in this folder change places in one step (RENAME_EXCHANGE)? Tries it with two of its own.
+bool can_exchange(const std::filesystem::path& dir);
 // Refuses (EXDEV-like invalid_id) a relative name that would leave `base` by "..", "/" or a symbolic link.
 Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, std::string_view relative);
 
+// The time now as names of files put aside have it: 2026-11-21T22-00-00.000Z (':' as '-').
+std::string time_for_names();
 std::string random_hex(std::size_t digits);
 std::string random_uuid();  // version 4
 

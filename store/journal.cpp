@@ -206,6 +206,11 @@ Result<JournalPage> Journal::read(std::uint64_t from, std::size_t max_bytes) con
   return journal::read_page(impl_->catalog, from, max_bytes);
 }
 
+Result<std::uint64_t> Journal::each_segment(
+    const std::function<Result<void>(const std::filesystem::path&, std::uint64_t)>& call) const {
+  return impl_->catalog.each(call);
+}
+
 void Journal::release(std::uint64_t seq) {
   impl_->catalog.retain(seq, impl_->options.retention_ms, impl_->options.max_bytes);
 }

@@ -53,8 +53,9 @@ struct JournalOptions {
   std::uint64_t segment_bytes = 64ULL << 20;
   std::uint64_t max_bytes = 1ULL << 30;
   std::int64_t retention_ms = 168LL * 3600 * 1000;
-  bool repair = false;          // quarantine damage before the last line, new epoch
-  std::uint64_t first_seq = 1;  // of a journal that is created: above every rev that the stores hold
+  bool repair = false;           // quarantine damage before the last line, new epoch
+  std::uint64_t first_seq = 1;   // of a journal that is created: above every rev that the stores hold
+  std::uint64_t least_head = 0;  // what files were made of (CHECKPOINT): one that ends before it has lost its end
   std::shared_ptr<const JournalFileOps> file_ops{};  // tests: failing disks; null is the system's
 };
 
@@ -102,6 +103,11 @@ class Journal {
   // Durable batches from the one that holds `from`, about max_bytes of them (at least one). bad_cursor when from <
   // oldest(). Any thread; blocks.
   Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const;
+
+  // For backups: every segment's file in order with how many of its bytes are durable now; none is removed before this
+  // returns. The last durable seq in them. Any thread; blocks.
+  Result<std::uint64_t> each_segment(
+      const std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>& call) const;
 
   // Everything up to `seq` is in the files, on disk: retention may take it. Runs retention.
   void release(std::uint64_t seq);

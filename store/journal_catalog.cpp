@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "store/fault_point.hpp"
+
 namespace sessiond::journal {
 namespace {
 
@@ -96,9 +98,16 @@ void Catalog::begin(Segment segment) {
     if (segments_.size() > indexes_kept) segments_[segments_.size() - 1 - indexes_kept].index.reset();
     oldest_.store(segments_.front().name.first, std::memory_order_release);
   }
-  for (const Segment& gone : overridden) remove_files(gone.path);
+  if (!overridden.empty()) {
+    const std::scoped_lock removing(removing_);
+    for (const Segment& gone : overridden) {
+      remove_files(gone.path);
+      fault_point("journal.overridden_removed");
+    }
+  }
   // Not being able to write it costs a scan at the next start, nothing else.
   if (sealed) static_cast<void>(save_index(sealed_path, *sealed));
+  fault_point("journal.segment_sealed");
 }
 
 Catalog::End Catalog::end() const {
@@ -133,13 +142,28 @@ std::optional<Catalog::Stretch> Catalog::following(std::uint64_t serial, const E
   return stretch_of(*it, until);
 }
 
+Result<std::uint64_t> Catalog::each(const OnSegment& call) const {
+  const std::scoped_lock kept(removing_);
+  std::vector<std::pair<std::filesystem::path, std::uint64_t>> segments;
+  std::uint64_t last = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const Segment& segment : segments_) segments.emplace_back(segment.path, segment.end);
+    last = segments_.back().next - 1;
+  }
+  for (const auto& [path, bytes] : segments) {
+    if (auto done = call(path, bytes); !done) return std::unexpected(std::move(done.error()));
+  }
+  return last;
+}
+
 bool Catalog::holds(std::uint64_t serial) const {
   const std::scoped_lock lock(mutex_);
   return std::ranges::binary_search(segments_, serial, {}, &Segment::serial);
 }
 
 void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes) {
-  const std::scoped_lock one_at_a_time(retaining_);
+  const std::scoped_lock one_at_a_time(removing_);
   for (;;) {
     std::filesystem::path path;
     {
@@ -153,6 +177,7 @@ void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uin
     // The oldest is removed first and alone: whatever is interrupted, what is left has no hole. What cannot be removed
     // now is tried again the next time.
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) return;
+    fault_point("journal.segment_removed");
     std::error_code ignored;
     std::filesystem::remove(index_path(path), ignored);
     const std::scoped_lock lock(mutex_);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -50,13 +51,18 @@ class Catalog {
 
   bool holds(std::uint64_t serial) const;  // the segment is still part of the log
 
+  // Every segment in order, each with how many of its bytes are durable; none is removed before this returns. The last
+  // durable seq in them.
+  using OnSegment = std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>;
+  Result<std::uint64_t> each(const OnSegment& call) const;
+
   // Removes the oldest sealed segments that hold nothing after `released` and are older than `retention_ms` or too
   // many.
   void retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes);
 
  private:
   mutable std::mutex mutex_;
-  std::mutex retaining_;  // held over the disk's work; mutex_ never is
+  mutable std::mutex removing_;  // held while files are removed, or must not be; mutex_ never is over the disk's work
   std::vector<Segment> segments_;
   std::uint64_t last_serial_ = 0;
   std::atomic<std::uint64_t> head_;

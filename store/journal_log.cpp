@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "store/fault_point.hpp"
 #include "store/journal_line.hpp"
 
 namespace sessiond::journal {
@@ -57,7 +58,10 @@ Result<void> Log::write_line(std::uint64_t first, std::uint64_t next) {
   // A segment without an event is not left: the next one would have the same first seq, and so override it.
   const bool full = writer_->end() > 0 && writer_->end() + line_.size() > segment_bytes_;
   if (full && catalog_.head() >= catalog_.live().name.first)
-    if (auto begun = begin_segment(false); !begun) return begun;
+    if (auto begun = begin_segment(false); !begun) {
+      writer_.reset();  // a file of the new name may be left, and would override what went on here
+      return begun;
+    }
   if (auto written = writer_->append(line_); !written) return written;
   catalog_.extend(first, next, line_.size());
   return {};
@@ -78,6 +82,7 @@ Result<void> Log::begin_segment(bool overrides) {
   Segment segment{.name = name, .path = path, .next = first, .end = writer->end(), .index = SparseIndex{}};
   if (writer->end() > 0) segment.index->add(first, 0);
   writer_ = std::move(*writer);
+  fault_point("journal.segment_begun");
   catalog_.begin(std::move(segment));
   return {};
 }
@@ -99,10 +104,13 @@ Result<std::string> Log::override_start() const {
 Result<void> Log::override_from_head() { return begin_segment(true); }
 
 void Log::give_up(Problem cause, BatchOutcome& outcome) {
-  writer_->abandon();
-  writer_.reset();
-  const auto overridden = override_from_head();
+  const bool sound = writer_ && writer_->sound();
+  if (writer_ && !sound) writer_->abandon();
+  if (!sound) writer_.reset();
+  fault_point("journal.abandoned");
+  const auto overridden = sound ? Result<void>{} : override_from_head();
   if (overridden) {
+    fault_point("journal.overridden");
     outcome.kind = BatchOutcome::Kind::not_stored;
     outcome.problem = {.code = cause.code == Code::storage_full ? Code::storage_full : Code::degraded,
                        .detail = cause.detail};

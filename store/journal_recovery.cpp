@@ -10,6 +10,7 @@
 #include <limits>
 #include <system_error>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 
 namespace sessiond::journal {
@@ -92,6 +93,10 @@ class Recovery {
       const auto looked = look_at((*names)[i], last ? open_end : (*names)[i + 1].first, findings);
       if (!looked) return std::unexpected(looked.error());
     }
+    // Its seqs are in files and in readers' hands: they are not given out again.
+    if (const std::uint64_t next = findings.segments.empty() ? 0 : findings.segments.back().next;
+        next != 0 && next <= options_.least_head)
+      findings.holes.push_back({.from = next, .to = options_.least_head + 1});
     for (std::size_t i = 0; i + indexes_kept < findings.segments.size(); ++i) findings.segments[i].index.reset();
     return findings;
   }
@@ -192,10 +197,16 @@ class Recovery {
   Result<void> repair(const Findings& findings) {
     epoch_ = {.epoch = mint_epoch(), .holes = findings.holes};
     if (auto saved = save_epoch(options_.dir, epoch_); !saved) return saved;
+    fault_point("repair.epoch");
     for (const DamagedSegment& damaged : findings.damaged) {
       auto done = repair_segment(options_.dir, damaged);
       if (!done) return std::unexpected(done.error());
       report_.repairs.push_back(std::move(*done));
+    }
+    if (!findings.holes.empty() && findings.holes.back().to == options_.least_head + 1) {
+      const fs::path path = options_.dir / to_string({.first = options_.least_head + 1, .turn = 0});
+      if (auto file = open_file(path, O_RDWR | O_CREAT); !file) return std::unexpected(file.error());
+      if (auto synced = sync_dir(options_.dir); !synced) return synced;
     }
     for (const Epoch::Hole& hole : findings.holes)
       report_.repairs.push_back(fmt::format("seqs {} to {} are lost", hole.from, hole.to - 1));

@@ -1,46 +1,18 @@
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <span>
 #include <system_error>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal_recovery.hpp"
 
 namespace sessiond::journal {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::size_t piece = 1 << 20;
-
-// ISO time with ':' as '-', as in every name of a file put aside.
-std::string now_text() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  return fmt::format("{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(ms / 1000)), ms % 1000);
-}
-
-Result<void> copy_range(int from, const fs::path& source, std::uint64_t offset, std::uint64_t end, int to,
-                        const fs::path& target) {
-  while (offset < end) {
-    const auto bytes =
-        read_at(from, offset, static_cast<std::size_t>(std::min<std::uint64_t>(piece, end - offset)), source.native());
-    if (!bytes) return std::unexpected(bytes.error());
-    if (bytes->empty()) break;
-    if (auto written = write_all(to, *bytes, target.native()); !written) return written;
-    offset += bytes->size();
-  }
-  return {};
-}
-
-Result<void> sync_file(int fd, const fs::path& path) {
-  if (::fsync(fd) != 0) return std::unexpected(io_problem("fsync", path.native(), errno));
-  return {};
-}
 
 Result<void> truncate_to(int fd, const fs::path& path, std::uint64_t end) {
   if (::ftruncate(fd, static_cast<off_t>(end)) != 0)
@@ -50,7 +22,7 @@ Result<void> truncate_to(int fd, const fs::path& path, std::uint64_t end) {
 
 Result<fs::path> put_aside(int fd, const fs::path& segment, std::string_view kind, std::span<const Damage> damages) {
   fs::path target = segment;
-  target += fmt::format(".{}.{}", kind, now_text());
+  target += fmt::format(".{}.{}", kind, time_for_names());
   const auto file = open_file(target, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
   for (const Damage& damage : damages)
@@ -90,7 +62,9 @@ Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn
   const auto aside = put_aside(fd, segment, "torn", {&torn, 1});
   // Nobody was told of a torn batch: a disk without room for a copy of it must not keep the daemon from starting.
   if (!aside && aside.error().code != Code::storage_full) return std::unexpected(aside.error());
+  fault_point("torn.kept");
   if (auto cut = truncate_to(fd, segment, torn.offset); !cut) return std::unexpected(cut.error());
+  fault_point("torn.cut");
   return fmt::format("{} ended in a torn batch at offset {} ({} bytes), {}", segment.filename().native(), torn.offset,
                      torn.end - torn.offset,
                      aside ? "cut off into " + aside->filename().native() : "cut off; no room to keep it");
@@ -103,10 +77,13 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
   const auto aside = put_aside(file->get(), segment, "damaged", damaged.scan.damages);
   if (!aside) return std::unexpected(aside.error());
 
+  fault_point("repair.kept");
   const auto& runs = damaged.scan.runs;
   const bool starts_good = !runs.empty() && runs.front().offset == 0;
-  for (std::size_t i = starts_good ? 1 : 0; i < runs.size(); ++i)
+  for (std::size_t i = starts_good ? 1 : 0; i < runs.size(); ++i) {
     if (auto split = split_off(file->get(), segment, runs[i]); !split) return std::unexpected(split.error());
+    fault_point("repair.split");
+  }
 
   std::error_code ignored;  // an index that stays behind does not fit the segment any more and is made again
   fs::remove(index_path(segment), ignored);
@@ -120,6 +97,7 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
     if (::unlink(segment.c_str()) != 0) return std::unexpected(io_problem("remove", segment.native(), errno));
     if (auto synced = sync_dir(dir); !synced) return std::unexpected(synced.error());
   }
+  fault_point("repair.cut");
   return fmt::format("{}; the damage is in {}", describe(damaged), aside->filename().native());
 }
 

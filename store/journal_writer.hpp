@@ -1,6 +1,7 @@
 // The live segment: lines go to its end, each with one write and one fdatasync. After a failure it is not written
-// again. Measured on ext4: reserving space beyond the end (fallocate with KEEP_SIZE) made no fdatasync cheaper, as the
-// size changes with every line; only files longer than their content would, and a segment's size ends at its last line.
+// again, unless the disk was full and what got into the file could be cut off again, durably. Measured on ext4:
+// reserving space beyond the end (fallocate with KEEP_SIZE) made no fdatasync cheaper, as the size changes with every
+// line; only files longer than their content would, and a segment's size ends at its last line.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,20 @@ class SegmentWriter {
   static Result<SegmentWriter> reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops);
 
   Result<void> append(std::string_view line);  // durable when it returns
+  bool sound() const { return sound_; }        // it can be written again
   void abandon();  // after a failure: cuts off what is not durable, as far as that can be done
   std::uint64_t end() const { return end_; }  // durable bytes
 
  private:
+  Result<void> write(std::string_view line);
+  bool cut_back();
   SegmentWriter(Fd fd, std::filesystem::path path, std::uint64_t end, Ops ops)
       : fd_(std::move(fd)), path_(std::move(path)), end_(end), ops_(std::move(ops)) {}
 
   Fd fd_;
   std::filesystem::path path_;
   std::uint64_t end_;
+  bool sound_ = true;
   Ops ops_;
 };
 

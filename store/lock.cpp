@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "store/lock_file.hpp"
+#include "store/lock_watch.hpp"
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
 
@@ -29,46 +29,41 @@ Result<fs::path> lock_path(const fs::path& target) {
   return dir / name;
 }
 
-Problem timed_out(const fs::path& lock, std::chrono::milliseconds timeout, const std::string& payload) {
+Problem held_by(const fs::path& lock, const std::string& payload) {
   const LockPayload holder = read_lock_payload(payload);
   const std::string who =
       holder.readable ? fmt::format("pid {}{}", holder.pid,
                                     holder.host.empty() || holder.host == host_identity() ? "" : " of another host")
                       : std::string("a holder that cannot be read");
-  return {.code = Code::lock_timeout,
-          .detail = fmt::format("{} is held by {}; waited {} ms", lock.native(), who, timeout.count()),
-          .retry_after_s = 1};
+  return {
+      .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
 }
 
-// Since when this process has seen each contested lock unchanged. It outlives one acquire, whose timeout is shorter
-// than `stale`.
-class Observations {
- public:
-  struct Observed {
-    std::shared_ptr<const SeenLock> lock;
-    Clock::time_point since;
-  };
+Eviction eviction_of(const fs::path& lock, std::string reason, const std::string& payload, bool presumed) {
+  Eviction eviction{lock.native(), std::move(reason), json::check(payload) ? payload : "", presumed};
+  note_eviction(eviction);
+  return eviction;
+}
 
-  Observed note(const fs::path& path, SeenLock seen) {
+// Tokens of locks that we have let go of but could not remove, on a disk that failed: nobody holds them.
+class LeftBehind {
+ public:
+  void add(std::string token) {
     const std::lock_guard guard(mutex_);
-    Observed& known = known_[path.native()];
-    if (!known.lock || !known.lock->same_as(seen)) {
-      known = {std::make_shared<const SeenLock>(std::move(seen)), Clock::now()};
-    }
-    return known;
+    tokens_.insert(std::move(token));
   }
-  void forget(const fs::path& path) {
+  bool contains(const std::string& token) {
     const std::lock_guard guard(mutex_);
-    known_.erase(path.native());
+    return tokens_.contains(token);
   }
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::string, Observed> known_;
+  std::unordered_set<std::string> tokens_;
 };
 
-Observations& observations() {
-  static Observations all;
+LeftBehind& left_behind() {
+  static LeftBehind all;
   return all;
 }
 
@@ -78,18 +73,22 @@ Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::ve
                        std::string& payload) {
   auto there = look_at_lock(lock);
   if (!there) return std::unexpected(there.error());
-  if (!*there) return true;
-  const Observations::Observed observed = observations().note(lock, std::move(**there));
-  payload = observed.lock->payload;
-  std::optional<std::string> reason = provably_gone(read_lock_payload(payload));
-  if (!reason && Clock::now() - observed.since >= options.stale) {
-    reason = fmt::format("unchanged for {} ms", options.stale.count());
+  if (!*there) {
+    forget_lock(lock);
+    return true;
   }
+  const ObservedLock observed = observe_lock(lock, std::move(**there), options.stale);
+  payload = observed.lock->payload;
+  const LockPayload holder = read_lock_payload(payload);
+  std::optional<std::string> reason = provably_gone(holder);
+  if (!reason && left_behind().contains(holder.token)) reason = "we could not remove it when we let go of it";
+  const bool presumed = !reason;
+  if (!reason && observed.unchanged >= options.stale)
+    reason = fmt::format("unchanged for {} ms", options.stale.count());
   if (!reason) return false;
   auto taken = take_lock_away(lock, *observed.lock);
   if (!taken) return std::unexpected(taken.error());
-  if (*taken) evictions.push_back({lock.native(), *reason, json::check(payload) ? payload : ""});
-  observations().forget(lock);
+  if (*taken) evictions.push_back(eviction_of(lock, std::move(*reason), payload, presumed));
   return true;
 }
 
@@ -101,35 +100,45 @@ std::chrono::microseconds with_jitter(std::chrono::milliseconds interval) {
 
 }  // namespace
 
+Result<std::optional<FileLock>> FileLock::take(const fs::path& path, const LockOptions& options,
+                                               std::vector<Eviction>& evictions, std::string& holder) {
+  auto free = make_free(path, options, evictions, holder);
+  if (!free) return std::unexpected(free.error());
+  if (!*free) return std::nullopt;
+  FileLock lock;
+  lock.token_ = random_hex(32);
+  auto fd = put_lock(path, lock.token_);
+  if (!fd) return std::unexpected(fd.error());
+  if (!*fd) return std::nullopt;  // another was quicker
+  lock.predecessor_may_wake_ = had_lock(path);
+  lock.path_ = path;
+  lock.fd_ = std::move(**fd);
+  return lock;
+}
+
 Result<FileLock> FileLock::acquire(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions,
                                    const std::atomic<bool>* cancel) {
   auto path = lock_path(target);
   if (!path) return std::unexpected(path.error());
   const auto deadline = Clock::now() + options.timeout;
-  FileLock lock;
-  lock.token_ = random_hex(32);
-  std::string holder;
-  for (bool free = true;;) {
-    if (free) {
-      auto fd = put_lock(*path, lock.token_);
-      if (!fd) return std::unexpected(fd.error());
-      if (*fd) {
-        observations().forget(*path);
-        lock.path_ = std::move(*path);
-        lock.fd_ = std::move(**fd);
-        return lock;
-      }
-    }
-    auto freed = make_free(*path, options, evictions, holder);
-    if (!freed) return std::unexpected(freed.error());
-    free = *freed;
+  for (std::string holder;;) {
+    auto lock = take(*path, options, evictions, holder);
+    if (!lock) return std::unexpected(lock.error());
+    if (*lock) return std::move(**lock);
     if (cancel != nullptr && cancel->load()) return fail(Code::draining, fmt::format("{}: given up", path->native()));
     const auto now = Clock::now();
-    if (now >= deadline) return std::unexpected(timed_out(*path, options.timeout, holder));
-    if (!free) {
-      std::this_thread::sleep_for(std::min<Clock::duration>(with_jitter(options.poll_interval), deadline - now));
-    }
+    if (now >= deadline) return std::unexpected(held_by(*path, holder));
+    std::this_thread::sleep_for(std::min<Clock::duration>(with_jitter(options.poll_interval), deadline - now));
   }
+}
+
+Result<void> lock_is_free(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions) {
+  auto path = lock_path(target);
+  if (!path) return std::unexpected(path.error());
+  std::string holder;
+  auto free = make_free(*path, options, evictions, holder);
+  if (!free) return std::unexpected(free.error());
+  return *free ? Result<void>{} : std::unexpected(held_by(*path, holder));
 }
 
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
@@ -138,25 +147,47 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
     path_ = std::move(other.path_);
     token_ = std::move(other.token_);
     fd_ = std::move(other.fd_);
+    predecessor_may_wake_ = other.predecessor_may_wake_;
   }
   return *this;
 }
 
 FileLock::~FileLock() { release(); }
 
+bool FileLock::held() const {
+  struct stat ours{};
+  struct stat there{};
+  return fd_ && ::fstat(fd_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+         ours.st_dev == there.st_dev;
+}
+
+// Taken away as from anybody else, so that a successor who came while we were stopped keeps its own.
 void FileLock::release() {
-  const Fd fd = std::move(fd_);
+  Fd fd = std::move(fd_);
   if (!fd) return;
   struct stat held{};
-  // While it has a name that is not ours somebody has moved it aside to look at it, and will put it back at once.
-  for (int tries = 0; tries < 50; ++tries) {
-    const auto there = look_at_lock(path_);
-    if (::fstat(fd.get(), &held) != 0 || held.st_nlink == 0) return;
-    if (there && *there && (*there)->id == lock_id(held) && read_lock_payload((*there)->payload).token == token_) {
-      ::unlink(path_.c_str());
-      return;
+  auto payload = read_at(fd.get(), 0, longest_lock_payload, path_.native());
+  if (payload && ::fstat(fd.get(), &held) == 0) {
+    const SeenLock ours{.fd = std::move(fd), .id = lock_id(held), .payload = std::move(*payload)};
+    // While it has a name that is not ours somebody has moved it aside to look at it, and will put it back at once.
+    for (int tries = 0; tries < 50; ++tries) {
+      if (const auto gone = take_lock_away(path_, ours); gone && *gone) return;
+      if (::fstat(ours.fd.get(), &held) != 0 || held.st_nlink == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  left_behind().add(token_);  // a failing disk: whoever wants it next takes it away
+}
+
+void remove_left_lock_names(const fs::path& target) {
+  const auto path = lock_path(target);
+  if (!path) return;
+  const std::string beginning = path->filename().native() + ".";
+  std::error_code error;  // what cannot be seen or removed is only untidy
+  for (const auto& entry : fs::directory_iterator(path->parent_path(), error)) {
+    if (!entry.path().filename().native().starts_with(beginning)) continue;
+    const auto seen = look_at_lock(entry.path());
+    if (seen && *seen && provably_gone(read_lock_payload((*seen)->payload))) ::unlink(entry.path().c_str());
   }
 }
 
@@ -169,10 +200,22 @@ std::optional<LockHolder> lock_holder(const fs::path& target) {
   const auto now =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
+  const auto gone = provably_gone(payload);
   return LockHolder{.payload = (*seen)->payload,
                     .pid = payload.pid,
+                    .host = payload.host,
                     .age_ms = std::max<std::int64_t>(0, now - (*seen)->mtime_ms),
-                    .stale = provably_gone(payload).has_value()};
+                    .stale = gone.has_value(),
+                    .why = gone.value_or(""),
+                    .ours = is_this_process(payload)};
+}
+
+LockReport lock_report(const fs::path& target) {
+  const fs::path path = lock_path(target).value_or(fs::path(target.native() + ".lock"));
+  return {.path = path.native(),
+          .holder = lock_holder(target),
+          .wait = lock_wait(path),
+          .last_eviction = last_eviction(path)};
 }
 
 Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string reason) {
@@ -181,10 +224,12 @@ Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string r
   auto seen = look_at_lock(*path);
   if (!seen) return std::unexpected(seen.error());
   if (!*seen) return std::nullopt;
+  if (is_this_process(read_lock_payload((*seen)->payload)))
+    return fail(Code::session_busy, fmt::format("{} is held by this daemon, for a moment", path->native()));
   auto taken = take_lock_away(*path, **seen);
   if (!taken) return std::unexpected(taken.error());
   if (!*taken) return std::nullopt;
-  return Eviction{path->native(), std::move(reason), json::check((*seen)->payload) ? (*seen)->payload : ""};
+  return eviction_of(*path, std::move(reason), (*seen)->payload, !provably_gone(read_lock_payload((*seen)->payload)));
 }
 
 }  // namespace sessiond

@@ -11,14 +11,13 @@
 #include <cstdio>
 #include <ctime>
 
+#include "store/fault_point.hpp"
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::size_t longest_payload = 4096;
 
 std::string make_payload(const std::string& token) {
   const auto now =
@@ -49,17 +48,24 @@ fs::path unique_beside(const fs::path& lock) {
 LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, identity(status).ctime_ns}; }
 
 Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
-  auto fd = open_file(lock, O_RDONLY | O_NONBLOCK);
+  Fd fd(::open(lock.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  // One that we may not read still stands or changes before our eyes.
+  const bool secret = !fd && errno == EACCES;
+  if (secret) fd = Fd(::open(lock.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
-    if (fd.error().code == Code::not_found) return std::nullopt;
-    return std::unexpected(fd.error());
+    if (errno == ENOENT) return std::nullopt;
+    return std::unexpected(io_problem("open", lock.native(), errno));
   }
   struct stat status{};
-  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", lock.native(), errno));
+  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", lock.native(), errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", lock.native()));
-  auto payload = read_at(fd->get(), 0, longest_payload, lock.native());
-  if (!payload) return std::unexpected(payload.error());
-  return SeenLock{std::move(*fd), lock_id(status), std::move(*payload), identity(status).mtime_ns / 1'000'000};
+  std::string payload;
+  if (!secret) {
+    auto text = read_at(fd.get(), 0, longest_lock_payload, lock.native());
+    if (!text) return std::unexpected(text.error());
+    payload = std::move(*text);
+  }
+  return SeenLock{std::move(fd), lock_id(status), std::move(payload), identity(status).mtime_ns / 1'000'000};
 }
 
 LockPayload read_lock_payload(std::string_view text) {
@@ -82,6 +88,11 @@ std::optional<std::string> provably_gone(const LockPayload& payload) {
   return fmt::format("pid {} was given to another process", payload.pid);
 }
 
+bool is_this_process(const LockPayload& payload) {
+  return payload.pid == ::getpid() && payload.host == host_identity() &&
+         payload.starttime == static_cast<std::int64_t>(process_status(::getpid()).starttime);
+}
+
 Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& token) {
   const fs::path temp = unique_beside(lock);
   auto fd = open_file(temp, O_RDWR | O_CREAT | O_EXCL);
@@ -89,12 +100,14 @@ Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& toke
   auto written = write_all(fd->get(), make_payload(token), temp.native());
   int error = 0;
   if (written) {
+    fault_point("lock.payload_written");
     if (::link(temp.c_str(), lock.c_str()) != 0) error = errno;
     // A file system without hard links.
     if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
       error = ::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
     }
   }
+  fault_point("lock.linked");
   ::unlink(temp.c_str());
   if (!written) return std::unexpected(written.error());
   if (error == EEXIST) return std::nullopt;
@@ -115,6 +128,7 @@ Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
     if (errno == ENOENT) return false;
     return std::unexpected(io_problem("evict", lock.native(), errno));
   }
+  fault_point("lock.moved_aside");
   auto taken = look_at_lock(aside);
   // The rename moved its ctime; the inode is meaningful since we hold the judged one open.
   const bool right = taken && *taken && (*taken)->id.device == judged.id.device &&

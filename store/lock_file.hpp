@@ -33,7 +33,9 @@ struct SeenLock {
   bool same_as(const SeenLock& other) const { return id == other.id && payload == other.payload; }
 };
 
-// The lock that is there now; nothing when it is free.
+constexpr std::size_t longest_lock_payload = 4096;  // of which anything is read
+
+// The lock that is there now; nothing when it is free. One that we may not read has an empty payload.
 Result<std::optional<SeenLock>> look_at_lock(const std::filesystem::path& lock);
 
 struct LockPayload {
@@ -47,6 +49,7 @@ struct LockPayload {
 LockPayload read_lock_payload(std::string_view text);
 // Why the holder cannot be there any more; nothing when it may be.
 std::optional<std::string> provably_gone(const LockPayload& payload);
+bool is_this_process(const LockPayload& payload);
 
 // Puts the lock there with its content, in one step. Nothing when there is one already.
 Result<std::optional<Fd>> put_lock(const std::filesystem::path& lock, const std::string& token);

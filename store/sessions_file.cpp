@@ -17,7 +17,8 @@ bool SessionsFile::Impl::unchanged() const {
 }
 
 ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
-  ForeignChange change = diff_stores(base, theirs.entries);
+  ForeignChange change = history.diff(base, theirs.entries);
+  history.replaced(base, theirs.entries);
   std::unordered_map<std::string_view, const NamedEntry*> known;
   for (const NamedEntry& entry : base) known.emplace(entry.key, &entry);
   for (NamedEntry& entry : theirs.entries) {
@@ -48,8 +49,8 @@ Result<std::optional<ForeignChange>> SessionsFile::poll() {
     if (impl_->damage.empty()) return std::nullopt;
     // Damaged at the last look and still the same: nobody is about to finish writing it.
     auto repaired = impl_->checkpoint({});
+    if (!repaired && repaired.error().code == Code::lock_timeout) return std::nullopt;  // at the next look then
     if (!repaired) return std::unexpected(repaired.error());
-    impl_->tell(repaired->evictions);
     return std::move(repaired->foreign);
   }
   auto change = impl_->reread();
@@ -62,6 +63,14 @@ Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>&
   if (!impl_->loaded) return fail(Code::internal, "checkpoint before load");
   return impl_->checkpoint(changes);
 }
+
+Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<NamedEntry>& changes) {
+  auto free = lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions);
+  if (!free) return std::unexpected(free.error());
+  return checkpoint(changes);
+}
+
+std::vector<Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
 std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(impl_->repairs, {}); }
 

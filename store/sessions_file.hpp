@@ -38,15 +38,18 @@ struct ForeignChange {
   std::vector<NamedEntry> created;
   std::vector<Changed> updated;
   std::vector<std::string> deleted;
-  bool empty() const { return created.empty() && updated.empty() && deleted.empty(); }
+  // They wrote what they had read before we wrote these: the file lacks ours, which must be written again.
+  std::vector<std::string> overwritten{};
+  bool empty() const { return created.empty() && updated.empty() && deleted.empty() && overwritten.empty(); }
 };
 
 struct LoadReport {
   std::vector<NamedEntry> entries;   // in the file's order
   std::vector<std::string> repairs;  // what was wrong and where the original was put, one sentence each
-  // The entries are those of an earlier generation: the journal since the checkpoint before the last must be replayed
-  // over them.
+  // The store is damaged and still stands; the entries are those of an earlier generation. Replay the journal since the
+  // checkpoint before the last over them, then checkpoint: that puts the damaged one aside.
   bool rebuilt = false;
+  bool first = false;  // nothing was known of this store before
   // The file is not the one that our last checkpoint wrote.
   bool changed_while_down = false;
   // What others changed against the last generation that we wrote, where that is still known; `entries` may lack a part
@@ -57,7 +60,6 @@ struct LoadReport {
 struct CheckpointResult {
   // Set: commit this first, then call again with the same changes and those that follow from it.
   std::optional<ForeignChange> foreign;
-  std::vector<Eviction> evictions;
   std::uint64_t bytes = 0;
   std::chrono::nanoseconds took{0};
   std::chrono::nanoseconds held{0};  // of which with the lock held
@@ -75,17 +77,24 @@ class SessionsFile {
   ~SessionsFile();
   SessionsFile(SessionsFile&&) noexcept;
 
-  // Reads the store; an absent one is empty. One that is no JSON object is moved to sessions.json.corrupt.<time> and
-  // rebuilt from `previous`.
+  // Is the file there as we left it? Two stats, nothing is loaded; false when that cannot be said.
+  static bool untouched(const Options& options);
+  // Reads the store; an absent one is empty. One that is no JSON object is read as the generation before it; the first
+  // checkpoint moves it to sessions.json.corrupt.<time>.
   Result<LoadReport> load();
   // Has another program replaced or changed the file since we read or wrote it? Cheap (one stat); then reads and
   // compares. The base becomes theirs.
   Result<std::optional<ForeignChange>> poll();
-  // Writes base + changes (order: existing places kept, new ones last). See FORMATS §2 "Checkpoint".
+  // Writes base + changes (order: existing places kept, new ones last). See FORMATS §2 "Checkpoint". lock_timeout when
+  // another program holds the lock for longer than `lock.timeout`; then nothing has changed.
   Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
+  // The same, but lock_timeout at once, and no file written to wait with, when the lock is held now.
+  Result<CheckpointResult> checkpoint_if_free(const std::vector<NamedEntry>& changes);
   // Damage found since the last call, by poll or checkpoint, and what was done about it, one sentence each
   // (`store.repaired`).
   std::vector<std::string> take_repairs();
+  std::vector<Eviction>
+  take_evictions();                 // locks taken away since the last call, whatever the call that did it returned
   bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE, check-and-rename is used
 
  private:

@@ -1,13 +1,11 @@
 #include "store/sessions_file_disk.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 
 namespace sessiond {
@@ -19,13 +17,6 @@ fs::path sibling(const fs::path& previous, std::string_view ending) {
   path.replace_extension();
   path += ending;
   return path;
-}
-
-std::string time_for_names() {
-  using std::chrono::milliseconds;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<milliseconds>(now).count();
-  return fmt::format("{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(ms / 1000)), ms % 1000);
 }
 
 std::string to_json(const Stamp& stamp) {

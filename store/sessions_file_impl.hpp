@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "store/entry_history.hpp"
 #include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
@@ -18,9 +19,11 @@ struct SessionsFile::Impl {
   bool loaded = false;
 
   std::vector<NamedEntry> base;  // what we last read or wrote; the entries are shared with whoever got them from us
+  EntryHistory history;          // what the entries of the base were before
   Snapshot snapshot;             // the file that this was, or the damaged one that stands there now
   std::string damage;  // why the file at `snapshot` cannot be the base; it goes to .corrupt at the next checkpoint
   std::vector<std::string> repairs;
+  std::vector<Eviction> evictions;
 
   // Is the file at the path still the one of `snapshot`?
   bool unchanged() const;
@@ -32,7 +35,7 @@ struct SessionsFile::Impl {
   // sessions_file_load.cpp
   Result<LoadReport> load();
   Result<void> settle(StoreNote& note);
-  Result<void> rebuild(LoadReport& report);
+  void rebuild(LoadReport& report);
   Result<void> adopt_first();
   Result<void> find_foreign(LoadReport& report, const std::optional<StoreNote>& note);
   std::optional<std::vector<NamedEntry>> last_written(const Snapshot& other_than) const;
@@ -51,7 +54,6 @@ struct SessionsFile::Impl {
   // What came out of the exchange, put where it belongs.
   Result<ForeignChange> keep_old(const std::filesystem::path& old, bool is_foreign);
   Result<void> put_aside(const std::filesystem::path& damaged, std::string_view why);
-  void tell(const std::vector<Eviction>& evictions);  // where no result can carry them
   Result<void> sync_dirs() const;
 };
 

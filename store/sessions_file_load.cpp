@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/fault_point.hpp"
 #include "store/sessions_file_impl.hpp"
 
 namespace sessiond {
@@ -64,6 +65,7 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
   if (!left) return {};
   if (!note.next || stamp_of(*left) == *note.next) {  // never came into its place
     ::unlink(temp.c_str());
+    fault_point("settle.removed");
     note.next.reset();
     return {};
   }
@@ -74,6 +76,7 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
     const bool ours = note.current && stamp_of(*left) == *note.current;
     if (auto kept = move_file(temp, ours ? files.previous : files.foreign); !kept) return kept;
   }
+  fault_point("settle.kept");
   return sync_dirs();
 }
 
@@ -82,16 +85,22 @@ Result<void> SessionsFile::Impl::adopt_first() {
   if (!snapshot.fd) return {};
   if (auto made = make_dirs(files.previous.parent_path()); !made) return made;
   if (auto copied = replace_file(files.previous, write_store(base)); !copied) return copied;
+  fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
+    fault_point("adopt.linked");
     struct stat status{};
     if (::fstat(snapshot.fd.get(), &status) == 0)
       snapshot.id.ctime_ns = identity(status).ctime_ns;  // moved by the link
   }
-  return write_note(files.note, {.temp = {}, .current = snapshot.stamp(), .next = {}});
+  auto noted = write_note(files.note, {.temp = {}, .current = snapshot.stamp(), .next = {}});
+  fault_point("adopt.noted");
+  return noted;
 }
 
-// The store is damaged, as `damage` says and `snapshot` holds. What we last knew is put in its place at once.
-Result<void> SessionsFile::Impl::rebuild(LoadReport& report) {
+// The store is damaged, as `damage` says and `snapshot` holds. What we last knew is the base, and nothing is written:
+// were it put in its place before the journal has gone over it, a crash would leave an earlier generation as if it were
+// whole.
+void SessionsFile::Impl::rebuild(LoadReport& report) {
   std::string from = "nothing, for no earlier generation can be read";
   if (auto last = last_written(snapshot)) {
     base = std::move(*last);
@@ -100,17 +109,9 @@ Result<void> SessionsFile::Impl::rebuild(LoadReport& report) {
     base = std::move(before->entries);
     from = fmt::format("the generation in {}", files.previous.native());
   }
-  const std::size_t count = base.size();
-  auto written = checkpoint({});
-  if (!written) return std::unexpected(written.error());
-  tell(written->evictions);
-  report.foreign = std::move(written->foreign);  // another program repaired or replaced it just now
   report.rebuilt = true;
-  for (std::string& repair : repairs) report.repairs.push_back(std::move(repair));
-  repairs.clear();
-  report.repairs.push_back(
-      fmt::format("{} was rebuilt from {}: {} entries; the journal goes over it", options.path.native(), from, count));
-  return {};
+  report.repairs.push_back(fmt::format("{} is rebuilt from {}: {} entries; the journal goes over it",
+                                       options.path.native(), from, base.size()));
 }
 
 Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::optional<StoreNote>& note) {
@@ -148,13 +149,25 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   return {};
 }
 
+bool SessionsFile::untouched(const Options& options) {
+  const GenerationFiles files(options.previous);
+  const auto status = stat_of(options.path);
+  const auto note = read_note(files.note);
+  if (!note) return !status && !stat_of(files.previous);
+  if (stat_of(files.foreign)) return false;
+  if (!status) return !note->current && !note->next;
+  const Stamp now = stamp_of(*status);
+  return (note->next && *note->next == now) || (note->current && *note->current == now);
+}
+
 Result<LoadReport> SessionsFile::Impl::load() {
   LoadReport report;
+  remove_left_lock_names(options.path);
   std::optional<StoreNote> note = read_note(files.note);
   if (note) {
     if (auto settled = settle(*note); !settled) return std::unexpected(settled.error());
   }
-  const bool known = note || stat_of(files.current) || stat_of(files.previous);
+  report.first = !note && !stat_of(files.current) && !stat_of(files.previous);
 
   auto read = read_store(options.path);
   if (!read) return std::unexpected(read.error());
@@ -166,8 +179,8 @@ Result<LoadReport> SessionsFile::Impl::load() {
   snapshot = std::move(read->snapshot);
   base = std::move(read->entries);
   if (damaged) {
-    if (auto rebuilt = rebuild(report); !rebuilt) return std::unexpected(rebuilt.error());
-  } else if (known) {
+    rebuild(report);
+  } else if (!report.first) {
     if (auto found = find_foreign(report, note); !found) return std::unexpected(found.error());
   } else if (auto adopted = adopt_first(); !adopted) {
     // A full disk must not keep a good store from being served.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "store/fault_point.hpp"
 #include "store/sessions_file_impl.hpp"
 
 namespace sessiond {
@@ -60,6 +61,7 @@ Result<SessionsFile::Impl::Temp> SessionsFile::Impl::write_temp(const std::vecto
   if (snapshot.fd && damage.empty()) note.current = snapshot.stamp();
   if (auto noted = write_note(files.note, note); !noted) return std::unexpected(noted.error());
 
+  fault_point("checkpoint.noted");
   auto fd = open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL);
   if (!fd) return std::unexpected(fd.error());
   auto bytes = write_merged(fd->get(), temp.path.native(), base, changes);
@@ -71,13 +73,16 @@ Result<SessionsFile::Impl::Temp> SessionsFile::Impl::write_temp(const std::vecto
       return std::unexpected(moved.error());
     if (::fstat(fd->get(), &status) != 0) return io_fail("stat", temp.path);
   }
+  fault_point("checkpoint.temp_written");
   while (::fsync(fd->get()) != 0) {
     if (errno != EINTR) return io_fail("fsync", temp.path);
   }
+  fault_point("checkpoint.temp_synced");
   temp.bytes = *bytes;
   temp.snapshot = snapshot_of(std::move(*fd), status);
   note.next = temp.snapshot.stamp();
   if (auto noted = write_note(files.note, note); !noted) return std::unexpected(noted.error());
+  fault_point("checkpoint.temp_noted");
   return temp;
 }
 
@@ -139,7 +144,7 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
     auto theirs = read_store(old);
     if (!theirs) return std::unexpected(theirs.error());
     why = theirs->damage;
-    if (theirs->kind == StoreRead::Kind::good) change = diff_stores(base, theirs->entries);
+    if (theirs->kind == StoreRead::Kind::good) change = history.diff(base, theirs->entries);
   }
   const auto kept = !why.empty() ? put_aside(old, why) : move_file(old, is_foreign ? files.foreign : files.previous);
   if (kept) return change;
@@ -149,27 +154,26 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
   return change;
 }
 
-void SessionsFile::Impl::tell(const std::vector<Eviction>& evictions) {
-  for (const Eviction& eviction : evictions) {
-    repairs.push_back(fmt::format("{} was taken from its holder: {}", eviction.path, eviction.reason));
-  }
-}
-
 Result<void> SessionsFile::Impl::sync_dirs() const {
   if (auto synced = sync_dir(options.path.parent_path()); !synced) return synced;
   return sync_dir(files.previous.parent_path());
 }
 
 Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& changes) {
-  const auto begin = Clock::now();
+  auto begin = Clock::now();  // moved on by the time that the lock was waited for: that is nobody's work
   CheckpointResult result;
   constexpr int rounds = 20;
   for (int round = 0; round < rounds; ++round) {
     auto temp = write_temp(changes);
     if (!temp) return std::unexpected(temp.error());
-    auto lock = FileLock::acquire(options.path, options.lock, result.evictions);
+    const auto wanted = Clock::now();
+    auto lock = FileLock::acquire(options.path, options.lock, evictions);
     if (!lock) return std::unexpected(lock.error());
+    fault_point("checkpoint.locked");
     const auto locked = Clock::now();
+    begin += locked - wanted;
+    // A holder who is not provably gone may wake and write what he had read.
+    if (lock->predecessor_may_wake()) history.distrust();
     const auto held = [&] { result.held += Clock::now() - locked; };
 
     if (!unchanged()) {
@@ -182,8 +186,11 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
       result.took = Clock::now() - begin;
       return result;
     }
+    fault_point("checkpoint.unchanged");
     auto placed = place(*temp);
+    if (!lock->held()) history.distrust();  // we were stopped so long that it was taken from us
     if (!placed) return std::unexpected(placed.error());
+    fault_point("checkpoint.exchanged");
     if (*placed == Placed::again) {
       lock->release();
       held();
@@ -191,14 +198,18 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     }
     // From here on ours is the store, whatever fails: the base follows it, and a repeated call writes the same again.
     auto foreign = keep_old(temp->path, *placed == Placed::foreign);
+    fault_point("checkpoint.old_kept");
     if (*placed == Placed::done && foreign) {
       link_open_file(temp->snapshot.fd.get(), files.current);
+      fault_point("checkpoint.linked");
       ::unlink(files.foreign.c_str());  // what it held was committed before this call
     }
     struct stat status{};
     if (::fstat(temp->snapshot.fd.get(), &status) == 0) temp->snapshot.id.ctime_ns = identity(status).ctime_ns;
     lock->release();
     held();
+    fault_point("checkpoint.released");
+    history.changed(base, changes);
     apply_changes(base, changes);
     snapshot = std::move(temp->snapshot);
     if (damage == "it vanished")
@@ -208,6 +219,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     if (!foreign) return std::unexpected(foreign.error());
     if (!foreign->empty()) result.foreign = std::move(*foreign);
     if (auto synced = sync_dirs(); !synced) return std::unexpected(synced.error());
+    fault_point("checkpoint.dirs_synced");
     result.bytes = temp->bytes;
     result.took = Clock::now() - begin;
     return result;

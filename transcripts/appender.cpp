@@ -5,13 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <list>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "transcripts/placing.hpp"
 
@@ -41,6 +44,19 @@ struct Pending {
     }
     return all;
   }
+};
+
+// What is in a file but perhaps not on disk: bytes since the last sync, and where. Held so that it can be written again
+// when an fsync fails.
+struct Unsynced {
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::string bytes;
+  };
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::vector<Piece> pieces{};
+  bool lost = false;  // an fsync failed
 };
 
 struct OpenFile {
@@ -75,22 +91,46 @@ void take_back(const OpenFile& open, std::uint64_t old_size, std::string_view by
 
 struct TranscriptAppender::Impl {
   fs::path state_dir;
+  OnLines on_lines;
   std::map<std::string, Pending, std::less<>> pending{};
   std::size_t pending_bytes = 0;
   std::list<OpenFile> open_files{};  // the last used first
   std::unordered_map<std::string, std::list<OpenFile>::iterator> by_name{};
-  std::set<std::string, std::less<>> unsynced{};
-  std::set<fs::path> new_in{};                         // directories that hold files made since the last sync
-  std::map<std::string, Problem, std::less<>> lost{};  // files whose fsync failed
+  std::map<std::string, Unsynced, std::less<>> unsynced{};
+  std::set<fs::path> new_in{};  // directories that hold files made since the last sync
   std::set<std::string> displaced{};
+  std::optional<LockOptions> locks{};
+  std::set<std::string, std::less<>> waiting{};
+  std::vector<Eviction> evictions{};
 
+  Result<std::optional<FileLock>> lock(std::string_view file);
   Result<OpenFile*> open(const std::string& file);
   void forget(const std::string& file);
-  Result<void> flush(const std::string& file, const Pending& lines);
-  Result<void> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
+  Result<void> flush(const std::string& file, Pending& lines);
+  Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
+  Result<void> place(OpenFile& open, std::uint64_t size, const Pending& lines);
+  void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const Stretch> lines) const;
+  Unsynced& unsynced_of(const OpenFile& open);
   Result<void> flush_one(std::map<std::string, Pending, std::less<>>::iterator at);
-  Result<void> sync_file(const std::string& file);
+  void drop(std::map<std::string, Pending, std::less<>>::iterator at);
+  Result<void> sync_file(const std::string& file, Unsynced& written);
+  Result<void> write_again(int fd, const std::string& file, const Unsynced& written);
 };
+
+// Held while the result lives, where locks are taken at all.
+Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view file) {
+  if (!locks) return std::nullopt;
+  auto path = resolve_below(state_dir, std::string(file));
+  if (!path) return std::unexpected(path.error());
+  if (auto made = make_dirs(path->parent_path()); !made) return std::unexpected(made.error());
+  auto got = FileLock::acquire(*path, *locks, evictions);
+  if (got) {
+    if (const auto waited = waiting.find(file); waited != waiting.end()) waiting.erase(waited);
+    return std::move(*got);
+  }
+  if (got.error().code == Code::lock_timeout) waiting.emplace(file);
+  return std::unexpected(got.error());
+}
 
 // The file that stands at the name now; made when there is none.
 Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
@@ -118,6 +158,7 @@ Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
   auto opened = status_of(fd->get(), *path);
   if (!opened) return std::unexpected(opened.error());
   if (!S_ISREG(opened->st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path->native()));
+  if (opened->st_size == 0) fault_point("transcript.created");
   while (open_files.size() >= most_open_files) forget(std::string(open_files.back().file));
   open_files.push_front({.file = file,
                          .path = std::move(*path),
@@ -136,19 +177,42 @@ void TranscriptAppender::Impl::forget(const std::string& file) {
   by_name.erase(known);
 }
 
-Result<void> TranscriptAppender::Impl::write(OpenFile& open, std::uint64_t size, std::string_view bytes) {
-  if (bytes.empty()) return {};
-  unsynced.insert(open.file);
-  if (auto written = write_all(open.fd.get(), bytes, open.path.native()); !written) {
-    take_back(open, size, bytes);
-    return written;
-  }
-  const auto after = status_of(open.fd.get(), open.path);
-  if (!after || static_cast<std::uint64_t>(after->st_size) != size + bytes.size()) displaced.insert(open.file);
-  return {};
+Unsynced& TranscriptAppender::Impl::unsynced_of(const OpenFile& open) {
+  Unsynced& written = unsynced[open.file];
+  if (written.inode != open.inode || written.device != open.device)  // what stood there before is nobody's any more
+    written = {.device = open.device, .inode = open.inode};
+  return written;
 }
 
-Result<void> TranscriptAppender::Impl::flush(const std::string& file, const Pending& lines) {
+// Appends; where the bytes landed: at `size`, unless another program appended since that was looked up.
+Result<std::uint64_t> TranscriptAppender::Impl::write(OpenFile& open, std::uint64_t size, std::string_view bytes) {
+  if (bytes.empty()) return size;
+  unsynced_of(open);
+  if (auto written = write_all(open.fd.get(), bytes, open.path.native()); !written) {
+    take_back(open, size, bytes);
+    return std::unexpected(std::move(written.error()));
+  }
+  fault_point("transcript.written");
+  const auto after = status_of(open.fd.get(), open.path);
+  if (after && static_cast<std::uint64_t>(after->st_size) == size + bytes.size()) return size;
+  displaced.insert(open.file);
+  if (!after || static_cast<std::uint64_t>(after->st_size) < size) return size;
+  const auto mixed =
+      read_at(open.fd.get(), size, static_cast<std::uint64_t>(after->st_size) - size, open.path.native());
+  const std::size_t at = mixed ? mixed->find(bytes) : std::string::npos;
+  return at == std::string::npos ? size : size + at;
+}
+
+void TranscriptAppender::Impl::tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed,
+                                    std::span<const Stretch> lines) const {
+  if (!on_lines) return;
+  for (const Stretch& one : lines) {
+    const std::uint64_t moved = one.begin >= size ? landed - size : 0;
+    on_lines(open.file, open.inode, {one.begin + moved, one.end + moved});
+  }
+}
+
+Result<void> TranscriptAppender::Impl::flush(const std::string& file, Pending& lines) {
   auto opened = open(file);
   if (!opened) return std::unexpected(opened.error());
   OpenFile& target = **opened;
@@ -160,51 +224,98 @@ Result<void> TranscriptAppender::Impl::flush(const std::string& file, const Pend
     simply_next = *last == "\n";
   }
   if (simply_next) {
-    if (auto written = write(target, size, lines.bytes); !written) return written;
-  } else {
-    auto placing = place_lines(target.fd.get(), size, lines.lines(), !target.known, target.path.native());
-    if (!placing) return std::unexpected(placing.error());
-    if (auto written = write(target, size, placing->append); !written) return written;
-    if (placing->displaced) displaced.insert(file);
-    // It may stand there from before a crash, written but never synced.
-    unsynced.insert(file);
+    auto landed = write(target, size, lines.bytes);
+    if (!landed) return std::unexpected(std::move(landed.error()));
+    tell(target, *landed, *landed, std::array{Stretch{*landed, *landed + lines.bytes.size()}});
+    pending_bytes -= lines.bytes.size();
+    unsynced_of(target).pieces.push_back({.offset = *landed, .bytes = std::move(lines.bytes)});
+    lines.bytes.clear();
+  } else if (auto placed = place(target, size, lines); !placed) {
+    return placed;
   }
   target.known = true;
   return {};
 }
 
-Result<void> TranscriptAppender::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
-  if (auto flushed = flush(at->first, at->second); !flushed) return flushed;
-  pending_bytes -= at->second.bytes.size();
-  pending.erase(at);
+Result<void> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t size, const Pending& pending_lines) {
+  const std::vector<PlacedLine> lines = pending_lines.lines();
+  auto placing = place_lines(target.fd.get(), size, lines, !target.known, target.path.native());
+  if (!placing) return std::unexpected(placing.error());
+  Unsynced& written = unsynced_of(target);
+  if (!placing->holes.empty()) {
+    const auto in_place = open_file(target.path, O_WRONLY | O_NONBLOCK);  // O_APPEND would put them at the end
+    if (!in_place) return std::unexpected(in_place.error());
+    for (const PlacedLine& hole : placing->holes)
+      if (auto filled = write_all_at(in_place->get(), hole.line, hole.offset, target.path.native()); !filled)
+        return filled;
+  }
+  auto landed = write(target, size, placing->append);
+  if (!landed) return std::unexpected(std::move(landed.error()));
+  tell(target, size, *landed, placing->lines);
+  // Those that stand there from before a crash were perhaps written but never synced.
+  for (const PlacedLine& line : lines)
+    written.pieces.push_back({.offset = line.offset, .bytes = std::string(line.line)});
+  written.pieces.push_back({.offset = *landed, .bytes = std::move(placing->append)});
+  if (placing->displaced) displaced.insert(target.file);
   return {};
 }
 
-Result<void> TranscriptAppender::Impl::sync_file(const std::string& file) {
-  // After a failed fsync the kernel may have dropped the pages and a later one would succeed over the hole: such a file
-  // is not called safe again by this process. The journal keeps its lines, and recovery puts them back.
-  if (const auto gone = lost.find(file); gone != lost.end()) return std::unexpected(gone->second);
+Result<void> TranscriptAppender::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
+  auto held = lock(at->first);
+  if (!held) return std::unexpected(held.error());
+  if (auto flushed = flush(at->first, at->second); !flushed) return flushed;
+  drop(at);
+  return {};
+}
+
+void TranscriptAppender::Impl::drop(std::map<std::string, Pending, std::less<>>::iterator at) {
+  pending_bytes -= at->second.bytes.size();
+  pending.erase(at);
+}
+
+// After a failed fsync the kernel may have dropped the pages, and the next one would succeed over the hole: they are
+// written again first.
+Result<void> TranscriptAppender::Impl::sync_file(const std::string& file, Unsynced& written) {
   Fd reopened;
   int fd = -1;
-  if (const auto known = by_name.find(file); known != by_name.end()) {
+  if (const auto known = by_name.find(file); known != by_name.end() && !written.lost) {
     fd = known->second->fd.get();
   } else {
     auto path = resolve_below(state_dir, file);
     if (!path) return std::unexpected(path.error());
-    auto again = open_file(*path, O_RDONLY | O_NONBLOCK);
+    auto again = open_file(*path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (!again && again.error().code == Code::not_found) return {};  // removed by another program
     if (!again) return std::unexpected(again.error());
     reopened = std::move(*again);
     fd = reopened.get();
   }
-  if (::fdatasync(fd) == 0) return {};
-  const Problem problem = io_problem("fsync", file, errno);
-  lost.emplace(file, problem);
-  return std::unexpected(problem);
+  if (written.lost)
+    if (auto again = write_again(fd, file, written); !again) return again;
+  if (::fdatasync(fd) == 0) {
+    fault_point("transcript.synced");
+    return {};
+  }
+  written.lost = true;
+  return std::unexpected(io_problem("fsync", file, errno));
 }
 
-TranscriptAppender::TranscriptAppender(fs::path state_dir)
-    : impl_(std::make_unique<Impl>(Impl{.state_dir = std::move(state_dir)})) {}
+Result<void> TranscriptAppender::Impl::write_again(int fd, const std::string& file, const Unsynced& written) {
+  const auto status = status_of(fd, file);
+  if (!status) return std::unexpected(status.error());
+  if (status->st_ino != written.inode || status->st_dev != written.device) return {};  // another program's file by now
+  for (const auto& [offset, bytes] : written.pieces) {
+    if (offset > static_cast<std::uint64_t>(status->st_size)) continue;  // another program cut it
+    const auto standing = read_at(fd, offset, bytes.size(), file);
+    if (!standing) return std::unexpected(standing.error());
+    if (!ours_or_hole(*standing, bytes)) continue;  // another program's lines
+    if (auto done = write_all_at(fd, bytes, offset, file); !done) return done;
+  }
+  return {};
+}
+
+TranscriptAppender::TranscriptAppender(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines)
+    : impl_(std::make_unique<Impl>(
+          Impl{.state_dir = std::move(state_dir), .on_lines = std::move(on_lines), .locks = locks})) {}
 TranscriptAppender::~TranscriptAppender() = default;
 
 void TranscriptAppender::add(const Place& place, std::string_view line, std::string_view id) {
@@ -228,7 +339,7 @@ Result<void> TranscriptAppender::flush() {
   Result<void> first;
   for (auto at = impl_->pending.begin(); at != impl_->pending.end();) {
     auto flushed = impl_->flush_one(at++);
-    if (!flushed && first) first = std::move(flushed);
+    if (!flushed && flushed.error().code != Code::lock_timeout && first) first = std::move(flushed);
   }
   return first;
 }
@@ -237,7 +348,7 @@ Result<void> TranscriptAppender::sync() {
   if (auto flushed = flush(); !flushed) return flushed;
   Result<void> first;
   for (auto at = impl_->unsynced.begin(); at != impl_->unsynced.end();) {
-    auto synced = impl_->sync_file(*at);
+    auto synced = impl_->sync_file(at->first, at->second);
     if (!synced && first) first = synced;
     at = synced ? impl_->unsynced.erase(at) : std::next(at);
   }
@@ -255,15 +366,24 @@ std::vector<std::string> TranscriptAppender::take_displaced() {
   return files;
 }
 
-Result<void> TranscriptAppender::close(std::string_view file) {
-  if (auto flushed = flush(file); !flushed) return flushed;
+const std::set<std::string, std::less<>>& TranscriptAppender::waiting() const { return impl_->waiting; }
+
+std::vector<Eviction> TranscriptAppender::take_evictions() { return std::exchange(impl_->evictions, {}); }
+
+Result<std::optional<FileLock>> TranscriptAppender::close(std::string_view file, bool locked) {
+  auto held = locked ? impl_->lock(file) : std::nullopt;
+  if (!held) return held;
+  if (const auto at = impl_->pending.find(file); at != impl_->pending.end()) {
+    if (auto flushed = impl_->flush(at->first, at->second); !flushed) return std::unexpected(flushed.error());
+    impl_->drop(at);
+  }
   // Under its next name nobody would sync it.
   if (const auto at = impl_->unsynced.find(file); at != impl_->unsynced.end()) {
-    if (auto synced = impl_->sync_file(*at); !synced) return synced;
+    if (auto synced = impl_->sync_file(at->first, at->second); !synced) return std::unexpected(synced.error());
     impl_->unsynced.erase(at);
   }
   impl_->forget(std::string(file));
-  return {};
+  return held;
 }
 
 }  // namespace sessiond

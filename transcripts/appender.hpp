@@ -3,18 +3,24 @@
 // offset; if it already stands there it is left; a torn beginning of it at the end of the file is completed; if
 // something else stands there (another program's line) it follows at the end, unless its id is already in the file. A
 // missing last newline is put first. One thread at a time; blocks.
-// A header goes to the beginning of a file or nowhere. After a failed fsync of a file sync() goes on failing for it:
-// the kernel may have dropped its pages, and only the journal has its lines for certain.
+// Bytes that are NUL where a line of ours belongs are pages that a power cut took, or a failed fsync: the line is
+// written there again. A header goes to the beginning of a file or nowhere. What was written since the last sync is
+// held in memory, because after a failed fsync the kernel may have dropped it: the next sync writes it again.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/lock.hpp"
 #include "store/problem.hpp"
+#include "transcripts/known_ends.hpp"
 
 namespace sessiond {
 
@@ -25,7 +31,12 @@ struct Place {
 
 class TranscriptAppender {
  public:
-  explicit TranscriptAppender(std::filesystem::path state_dir);
+  // Told of every line that stands in its file: [lines.begin, lines.end) of the file with that inode.
+  using OnLines = std::function<void(const std::string& file, std::uint64_t inode, Stretch lines)>;
+  // With `locks` (shared mode) <transcript>.jsonl.lock is held around each write (FORMATS §3). Nothing waits here: a
+  // file whose lock another program holds keeps its lines for the next flush, and holds up no other file.
+  explicit TranscriptAppender(std::filesystem::path state_dir, std::optional<LockOptions> locks = {},
+                              OnLines on_lines = {});
   ~TranscriptAppender();
   TranscriptAppender(const TranscriptAppender&) = delete;
   TranscriptAppender& operator=(const TranscriptAppender&) = delete;
@@ -34,14 +45,17 @@ class TranscriptAppender {
   void add(const Place& place, std::string_view line, std::string_view id);
   std::size_t pending_bytes() const;
   // Writes what is remembered; of one file, or of all. A failure keeps the lines for the next try and names the file.
-  Result<void> flush(std::string_view file);
-  Result<void> flush();
+  Result<void> flush(std::string_view file);  // lock_timeout when its lock is held now
+  Result<void> flush();                       // leaves out those whose lock is held: waiting() has them then
   // fsyncs every file written since the last sync, and the directories of new ones. Flushes first.
   Result<void> sync();
+  const std::set<std::string, std::less<>>& waiting() const;  // files whose lines wait for another program's lock
+  std::vector<Eviction> take_evictions();                     // stale locks taken away since the last call
   // Files where something else stood at the place since the last call: whoever keeps positions must look at them again.
   std::vector<std::string> take_displaced();
-  // Must be called before a file is renamed or removed: flushes it and forgets its descriptor.
-  Result<void> close(std::string_view file);
+  // Must be called before a file is renamed or removed: flushes it and forgets its descriptor. The lock is to be kept
+  // until that is done; lock_timeout when another program holds it now. `locked` false: whoever holds it.
+  Result<std::optional<FileLock>> close(std::string_view file, bool locked);
 
  private:
   struct Impl;

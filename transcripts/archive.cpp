@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
 #include "transcripts/entry.hpp"
@@ -63,9 +64,11 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
   if (!renamed && errno == EEXIST)
     return fail(Code::internal, fmt::format("archive {}: {} exists already", from.native(), to.native()));
   if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
+  if (renamed) fault_point("archive.renamed");
   // Also when it was renamed before: perhaps just before a crash.
   auto synced = sync_dir(dir);
   if (!synced && (renamed || fs::exists(dir))) return std::unexpected(synced.error());
+  fault_point("archive.synced");
   return renamed;
 }
 

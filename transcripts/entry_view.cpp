@@ -6,6 +6,7 @@
 
 #include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/entry_shape.hpp"
 #include "transcripts/members.hpp"
 
 namespace sessiond {
@@ -13,55 +14,8 @@ namespace {
 
 constexpr std::size_t shown_of_damage = 200;  // bytes of an unreadable line that are served
 
-enum class Shape : std::uint8_t {
-  unreadable,
-  nested,  // {"type":"message",…,"message":{…}}
-  flat,    // {"type":"user"|"assistant","content":…} or {"role":…}: the message's members are the entry's
-  other,
-};
-
-// One pass over an entry's members; of duplicates the last. Views into the line.
-struct Fields {
-  Shape shape = Shape::unreadable;
-  std::string_view type, id, parent_id, timestamp, message, role, content;
-};
-
-bool is_json_object(std::string_view line) {
-  return json::check(line, {.max_depth = json::foreign_depth}).has_value() &&
-         line[line.find_first_not_of(" \t\r\n")] == '{';
-}
-
-Fields read(std::string_view line) {
-  Fields fields;
-  if (!is_json_object(line)) return fields;
-  for (const json::Member& member : json::members(line)) {
-    if (named(member, "type")) fields.type = member.value;
-    if (named(member, "id")) fields.id = member.value;
-    if (named(member, "parentId")) fields.parent_id = member.value;
-    if (named(member, "timestamp")) fields.timestamp = member.value;
-    if (named(member, "message")) fields.message = member.value;
-    if (named(member, "role")) fields.role = member.value;
-    if (named(member, "content")) fields.content = member.value;
-  }
-  if (!is_string(fields.type)) fields.type = {};
-  if (!is_string(fields.id) || fields.id.size() == 2) fields.id = {};
-  if (!is_string(fields.parent_id) || fields.parent_id.size() == 2) fields.parent_id = "null";
-  const std::string type = json::as_string(fields.type).value_or("");
-  const bool speaker = type == "user" || type == "assistant";
-  if (type == "message" && is_object(fields.message)) {
-    fields.shape = Shape::nested;
-  } else if ((fields.type.empty() && is_string(fields.role)) || (speaker && !fields.content.empty())) {
-    fields.shape = Shape::flat;
-    if (speaker) fields.role = fields.type;
-  } else {
-    fields.shape = Shape::other;
-    if (fields.type.empty()) fields.type = "\"unknown\"";
-  }
-  return fields;
-}
-
 // Stored or derived, as JSON.
-std::string id_json(const Fields& fields, std::string_view line, std::uint64_t seq) {
+std::string id_json(const EntryFields& fields, std::string_view line, std::uint64_t seq) {
   return fields.id.empty() ? fmt::format("\"{}\"", derived_id(line, seq)) : std::string(fields.id);
 }
 
@@ -77,9 +31,9 @@ std::string time_json(std::string_view timestamp) {
   return "null";
 }
 
-std::string time_json(const Fields& fields) {
+std::string time_json(const EntryFields& fields) {
   std::string time = time_json(fields.timestamp);
-  if (time != "null" || fields.shape != Shape::nested) return time;
+  if (time != "null" || fields.shape != EntryShape::nested) return time;
   return time_json(json::find(fields.message, "timestamp").value_or(""));
 }
 
@@ -109,15 +63,15 @@ std::string view_damage(std::string_view line, std::uint64_t seq, View view) {
                      derived_id(line, seq), line.size(), json::quote(beginning(line)));
 }
 
-std::string view_full(const Fields& fields, std::string_view line, std::string_view id, std::uint64_t seq) {
-  const std::string_view type = fields.shape == Shape::other ? fields.type : "\"message\"";
+std::string view_full(const EntryFields& fields, std::string_view line, std::string_view id, std::uint64_t seq) {
+  const std::string_view type = fields.shape == EntryShape::other ? fields.type : "\"message\"";
   std::string out;
   out.reserve(line.size() + 64);
   out += fmt::format(R"({{"seq":{},"id":{},"parentId":{},"type":{},"timestamp":{})", seq, id, fields.parent_id, type,
                      time_json(fields));
-  const bool role_from_type = fields.shape == Shape::flat && !fields.type.empty();
+  const bool role_from_type = fields.shape == EntryShape::flat && !fields.type.empty();
   if (role_from_type) out.append(",\"role\":").append(fields.role);
-  for (const json::Member& member : json::members(fields.shape == Shape::nested ? fields.message : line)) {
+  for (const json::Member& member : json::members(fields.shape == EntryShape::nested ? fields.message : line)) {
     if (taken_by_message(member) || (role_from_type && named(member, "role"))) continue;
     out.append(",\"").append(member.name).append("\":").append(member.value);
   }
@@ -141,12 +95,12 @@ std::string spoken(std::string_view message) {
   return all;
 }
 
-std::optional<std::string> view_chat(const Fields& fields, std::string_view line, std::string_view id,
+std::optional<std::string> view_chat(const EntryFields& fields, std::string_view line, std::string_view id,
                                      std::uint64_t seq) {
-  if (fields.shape != Shape::nested && fields.shape != Shape::flat) return {};
-  const std::string_view message = fields.shape == Shape::nested ? fields.message : line;
-  const std::string role = fields.shape == Shape::nested ? json::string_at(message, "role").value_or("")
-                                                         : json::as_string(fields.role).value_or("");
+  if (fields.shape != EntryShape::nested && fields.shape != EntryShape::flat) return {};
+  const std::string_view message = fields.shape == EntryShape::nested ? fields.message : line;
+  const std::string role = fields.shape == EntryShape::nested ? json::string_at(message, "role").value_or("")
+                                                              : json::as_string(fields.role).value_or("");
   if (role != "user" && role != "assistant") return {};
   const std::string text = spoken(message);
   if (text.empty()) return {};
@@ -164,8 +118,8 @@ std::string derived_id(std::string_view line, std::uint64_t seq) {
 }
 
 std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view) {
-  Fields fields = read(line);
-  if (fields.shape == Shape::unreadable) {
+  EntryFields fields = read_fields(line);
+  if (fields.shape == EntryShape::unreadable) {
     if (view == View::chat) return {};
     return view_damage(line, seq, view);
   }
@@ -174,7 +128,7 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
   if (invalid_utf8(line)) {
     repair = repaired(line);
     line = repair;
-    fields = read(line);
+    fields = read_fields(line);
   }
   const std::string shown_id = invalid_utf8(id) ? repaired(id) : id;
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);
@@ -183,14 +137,14 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
 }
 
 std::string entry_type(std::string_view line) {
-  const Fields fields = read(line);
-  if (fields.shape == Shape::unreadable) return "unreadable";
-  return fields.shape == Shape::other ? json::as_string(fields.type).value_or("") : "message";
+  const EntryFields fields = read_fields(line);
+  if (fields.shape == EntryShape::unreadable) return "unreadable";
+  return fields.shape == EntryShape::other ? json::as_string(fields.type).value_or("") : "message";
 }
 
 std::string entry_id(std::string_view line, std::uint64_t seq) {
-  const Fields fields = read(line);
-  if (fields.shape == Shape::unreadable || fields.id.empty()) return derived_id(line, seq);
+  const EntryFields fields = read_fields(line);
+  if (fields.shape == EntryShape::unreadable || fields.id.empty()) return derived_id(line, seq);
   std::string id = json::as_string(fields.id).value_or("");
   return invalid_utf8(id) ? repaired(id) : id;
 }

@@ -1,10 +1,10 @@
 #include "transcripts/line_index.hpp"
 
 #include <fcntl.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "store/files.hpp"
 #include "transcripts/entry.hpp"
@@ -14,18 +14,6 @@ namespace sessiond {
 namespace {
 
 constexpr std::size_t scan_bytes = 1 << 20;
-constexpr std::uint64_t hashed_tail = 4096;
-
-std::uint32_t crc_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
-Result<std::uint32_t> crc_before(int fd, std::uint64_t end, std::string_view path) {
-  const std::uint64_t length = std::min(end, hashed_tail);
-  auto bytes = read_at(fd, end - length, length, path);
-  if (!bytes) return std::unexpected(bytes.error());
-  return crc_of(*bytes);
-}
 
 Result<bool> begins_with_header(int fd, std::uint64_t end, std::string_view path) {
   if (end > longest_header) return false;
@@ -37,8 +25,8 @@ Result<bool> begins_with_header(int fd, std::uint64_t end, std::string_view path
 
 // The last readable entry among those that are new, from the end backwards. Another header in the middle is no parent.
 Result<void> find_last_id(LineIndex& index, std::uint64_t old_lines, int fd, std::string_view path) {
-  LineReader reader(fd, index.covered, path);
-  std::uint64_t end = index.covered;
+  LineReader reader(fd, index.covered.bytes, path);
+  std::uint64_t end = index.covered.bytes;
   for (std::uint64_t seq = index.lines; seq-- > old_lines;) {
     auto begin = reader.begin_of(end);
     if (!begin) return std::unexpected(begin.error());
@@ -53,49 +41,20 @@ Result<void> find_last_id(LineIndex& index, std::uint64_t old_lines, int fd, std
   return {};
 }
 
-void put(std::string& out, std::uint64_t number, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) out += static_cast<char>((number >> (8 * i)) & 0xFF);
-}
-
-class Decoder {
- public:
-  explicit Decoder(std::string_view bytes) : rest_(bytes) {}
-  std::uint64_t take(std::size_t bytes) {
-    const std::string_view text = take_text(bytes);
-    std::uint64_t number = 0;
-    for (std::size_t i = text.size(); i-- > 0;) number = number << 8 | static_cast<unsigned char>(text[i]);
-    return number;
-  }
-  std::string_view take_text(std::uint64_t bytes) {
-    if (bytes > rest_.size()) {
-      short_ = true;
-      return {};
-    }
-    const std::string_view text = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return text;
-  }
-  std::size_t left() const { return rest_.size(); }
-  bool complete() const { return !short_ && rest_.empty(); }
-
- private:
-  std::string_view rest_;
-  bool short_ = false;
-};
-
-// Little endian: magic, inode, covered, lines, has_header (1), tail_crc (4), length of last_id (4), last_id, number of
-// offsets, offsets, CRC-32 of all that (4); numbers of 8 bytes where nothing is said.
-constexpr std::string_view magic = "sdtrixv1";  // the last character is the version
+// What it holds: lines, has_header (1), last_id, offsets.
+constexpr std::string_view magic = "sdtrixv2";  // the last character is the version
 
 }  // namespace
 
 bool is_header(std::string_view line) { return entry_type(line) == "session"; }
 
-Result<void> LineIndex::scan(int fd, std::uint64_t size, std::string_view path) {
-  ::posix_fadvise(fd, static_cast<off_t>(covered), 0, POSIX_FADV_SEQUENTIAL);
+Result<bool> LineIndex::scan(int fd, std::uint64_t size, std::string_view path, std::uint64_t budget) {
   const std::uint64_t old_lines = lines;
-  const std::uint64_t old_covered = covered;
-  for (std::uint64_t at = covered; at < size;) {
+  const std::uint64_t begin = covered.bytes;
+  ::posix_fadvise(fd, static_cast<off_t>(begin), 0, POSIX_FADV_SEQUENTIAL);
+  std::uint64_t whole = begin;  // where the last whole line ends
+  std::uint64_t at = begin;
+  while (at < size && (at - begin < budget || whole == begin)) {
     auto block = read_at(fd, at, std::min<std::uint64_t>(scan_bytes, size - at), path);
     if (!block) return std::unexpected(block.error());
     if (block->empty()) break;  // cut meanwhile: the next refresh sees it
@@ -105,66 +64,46 @@ Result<void> LineIndex::scan(int fd, std::uint64_t size, std::string_view path) 
       const void* hit = std::memchr(from, '\n', static_cast<std::size_t>(data_end - from));
       if (hit == nullptr) break;
       from = static_cast<const char*>(hit) + 1;
-      covered = at + static_cast<std::uint64_t>(from - data);
+      whole = at + static_cast<std::uint64_t>(from - data);
       if (offsets.empty()) {
-        auto header = begins_with_header(fd, covered, path);
+        auto header = begins_with_header(fd, whole, path);
         if (!header) return std::unexpected(header.error());
         has_header = *header;
-        offsets.push_back(has_header ? covered : 0);
+        offsets.push_back(has_header ? whole : 0);
         if (has_header) continue;
       }
-      if (++lines % stride == 0) offsets.push_back(covered);
+      if (++lines % stride == 0) offsets.push_back(whole);
     }
     at += block->size();
   }
-  if (covered == old_covered) return {};
-  auto crc = crc_before(fd, covered, path);
-  if (!crc) return std::unexpected(crc.error());
-  tail_crc = *crc;
-  return find_last_id(*this, old_lines, fd, path);
-}
-
-Result<bool> LineIndex::fits(int fd, std::uint64_t size, std::string_view path) const {
-  if (size < covered) return false;
-  if (covered == 0) return true;
-  auto crc = crc_before(fd, covered, path);
-  if (!crc) return std::unexpected(crc.error());
-  return *crc == tail_crc;
+  const bool done = at >= size || at - begin < budget;
+  if (whole == begin) return done;
+  if (auto extended = covered.extend(fd, whole, path); !extended) return std::unexpected(extended.error());
+  if (auto found = find_last_id(*this, old_lines, fd, path); !found) return std::unexpected(found.error());
+  return done;
 }
 
 std::string encode_sidecar(const LineIndex& index, std::uint64_t inode) {
-  std::string out(magic);
-  out.reserve(64 + index.last_id.size() + 8 * index.offsets.size());
-  put(out, inode, 8);
-  put(out, index.covered, 8);
-  put(out, index.lines, 8);
-  put(out, index.has_header ? 1 : 0, 1);
-  put(out, index.tail_crc, 4);
-  put(out, index.last_id.size(), 4);
-  out += index.last_id;
-  put(out, index.offsets.size(), 8);
-  for (const std::uint64_t offset : index.offsets) put(out, offset, 8);
-  put(out, crc_of(out), 4);
-  return out;
+  SidecarWriter out(magic, inode, index.covered);
+  out.number(index.lines);
+  out.number(index.has_header ? 1 : 0, 1);
+  out.text(index.last_id);
+  out.numbers(index.offsets);
+  return std::move(out).finish();
 }
 
 std::optional<LineIndex> decode_sidecar(std::string_view bytes, std::uint64_t inode) {
-  if (!bytes.starts_with(magic) || bytes.size() < magic.size() + 4) return {};
-  const std::string_view summed = bytes.substr(0, bytes.size() - 4);
-  if (Decoder(bytes.substr(summed.size())).take(4) != crc_of(summed)) return {};
-  Decoder decoder(summed.substr(magic.size()));
-  if (decoder.take(8) != inode) return {};
+  auto in = SidecarReader::open(bytes, magic, inode);
+  if (!in) return {};
   LineIndex index;
-  index.covered = decoder.take(8);
-  index.lines = decoder.take(8);
-  index.has_header = decoder.take(1) != 0;
-  index.tail_crc = static_cast<std::uint32_t>(decoder.take(4));
-  index.last_id = decoder.take_text(decoder.take(4));
-  const std::uint64_t count = decoder.take(8);
-  if (count != decoder.left() / 8 || count != index.lines / LineIndex::stride + 1) return {};
-  index.offsets.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) index.offsets.push_back(decoder.take(8));
-  if (!decoder.complete() || !std::ranges::is_sorted(index.offsets) || index.offsets.back() > index.covered) return {};
+  index.covered = in->covered();
+  index.lines = in->number();
+  index.has_header = in->number(1) != 0;
+  index.last_id = in->text();
+  index.offsets = in->numbers<std::uint64_t>();
+  if (!in->complete() || index.offsets.size() != index.lines / LineIndex::stride + 1 ||
+      !std::ranges::is_sorted(index.offsets) || index.offsets.back() > index.covered.bytes)
+    return {};
   return index;
 }
 

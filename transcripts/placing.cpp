@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "store/files.hpp"
@@ -30,32 +31,102 @@ class Placer {
   // The file ends inside a line, and nothing was decided yet that ends it.
   bool torn() const { return open_end_ && result_.append.empty(); }
 
-  void append(const PlacedLine& line) {
+  Result<void> append(const PlacedLine& line) {
     if (torn()) result_.append += '\n';
-    if (end() != line.offset) result_.displaced = true;
-    result_.append += line.line;
+    const bool elsewhere = end() != line.offset;
+    std::optional<std::string> other_parent;
+    if (elsewhere && !line.id.empty()) {
+      auto parent = parent_now(line);
+      if (!parent) return std::unexpected(parent.error());
+      other_parent = std::move(*parent);
+    }
+    result_.displaced = result_.displaced || elsewhere;
+    const std::uint64_t begin = end();
+    if (other_parent) {
+      const std::string_view object = line.line.substr(0, line.line.size() - 1);
+      result_.append += json::apply(object, {.set = {{"parentId", std::move(*other_parent)}}, .unset = {}}) + "\n";
+    } else {
+      result_.append += line.line;
+    }
+    result_.lines.push_back({begin, end()});
+    if (!line.id.empty()) last_ = json::quote(line.id);
+    return {};
+  }
+
+  // Set where another program's entries came between a line and the one it was to follow: whoever walks from the last
+  // entry back by parentId must not pass them over. A parent that was chosen otherwise stays. Raw JSON.
+  Result<std::optional<std::string>> parent_now(const PlacedLine& line) {
+    const std::string parent(json::find(line.line, "parentId").value_or("null"));
+    auto last = last_entry();
+    if (!last) return std::unexpected(last.error());
+    if (last->empty() || *last == parent || line.offset > size_) return std::nullopt;
+    // One of ours that was to follow this line stands there: after it would make a ring.
+    const auto is_last = [&last](const PlacedLine& other) { return json::quote(other.id) == *last; };
+    if (std::ranges::any_of(lines_, is_last)) return std::nullopt;
+    auto begins = reader_.begins_line(line.offset);
+    if (!begins) return std::unexpected(begins.error());
+    if (!*begins) return std::nullopt;
+    auto before = entry_before(line.offset);
+    if (!before) return std::unexpected(before.error());
+    return *before == parent ? std::optional(*last) : std::nullopt;
+  }
+
+  // The id of the entry that ends at the offset: quoted, "null" when there is none before it, empty when it has no id.
+  Result<std::string> entry_before(std::uint64_t offset) {
+    if (offset == 0) return "null";
+    auto begin = reader_.begin_of(offset);
+    if (!begin) return std::unexpected(begin.error());
+    auto text = reader_.text(*begin, offset);
+    if (!text) return std::unexpected(text.error());
+    if (!json::check(*text, {.max_depth = json::foreign_depth})) return "";
+    if (json::string_at(*text, "type") == "session") return "null";
+    const auto id = json::string_at(*text, "id");
+    return id ? json::quote(*id) : "";
+  }
+
+  Result<std::string> last_entry() {
+    if (last_) return *last_;
+    std::uint64_t end = size_;
+    if (open_end_) {
+      auto begin = reader_.begin_of(size_);
+      if (!begin) return std::unexpected(begin.error());
+      end = *begin;
+    }
+    auto last = entry_before(end);
+    if (last) last_ = *last;
+    return last;
+  }
+
+  void stands_at(std::uint64_t begin, const PlacedLine& line) {
+    result_.lines.push_back({begin, begin + line.line.size()});
   }
 
   Result<void> place(const PlacedLine& line) {
     if (line.offset == end() + (torn() ? 1 : 0)) {
-      append(line);
-      return {};
+      return append(line);
     }
     auto standing = stands(line);
     if (!standing) return std::unexpected(standing.error());
-    if (*standing) return {};
+    if (*standing) {
+      stands_at(line.offset, line);
+      return {};
+    }
     result_.displaced = true;
     if (line.id.empty()) {  // a header: good at the beginning only
-      if (end() == 0) append(line);
-      return {};
+      return end() == 0 ? append(line) : Result<void>{};
     }
     auto present = in_file(line.id);
     if (!present) return std::unexpected(present.error());
-    if (*present) return {};
+    if (*present) {
+      result_.lines.push_back(**present);
+      return {};
+    }
     auto completed = complete_torn_end(line);
     if (!completed) return std::unexpected(completed.error());
-    if (!*completed) append(line);
-    found_->insert(std::string(line.id));
+    if (!*completed) {
+      if (auto appended = append(line); !appended) return appended;
+    }
+    found_->emplace(line.id, result_.lines.back());
     return {};
   }
 
@@ -67,14 +138,19 @@ class Placer {
     const std::size_t length = std::min<std::uint64_t>(line.line.size(), end() - line.offset);
     auto bytes = read(line.offset, length);
     if (!bytes) return std::unexpected(bytes.error());
-    if (!line.line.starts_with(*bytes)) return false;
-    if (length == line.line.size()) return true;
-    if (!torn()) return false;
-    result_.append += line.line.substr(length);
+    if (!ours_or_hole(*bytes, line.line)) return false;
+    if (length < line.line.size() && !torn()) return false;
+    if (!line.line.starts_with(*bytes)) {
+      result_.holes.push_back({.offset = line.offset, .line = line.line.substr(0, length), .id = {}});
+      if (line.offset + length == size_) open_end_ = length < line.line.size();
+    }
+    filled_ = line.offset + length;
+    if (length < line.line.size()) result_.append += line.line.substr(length);
     return true;
   }
 
   Result<bool> begins_line(std::uint64_t offset) {
+    if (offset == filled_) return true;  // where a line before this one will end
     if (offset > size_) return result_.append[offset - size_ - 1] == '\n';
     return reader_.begins_line(offset);
   }
@@ -101,14 +177,16 @@ class Placer {
     auto bytes = read(*begin, size_ - *begin);
     if (!bytes) return std::unexpected(bytes.error());
     if (!line.line.starts_with(*bytes)) return false;
+    stands_at(*begin, line);
     result_.append += line.line.substr(bytes->size());
     return true;
   }
 
-  Result<bool> in_file(std::string_view id) {
+  Result<std::optional<Stretch>> in_file(std::string_view id) {
     if (!found_)
       if (auto scanned = look_for_ids(); !scanned) return std::unexpected(scanned.error());
-    return found_->contains(std::string(id));
+    const auto found = found_->find(std::string(id));
+    return found == found_->end() ? std::nullopt : std::optional(found->second);
   }
 
   // One pass for all lines: which of their ids are in the file, in whole and readable lines.
@@ -130,7 +208,8 @@ class Placer {
       if (!text) return std::unexpected(text.error());
       // Safe on any text; that it is JSON matters only for a line that would keep ours out.
       if (auto id = json::string_at(*text, "id"); id && wanted.contains(*id))
-        if (json::check(*text, {.max_depth = json::foreign_depth})) found_->insert(std::move(*id));
+        if (json::check(*text, {.max_depth = json::foreign_depth}))
+          found_->emplace(std::move(*id), Stretch{at, *line_end});
       at = *line_end;
     }
     return {};
@@ -150,11 +229,19 @@ class Placer {
   std::string_view path_;
   LineReader reader_;
   bool open_end_ = false;
-  std::optional<std::unordered_set<std::string>> found_;
+  std::uint64_t filled_ = 0;
+  std::optional<std::unordered_map<std::string, Stretch>> found_;
+  std::optional<std::string> last_;  // the last entry's id, as entry_before tells it
   Placing result_;
 };
 
 }  // namespace
+
+bool ours_or_hole(std::string_view standing, std::string_view line) {
+  return standing.size() <= line.size() &&
+         std::ranges::equal(standing, line.substr(0, standing.size()),
+                            [](char there, char ours) { return there == ours || there == '\0'; });
+}
 
 Result<Placing> place_lines(int fd, std::uint64_t size, std::span<const PlacedLine> lines, bool whole,
                             std::string_view path) {

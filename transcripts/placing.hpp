@@ -1,13 +1,16 @@
 // Decides what has to be appended to a transcript so that every line stands in it, each once (appender.hpp has the
-// rule). Reads the file only where a line is not simply next.
+// rule). Reads the file only where a line is not simply next. A line that follows another program's instead of the
+// entry it was to follow gets that one as parentId (FORMATS §4: the real last entry's id).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/problem.hpp"
+#include "transcripts/known_ends.hpp"
 
 namespace sessiond {
 
@@ -18,9 +21,15 @@ struct PlacedLine {
 };
 
 struct Placing {
-  std::string append;      // goes to the end of the file, as it was when looked at
-  bool displaced = false;  // a line stands, or will stand, elsewhere than at its offset
+  std::string append;               // goes to the end of the file, as it was when looked at
+  std::vector<PlacedLine> holes{};  // are NULs in the file, in part or whole: go there (no ids)
+  bool displaced = false;           // a line stands, or will stand, elsewhere than at its offset
+  std::vector<Stretch> lines{};     // where the lines stand or will stand
 };
+
+// Where a line is to stand: is there nothing but the line, its beginning, and NULs in the place of some of it? No line
+// has a NUL in it; they are what a file system shows for pages that were never written.
+bool ours_or_hole(std::string_view standing, std::string_view line);
 
 // Lines that are not at their offset are looked for by id: in the whole file, or (`whole` false) from the lowest offset
 // on.

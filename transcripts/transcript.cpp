@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 #include "transcripts/entry.hpp"
@@ -18,7 +19,10 @@ namespace sessiond {
 namespace {
 
 constexpr std::uint64_t no_sidecar_below = 256 << 10;
-constexpr std::size_t page_bytes = 8 << 20;  // a page ends before the line with which it would be larger
+constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again: about 3 ms
+constexpr std::uint64_t ids_unsaved = 16 << 20;   // and parse again, if more is not: the sidecar is written whole
+constexpr std::uint64_t near_end = 256 << 10;     // where an id is looked for by reading the lines
+constexpr std::size_t page_bytes = 8 << 20;       // a page ends before the line with which it would be larger
 
 // Gathers one page; says when it is full.
 class Gathering {
@@ -52,31 +56,33 @@ class Gathering {
   std::size_t looked_ = 0;
 };
 
-bool is_hex8(std::string_view id) {
-  return id.size() == 8 && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 }  // namespace
 
 struct Transcript::Impl {
   std::filesystem::path path;
   std::filesystem::path sidecar;
   Fd fd{};
-  FileIdentity seen{};
+  FileIdentity seen{};  // none: not refreshed to the end
   LineIndex index{};
+  IdIndex ids{};  // of the same file, never beyond `index`
   TranscriptTail tail{};
-  std::uint64_t saved = 0;  // what the sidecar on disk covers
+  std::uint64_t saved = 0;  // bytes that the sidecar on disk covers
+  std::uint64_t ids_saved = 0;
+  bool ids_loaded = false;  // its sidecar was looked at
 
-  Result<void> refresh();
-  Result<void> look(const struct stat& status);
-  Result<void> reopen();
+  Result<bool> refresh(std::uint64_t budget);
+  Result<bool> look(const struct stat& status, std::uint64_t budget);
   Result<void> read_tail();
+  Result<void> scan_ids();
+  void forget();
   void load_sidecar();
+  void load_id_sidecar();
   Result<std::uint64_t> offset_of(LineReader& reader, std::uint64_t seq) const;
   Result<TranscriptPage> page(const PageQuery& query) const;
   Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, Gathering& page) const;
   Result<bool> page_downwards(LineReader& reader, std::uint64_t low, std::uint64_t high, Gathering& page) const;
-  Result<std::optional<StoredLine>> find(std::string_view id) const;
+  Result<Found> find(std::span<const std::string> wanted);
+  Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) const;
   LineReader reader() const { return {fd.get(), tail.size, path.native()}; }
 
   // Whatever went wrong: if the file was rewritten under us, a fresh index makes it right.
@@ -84,41 +90,57 @@ struct Transcript::Impl {
   auto with_fresh_index_on_failure(Read read) -> decltype(read()) {
     if (auto result = read(); result) return result;
     seen = {};
-    index = {};
-    if (auto refreshed = refresh(); !refreshed) return std::unexpected(refreshed.error());
+    forget();
+    if (auto refreshed = refresh(whole); !refreshed) return std::unexpected(refreshed.error());
     return read();
   }
 };
 
+void Transcript::Impl::forget() {
+  index = {};
+  ids = {};
+  saved = ids_saved = 0;
+}
+
 void Transcript::Impl::load_sidecar() {
-  saved = 0;
   if (sidecar.empty()) return;
   const auto bytes = read_file(sidecar);  // none, or not readable: the file is scanned
   if (!bytes) return;
   if (auto stored = decode_sidecar(*bytes, seen.inode)) {
     index = std::move(*stored);
-    saved = index.covered;
+    saved = index.covered.bytes;
   }
 }
 
-Result<void> Transcript::Impl::refresh() {
+void Transcript::Impl::load_id_sidecar() {
+  if (sidecar.empty() || std::exchange(ids_loaded, true)) return;
+  const auto bytes = read_file(id_sidecar(sidecar));
+  if (!bytes) return;
+  auto stored = decode_id_sidecar(*bytes, seen.inode);
+  if (!stored || stored->covered.bytes > index.covered.bytes || stored->hashes.size() > index.lines) return;
+  if (!stored->covered.fits(fd.get(), seen.size, path.native()).value_or(false)) return;
+  ids = std::move(*stored);
+  ids_saved = ids.covered.bytes;
+}
+
+Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno != ENOENT) return std::unexpected(io_problem("stat", path.native(), errno));
     fd = {};
     seen = {};
-    index = {};
+    forget();
     tail = {};
-    return {};
+    return true;
   }
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
-  if (fd && seen == identity(status)) return {};
-  auto looked = look(status);
-  if (!looked) seen = {};
+  if (fd && seen == identity(status)) return true;
+  auto looked = look(status, budget);
+  if (!looked || !*looked) seen = {};
   return looked;
 }
 
-Result<void> Transcript::Impl::look(const struct stat& at_path) {
+Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t budget) {
   // The descriptor is held, so the inode cannot have been given to another file.
   struct stat status{};
   bool open =
@@ -127,31 +149,31 @@ Result<void> Transcript::Impl::look(const struct stat& at_path) {
     auto opened = open_file(path, O_RDONLY | O_NONBLOCK);
     if (!opened) return std::unexpected(opened.error());
     fd = std::move(*opened);
-    index = {};
+    forget();
+    ids_loaded = false;
     if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   }
   seen = identity(status);
   if (!open) load_sidecar();
-  auto fits = index.fits(fd.get(), seen.size, path.native());
+  auto fits = index.covered.fits(fd.get(), seen.size, path.native());
   if (!fits) return std::unexpected(fits.error());
-  if (!*fits) {
-    index = {};
-    saved = 0;
-  }
-  if (auto scanned = index.scan(fd.get(), seen.size, path.native()); !scanned) return scanned;
-  return read_tail();
+  if (!*fits) forget();
+  auto scanned = index.scan(fd.get(), seen.size, path.native(), budget);
+  if (!scanned || !*scanned) return scanned;
+  if (auto read = read_tail(); !read) return std::unexpected(read.error());
+  return true;
 }
 
 Result<void> Transcript::Impl::read_tail() {
   tail = {.exists = true,
           .has_header = index.has_header,
-          .ends_in_newline = index.covered == seen.size,
+          .ends_in_newline = index.covered.bytes == seen.size,
           .size = seen.size,
           .count = index.lines,
           .last_id = index.last_id};
   if (tail.ends_in_newline) return {};
   LineReader lines = reader();
-  auto line = lines.text(index.covered, tail.size);
+  auto line = lines.text(index.covered.bytes, tail.size);
   if (!line) return std::unexpected(line.error());
   const bool first = index.offsets.empty();
   if (first && tail.size <= longest_header && is_header(*line)) {
@@ -222,52 +244,151 @@ Result<TranscriptPage> Transcript::Impl::page(const PageQuery& query) const {
   return std::move(page).finish(*more);
 }
 
-Result<std::optional<StoredLine>> Transcript::Impl::find(std::string_view id) const {
-  const bool may_be_derived = is_hex8(id);
+// Of all whole lines.
+Result<void> Transcript::Impl::scan_ids() {
+  load_id_sidecar();
+  if (index.offsets.empty()) return {};
+  auto scanned = ids.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
+  if (!scanned) ids = {};
+  return scanned;
+}
+
+Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wanted) {
+  Found found;
+  std::unordered_set<std::string_view> open(wanted.begin(), wanted.end());
   LineReader lines = reader();
-  std::uint64_t end = tail.size;
-  for (std::uint64_t seq = tail.count; seq-- > 0;) {
+  const auto look_at = [&](std::uint64_t seq, std::string_view line) {
+    const std::string id = entry_id(line, seq);
+    if (open.erase(id) != 0) found.emplace(id, StoredLine{.seq = seq, .line = std::string(line)});
+  };
+  // What is asked for is nearly always young; and a last line without '\n' stands in no index.
+  const std::uint64_t floor = std::min(tail.size - std::min(tail.size, near_end), index.covered.bytes);
+  std::uint64_t seq = tail.count;
+  for (std::uint64_t end = tail.size; seq > 0 && end > floor && !open.empty();) {
     auto begin = lines.begin_of(end);
     if (!begin) return std::unexpected(begin.error());
     auto line = lines.text(*begin, end);
     if (!line) return std::unexpected(line.error());
-    // Only a line that can have this id is parsed: it holds it, or the id derived from it is this one.
-    const bool holds = ::memmem(line->data(), line->size(), id.data(), id.size()) != nullptr;
-    if ((holds || (may_be_derived && derived_id(*line, seq) == id)) && entry_id(*line, seq) == id)
-      return StoredLine{.seq = seq, .line = std::string(*line)};
+    look_at(--seq, *line);
     end = *begin;
   }
-  return std::nullopt;
+  if (seq == 0 || open.empty()) return found;
+  if (auto scanned = scan_ids(); !scanned) return std::unexpected(scanned.error());
+  IdSet hashes(open.size());
+  std::uint64_t low_bits = 0;  // most hashes are passed over by these alone
+  for (const std::string_view id : open) {
+    hashes.insert(id_hash(id));
+    low_bits |= 1ULL << (id_hash(id) & 63);
+  }
+  for (seq = std::min<std::uint64_t>(seq, ids.hashes.size()); seq-- > 0 && !open.empty();) {
+    const std::uint32_t hash = ids.hashes[seq];
+    if ((low_bits >> (hash & 63) & 1) == 0 || !hashes.contains(hash)) continue;
+    auto begin = offset_of(lines, seq);
+    if (!begin) return std::unexpected(begin.error());
+    auto end = lines.end_of(*begin);
+    if (!end) return std::unexpected(end.error());
+    auto line = lines.text(*begin, *end);
+    if (!line) return std::unexpected(line.error());
+    look_at(seq, *line);
+  }
+  return found;
 }
 
-Result<std::unique_ptr<Transcript>> Transcript::open(std::filesystem::path path, std::filesystem::path sidecar) {
-  auto impl = std::make_unique<Impl>();
-  impl->path = std::move(path);
-  impl->sidecar = std::move(sidecar);
-  if (auto refreshed = impl->refresh(); !refreshed) return std::unexpected(refreshed.error());
-  return std::unique_ptr<Transcript>(new Transcript(std::move(impl)));
+Result<std::vector<WholeLine>> Transcript::Impl::whole_lines(std::uint64_t begin, std::uint64_t end,
+                                                             std::size_t max_bytes) const {
+  std::vector<WholeLine> lines;
+  end = std::min(end, index.covered.bytes);
+  if (begin >= end) return lines;
+  // From the nearest entry whose offset is known; before the first one there is only the header.
+  LineReader reader(fd.get(), index.covered.bytes, path.native());
+  const auto after = std::ranges::upper_bound(index.offsets, begin);
+  const auto nearest = after == index.offsets.begin() ? after : after - 1;
+  std::uint64_t seq = static_cast<std::uint64_t>(nearest - index.offsets.begin()) * LineIndex::stride;
+  std::size_t bytes = 0;
+  for (std::uint64_t at = *nearest; at < end; ++seq) {
+    auto line_end = reader.end_of(at);
+    if (!line_end) return std::unexpected(line_end.error());
+    if (at >= begin) {
+      auto text = reader.text(at, *line_end);
+      if (!text) return std::unexpected(text.error());
+      bytes += text->size();
+      if (!lines.empty() && bytes > max_bytes) break;
+      lines.push_back({.stored = {.seq = seq, .line = std::string(*text)}, .end = *line_end});
+    }
+    at = *line_end;
+  }
+  return lines;
 }
 
-Transcript::Transcript(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Transcript::Transcript(std::filesystem::path path, std::filesystem::path sidecar)
+    : impl_(std::make_unique<Impl>(Impl{.path = std::move(path), .sidecar = std::move(sidecar)})) {}
 Transcript::~Transcript() = default;
 
-Result<void> Transcript::refresh() { return impl_->refresh(); }
+Result<std::unique_ptr<Transcript>> Transcript::open(std::filesystem::path path, std::filesystem::path sidecar) {
+  auto transcript = std::make_unique<Transcript>(std::move(path), std::move(sidecar));
+  if (auto refreshed = transcript->refresh(); !refreshed) return std::unexpected(refreshed.error());
+  return transcript;
+}
+
+std::filesystem::path Transcript::id_sidecar(const std::filesystem::path& sidecar) {
+  return std::filesystem::path(sidecar).replace_extension(".ids");
+}
+
+Result<bool> Transcript::refresh(std::uint64_t budget) { return impl_->refresh(budget); }
 const TranscriptTail& Transcript::tail() const { return impl_->tail; }
 
 Result<TranscriptPage> Transcript::page(const PageQuery& query) {
   return impl_->with_fresh_index_on_failure([&] { return impl_->page(query); });
 }
 
-Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
-  return impl_->with_fresh_index_on_failure([&] { return impl_->find(entry_id); });
+Result<Transcript::Found> Transcript::find(std::span<const std::string> entry_ids) {
+  return impl_->with_fresh_index_on_failure([&] { return impl_->find(entry_ids); });
 }
 
-Result<void> Transcript::save_sidecar() {
-  const LineIndex& index = impl_->index;
-  if (impl_->sidecar.empty() || index.covered < no_sidecar_below || index.covered == impl_->saved) return {};
-  if (auto made = make_dirs(impl_->sidecar.parent_path()); !made) return made;
-  if (auto written = replace_file(impl_->sidecar, encode_sidecar(index, impl_->seen.inode)); !written) return written;
-  impl_->saved = index.covered;
+Result<std::vector<WholeLine>> Transcript::whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) {
+  return impl_->with_fresh_index_on_failure([&] { return impl_->whole_lines(begin, end, max_bytes); });
+}
+
+Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
+  const std::string id(entry_id);
+  auto found = find(std::span(&id, 1));
+  if (!found) return std::unexpected(found.error());
+  if (found->empty()) return std::nullopt;
+  return std::move(found->begin()->second);
+}
+
+Result<IdSet> Transcript::ids() {
+  return impl_->with_fresh_index_on_failure([&]() -> Result<IdSet> {
+    if (auto scanned = impl_->scan_ids(); !scanned) return std::unexpected(scanned.error());
+    IdSet set(impl_->tail.count);
+    for (const std::uint32_t hash : impl_->ids.hashes) set.insert(hash);
+    if (impl_->tail.count == impl_->ids.hashes.size()) return set;
+    LineReader lines = impl_->reader();  // the last line has no newline
+    auto line = lines.text(impl_->index.covered.bytes, impl_->tail.size);
+    if (!line) return std::unexpected(line.error());
+    set.insert(id_hash(entry_id(*line, impl_->ids.hashes.size())));
+    return set;
+  });
+}
+
+Result<void> Transcript::save_sidecars() {
+  Impl& own = *impl_;
+  const std::uint64_t lines = own.index.covered.bytes;
+  const std::uint64_t ids = own.ids.covered.bytes;
+  const bool save_lines = lines >= own.saved + (own.saved == 0 ? no_sidecar_below : lines_unsaved);
+  const bool save_ids =
+      ids >= own.ids_saved + (own.ids_saved == 0 ? no_sidecar_below : std::max(ids_unsaved, own.ids_saved / 16));
+  if (own.sidecar.empty() || (!save_lines && !save_ids)) return {};
+  if (auto made = make_dirs(own.sidecar.parent_path()); !made) return made;
+  // One that cannot be written is tried again when it has grown as much again.
+  if (save_lines) {
+    own.saved = lines;
+    if (auto written = replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)); !written) return written;
+  }
+  if (save_ids) {
+    own.ids_saved = ids;
+    return replace_file(id_sidecar(own.sidecar), encode_sidecar(own.ids, own.seen.inode));
+  }
   return {};
 }
 

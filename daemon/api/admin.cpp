@@ -1,12 +1,13 @@
-// Operating the daemon: who am I, tokens, locks, checkpoint, configuration, doctor (API §§7, 8).
+// Operating the daemon: who am I, tokens, checkpoint, backup, configuration, doctor (API §§7, 8).
 #include <fmt/format.h>
 
 #include "config/print.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/backup/pack.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/http/hop.hpp"
-#include "store/lock.hpp"
+#include "daemon/http/log.hpp"
 
 namespace sessiond {
 namespace {
@@ -76,52 +77,6 @@ Served revoke_token(Api& api, Request& request) {
   co_return response;
 }
 
-Served list_locks(Api& api, Request& request) {
-  auto agents = co_await api.ledger.agent_ids();
-  std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_agent(agent); });
-  co_return co_await hop(api.ledger.disk().get_executor(), [&paths = api.ledger.paths(), agents]() -> Result<Response> {
-    std::string body = "{\"data\":[";
-    for (const std::string& agent : agents) {
-      const auto holder = lock_holder(paths.store_file(agent));
-      std::string one;
-      json::ObjectWriter writer(one);
-      writer.string("agent", agent);
-      writer.string("path", paths.store_file(agent).string() + ".lock");
-      writer.boolean("held", holder.has_value());
-      if (holder) {
-        writer.raw("holder",
-                   json::check(holder->payload) ? json::compact(holder->payload) : json::quote(holder->payload));
-        writer.integer("pid", holder->pid);
-        writer.integer("ageMs", holder->age_ms);
-        writer.boolean("stale", holder->stale);
-      }
-      writer.close();
-      body.append(body.back() == '[' ? "" : ",").append(one);
-    }
-    return json_response(body + "]}");
-  });
-}
-
-Served evict(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto evicted = co_await hop(api.ledger.disk().get_executor(),
-                              [path = api.ledger.paths().store_file(*agent), who = request.principal.id] {
-                                return evict_lock(path, "asked for by " + who);
-                              });
-  if (!evicted) co_return std::unexpected(std::move(evicted.error()));
-  if (!*evicted) co_return json_response(R"({"evicted":false})");
-  const Eviction& eviction = **evicted;
-  const std::string holder =
-      json::check(eviction.holder) ? json::compact(eviction.holder) : json::quote(eviction.holder);
-  const std::string data = fmt::format(R"({{"path":{},"reason":{},"holder":{}}})", json::quote(eviction.path),
-                                       json::quote(eviction.reason), holder);
-  if (auto told = co_await api.ledger.announce(EventType::lock_evicted, data, request.principal.id, *agent); !told) {
-    co_return std::unexpected(std::move(told.error()));
-  }
-  co_return json_response(fmt::format(R"({{"evicted":true,"holder":{}}})", holder));
-}
-
 Served checkpoint(Api& api, Request&) {
   if (auto done = co_await api.ledger.checkpoint_all(); !done) co_return std::unexpected(std::move(done.error()));
   co_return json_response(fmt::format(R"({{"asOf":"{}"}})", api.ledger.as_of(0)));
@@ -139,7 +94,49 @@ Served doctor(Api& api, Request& request) {
   auto report = co_await hop(api.ledger.disk().get_executor(), [&api] {
     return run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
   });
+  for (const std::string& repair : api.ledger.status().repairs) report.ok("repaired", "", repair);
   co_return json_response(to_json(report));
+}
+
+// False: the client is gone or slow, the daemon drains, or a file could not be read. The archive then ends without its
+// manifest, and whoever reads it knows.
+asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packer, std::string request_id,
+                                   StreamWriter& writer) {
+  for (;;) {
+    const auto bytes = co_await hop(api.ledger.disk().get_executor(), [packer] { return packer->next(); });
+    if (!bytes) {
+      log::error("backup_failed", {{"request_id", request_id}, {"error", bytes.error().detail}});
+      co_return false;
+    }
+    if (bytes->empty()) co_return true;
+    if (api.draining || !co_await writer.write({*bytes})) co_return false;
+  }
+}
+
+Served backup(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may make a backup");
+  auto cut = co_await api.ledger.cut();
+  if (!cut) co_return std::unexpected(std::move(cut.error()));
+  const std::string as_of = (*cut)->as_of;
+  // Whoever lets go of it last, its links are removed on a disk thread.
+  const std::shared_ptr<Packer> packer(new Packer(std::move(**cut), api.config.store.path_template, wall_now()),
+                                       [disk = api.ledger.disk().get_executor()](Packer* last) {
+                                         asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
+                                       });
+  log::info("backup_begun", {{"request_id", request.request_id}, {"as_of", as_of}});
+  Response response;
+  response.content_type = "application/x-tar";
+  response.headers.emplace_back("Content-Disposition", "attachment; filename=\"sessiond-" + as_of + ".tar\"");
+  response.stream = [&api, packer, as_of, id = request.request_id](StreamWriter& writer) -> asio::awaitable<void> {
+    const bool whole = co_await send_archive(api, packer, id, writer);
+    if (whole) {
+      log::info("backup_sent", {{"request_id", id}, {"as_of", as_of}});
+    } else {
+      log::warn("backup_broken_off", {{"request_id", id}, {"next", "ask again; what was sent is no backup"}});
+    }
+  };
+  co_return response;
 }
 
 }  // namespace
@@ -152,9 +149,8 @@ void add_admin_routes(Router& router, Api& api) {
   on("GET", "/v1/admin/tokens", Permission::tokens, list_tokens);
   on("POST", "/v1/admin/tokens", Permission::tokens, create_token);
   on("DELETE", "/v1/admin/tokens/{id}", Permission::tokens, revoke_token);
-  on("GET", "/v1/admin/locks", Permission::maintenance, list_locks);
-  on("POST", "/v1/admin/locks/{agent}/evict", Permission::maintenance, evict);
   on("POST", "/v1/admin/checkpoint", Permission::maintenance, checkpoint);
+  on("POST", "/v1/admin/backup", Permission::tokens, backup);  // tokens.json is in it
   on("GET", "/v1/admin/config", Permission::maintenance, configuration);
   on("POST", "/v1/admin/doctor", Permission::maintenance, doctor);
 }

@@ -32,7 +32,8 @@ void add_message_routes(Router& router, Api& api);  // messages and transcripts
 void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
 void add_policy_routes(Router& router, Api& api);   // send policy
 void add_event_routes(Router& router, Api& api);    // SSE
-void add_admin_routes(Router& router, Api& api);    // whoami, tokens, locks, checkpoint, config
+void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config
+void add_lock_routes(Router& router, Api& api);     // locks shared with other programs
 
 inline void add_routes(Router& router, Api& api) {
   add_health_routes(router, api);
@@ -44,6 +45,7 @@ inline void add_routes(Router& router, Api& api) {
   add_policy_routes(router, api);
   add_event_routes(router, api);
   add_admin_routes(router, api);
+  add_lock_routes(router, api);
 }
 
 }  // namespace sessiond

@@ -36,6 +36,7 @@ Served readyz(Api& api, Request&) {
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
   writer.raw("repairs", json_array(status.repairs));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
+  writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));
   writer.close();
   co_return json_response(std::move(body), reasons.empty() ? 200 : 503);

@@ -84,6 +84,8 @@ void add_ledger(Families& families, const LedgerStatus& status) {
   families.gauge("sessiond_checkpoints_failing", "Agents whose checkpoint fails.",
                  static_cast<double>(status.lagging.size()));
   families.counter("sessiond_lock_evictions_total", "Stale locks taken away.", status.evictions);
+  families.gauge("sessiond_lock_waits", "Files that wait for another program's lock.",
+                 static_cast<double>(status.lock_waits));
   families.gauge("sessiond_repairs", "Repairs since the start.", static_cast<double>(status.repairs.size()));
   families.gauge("sessiond_agents", "Agents in memory.", static_cast<double>(status.agents));
 }

@@ -76,10 +76,9 @@ Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<
   if (first.not_written) first.replaced = false;
 
   if (auto saved = tokens.save(); !saved) {
-    // It was never good for anything: neither here nor in the file it may leave a trace.
+    // Whether it is kept is not known (the file may be there, and only the fsync behind it have failed). So what was
+    // written to `path` stays: the next start finds the token good, or puts another one there.
     if (auto revoked = tokens.revoke(first.id); !revoked) return std::unexpected(revoked.error());
-    std::error_code ignored;
-    if (path && !first.not_written) fs::remove(*path, ignored);
     return std::unexpected(saved.error());
   }
   return first;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {
@@ -57,20 +59,46 @@ std::expected<void, CallError> send_all(int fd, std::string_view bytes, const st
   return {};
 }
 
-std::expected<std::string, CallError> read_to_end(int fd, const std::filesystem::path& path, std::size_t most) {
-  std::string text;
+// All that comes until the other side closes, piece by piece.
+std::expected<void, CallError> read_to_end(int fd, const std::filesystem::path& path,
+                                           const std::function<Result<void>(std::string_view)>& take) {
   std::array<char, 64 * 1024> buffer;
-  for (;;) {
+  for (bool some = false;; some = true) {
     const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == ECONNRESET && !text.empty()) return text;
+    if (n < 0 && errno == ECONNRESET && some) return {};
     if (n < 0) return call_fail(path, "read from", errno);
-    if (n == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(n));
-    if (text.size() > most)
-      return std::unexpected(
-          CallError{.detail = fmt::format("{}: the answer is larger than {} bytes", path.native(), most)});
+    if (n == 0) return {};
+    if (auto taken = take({buffer.data(), static_cast<std::size_t>(n)}); !taken)
+      return std::unexpected(CallError{.detail = std::move(taken.error().detail)});
   }
+}
+
+Result<void> append_up_to(std::string& text, std::string_view piece, std::size_t most) {
+  text += piece;
+  if (text.size() > most) return fail(Code::degraded, fmt::format("the answer is larger than {} bytes", most));
+  return {};
+}
+
+std::expected<Fd, CallError> ask(const std::filesystem::path& socket, std::string_view method, std::string_view target,
+                                 std::string_view body, const CallOptions& options) {
+  auto fd = connect_to(socket, options);
+  if (!fd) return fd;
+  std::string request = fmt::format(
+      "{} {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sessiond/{}\r\nAccept: application/json\r\n"
+      "Connection: close\r\n",
+      method, target, SESSIOND_VERSION);
+  if (!body.empty() || method == "POST")
+    request += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
+  request.append("\r\n").append(body);
+  if (auto sent = send_all(fd->get(), request, socket); !sent) return std::unexpected(sent.error());
+  return fd;
+}
+
+std::expected<DaemonReply, CallError> parsed(const std::filesystem::path& socket, std::string_view text) {
+  auto reply = parse_reply(text);
+  if (!reply) return std::unexpected(CallError{.detail = fmt::format("{}: {}", socket.native(), reply.error())});
+  return std::move(*reply);
 }
 
 std::optional<std::uint64_t> number(std::string_view text) {
@@ -111,24 +139,46 @@ std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
                      .body = std::string(length ? body.substr(0, static_cast<std::size_t>(*length)) : body)};
 }
 
+Problem problem_of(const DaemonReply& reply) {
+  const bool readable = json::check(reply.body) && json::kind(trim(reply.body)) == json::Kind::object;
+  std::string detail = readable ? json::string_at(reply.body, "detail").value_or("") : "";
+  if (detail.empty()) detail = fmt::format("the daemon answered {}", reply.status);
+  if (reply.status == 401 || reply.status == 403)
+    detail += fmt::format("; run this as the user that the daemon runs as, not as uid {}", ::geteuid());
+  return {.code = reply.status == 404 ? Code::not_found : Code::degraded, .detail = std::move(detail)};
+}
+
 std::expected<DaemonReply, CallError> call_daemon(const std::filesystem::path& socket, std::string_view method,
                                                   std::string_view target, std::string_view body,
                                                   const CallOptions& options) {
-  const auto fd = connect_to(socket, options);
+  const auto fd = ask(socket, method, target, body, options);
   if (!fd) return std::unexpected(fd.error());
-  std::string request = fmt::format(
-      "{} {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sessiond/{}\r\nAccept: application/json\r\n"
-      "Connection: close\r\n",
-      method, target, SESSIOND_VERSION);
-  if (!body.empty() || method == "POST")
-    request += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
-  request.append("\r\n").append(body);
-  if (auto sent = send_all(fd->get(), request, socket); !sent) return std::unexpected(sent.error());
-  const auto text = read_to_end(fd->get(), socket, options.most_bytes);
-  if (!text) return std::unexpected(text.error());
-  auto reply = parse_reply(*text);
-  if (!reply) return std::unexpected(CallError{.detail = fmt::format("{}: {}", socket.native(), reply.error())});
-  return std::move(*reply);
+  std::string text;
+  auto read = read_to_end(fd->get(), socket,
+                          [&](std::string_view piece) { return append_up_to(text, piece, options.most_bytes); });
+  if (!read) return std::unexpected(std::move(read.error()));
+  return parsed(socket, text);
+}
+
+std::expected<DaemonReply, CallError> download(const std::filesystem::path& socket, std::string_view target,
+                                               const std::function<Result<void>(std::string_view)>& take,
+                                               const CallOptions& options) {
+  const auto fd = ask(socket, "POST", target, "", options);
+  if (!fd) return std::unexpected(fd.error());
+  std::string text;  // the head, and the body unless it is taken
+  bool taking = false;
+  auto read = read_to_end(fd->get(), socket, [&](std::string_view piece) -> Result<void> {
+    if (taking) return take(piece);
+    if (auto kept = append_up_to(text, piece, options.most_bytes); !kept) return kept;
+    const std::size_t end = text.find("\r\n\r\n");
+    taking = end != std::string::npos && text.starts_with("HTTP/1.1 2");
+    if (!taking) return {};
+    const std::string body = text.substr(end + 4);
+    text.resize(end + 4);
+    return body.empty() ? Result<void>{} : take(body);
+  });
+  if (!read) return std::unexpected(std::move(read.error()));
+  return parsed(socket, text);
 }
 
 }  // namespace sessiond

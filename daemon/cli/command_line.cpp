@@ -55,6 +55,7 @@ class CommandLine {
     add_token();
     add_config();
     add_doctor();
+    add_backup();
     version_ = app_.add_subcommand("version", "Print the version");
   }
 
@@ -128,7 +129,7 @@ class CommandLine {
   static CLI::Validator absolute() {
     return {[](std::string& text) -> std::string {
               if (text.empty()) return "is empty";
-              if (text.starts_with('~')) return {};
+              if (text.starts_with('~') || text == "-") return {};
               std::error_code error;
               const auto path = std::filesystem::absolute(text, error).lexically_normal();
               if (error) return error.message();
@@ -148,10 +149,33 @@ class CommandLine {
   }
 
   void add_doctor() {
-    doctor_ = app_.add_subcommand("doctor", "Look for damage in the state directory");
+    doctor_ = app_.add_subcommand("doctor", "Look for damage in the state directory, and repair it");
     doctor_->footer(help::doctor);
     add_where(*doctor_, doctor_options_.where);
-    doctor_->add_flag("--json", doctor_options_.json, "As JSON, {\"status\",\"findings\":[…]}");
+    doctor_->add_flag("--json", doctor_options_.json, "As JSON, {\"status\",\"repairs\":[…],\"findings\":[…]}");
+    doctor_->add_flag("--repair", doctor_options_.repair,
+                      "Set right what safely can be, keeping what is taken away; only while no daemon runs");
+    doctor_->add_flag(
+        "--migrate", doctor_options_.migrate,
+        "Write transcripts of version 1 and 2 as version 3, keeping the old ones; only while no daemon runs");
+  }
+
+  void add_backup() {
+    backup_ = app_.add_subcommand("backup", "Copy all sessions, of a running daemon too");
+    backup_->footer(help::backup);
+    add_where(*backup_, backup_options_.where);
+    backup_->add_option("to", backup_options_.to, "A directory to be made, or - for a tar archive on stdout")
+        ->type_name("DIR|-")
+        ->required()
+        ->transform(absolute());
+    restore_ = app_.add_subcommand("restore", "Put a backup in the state directory's place");
+    restore_->footer(help::restore);
+    add_where(*restore_, restore_options_.where);
+    restore_->add_option("from", restore_options_.from, "A backup directory, a tar archive, or - for one on stdin")
+        ->type_name("DIR|FILE|-")
+        ->required()
+        ->transform(absolute());
+    restore_->add_flag("--force", restore_options_.force, "The state directory is not empty: move it aside");
   }
 
   Command command() const {
@@ -160,6 +184,8 @@ class CommandLine {
     if (list_->parsed()) return list_options_;
     if (revoke_->parsed()) return revoke_options_;
     if (doctor_->parsed()) return doctor_options_;
+    if (backup_->parsed()) return backup_options_;
+    if (restore_->parsed()) return restore_options_;
     if (version_->parsed()) return VersionCommand{};
     if (print_defaults_) return ConfigDefaults{};
     if (check_) return ConfigCheck{config_where_};
@@ -218,12 +244,16 @@ class CommandLine {
   CLI::App* revoke_ = nullptr;
   CLI::App* config_ = nullptr;
   CLI::App* doctor_ = nullptr;
+  CLI::App* backup_ = nullptr;
+  CLI::App* restore_ = nullptr;
   CLI::App* version_ = nullptr;
   ServeOptions serve_options_{};
   TokenCreate create_options_{};
   TokenList list_options_{};
   TokenRevoke revoke_options_{};
   DoctorCommand doctor_options_{};
+  BackupCommand backup_options_{};
+  RestoreCommand restore_options_{};
   Where config_where_{};
   bool check_ = false;
   bool print_defaults_ = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "daemon/cli/backup_command.hpp"
 #include "daemon/cli/config_command.hpp"
 #include "daemon/cli/serve.hpp"
 #include "daemon/cli/token_command.hpp"
@@ -15,7 +16,7 @@ namespace sessiond {
 struct VersionCommand {};
 
 using Command = std::variant<ServeOptions, TokenCreate, TokenList, TokenRevoke, ConfigShow, ConfigCheck, ConfigDefaults,
-                             DoctorCommand, VersionCommand>;
+                             DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
 
 // Nothing to run: a text is to be printed, help on stdout (0), a mistake with a hint on stderr (2).
 struct Answered {

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 
 #include "config/print.hpp"
 #include "daemon/cli/settings.hpp"
+#include "daemon/cli/state_lock.hpp"
 #include "daemon/doctor/doctor.hpp"
+#include "daemon/doctor/repair.hpp"
 
 namespace sessiond {
 
@@ -37,6 +41,28 @@ int run(const ConfigDefaults&) {
   return 0;
 }
 
+namespace {
+
+// Changes are made while no daemon runs and none can start; with one running nothing is looked at either.
+void mend_and_examine(const DoctorCommand& command, const Config& config, Report& report) {
+  DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
+  std::optional<StateLock> lock;
+  std::error_code error;
+  if ((command.repair || command.migrate) && std::filesystem::is_directory(config.state_dir, error)) {
+    auto taken = StateLock::acquire(config.state_dir);
+    if (!taken)
+      return report.error("daemon", config.state_dir, taken.error().detail,
+                          "stop it first: files are only changed while no daemon runs");
+    lock = std::move(*taken);
+    options.lock_held = true;
+    if (command.repair) report.append(run_repair(config));
+    if (command.migrate) report.append(run_migration(config));
+  }
+  report.append(run_doctor(options));
+}
+
+}  // namespace
+
 int run(const DoctorCommand& command) {
   Report report;
   Config config;
@@ -53,7 +79,7 @@ int run(const DoctorCommand& command) {
     known = command.where.state_dir.has_value();
     if (known) config.state_dir = *command.where.state_dir;
   }
-  if (known) report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
+  if (known) mend_and_examine(command, config, report);
   if (command.json) {
     fmt::print("{}\n", to_json(report));
   } else {

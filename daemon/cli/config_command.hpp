@@ -16,6 +16,8 @@ struct ConfigDefaults {};
 struct DoctorCommand {
   Where where{};
   bool json = false;
+  bool repair = false;   // both only while no daemon runs
+  bool migrate = false;  // after the repair
 };
 
 int run(const ConfigShow& command);

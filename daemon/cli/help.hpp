@@ -10,6 +10,7 @@ inline constexpr const char* program = R"(Examples:
   sessiond token create --role bridge --channel slack
   curl --unix-socket ~/.sessiond/sessiond.sock http://localhost/v1/sessions
   sessiond doctor                                 what is wrong with the files, and what to do
+  sessiond backup /backups/$(date -I)             copy everything while the daemon runs
 
 Files:
   ~/.config/sessiond/sessiond.json   configuration (--config, $SESSIOND_CONFIG, $XDG_CONFIG_HOME)
@@ -79,15 +80,55 @@ Looked for in this order: --config, $SESSIOND_CONFIG, $XDG_CONFIG_HOME/sessiond/
 Exit codes:
   0 fine   1 faults, each as "file: pointer: detail" on stderr   2 wrong usage)";
 
-inline constexpr const char* doctor = R"(Only looks: changes nothing, takes no lock, and may run beside the daemon.
-Reads all transcripts and the journal, so it takes a while on a large store.
+inline constexpr const char* doctor = R"(Without --repair and --migrate it only looks: changes nothing, takes no lock, and may run beside
+the daemon (over HTTP: POST /v1/admin/doctor). Reads all transcripts and the journal, so it takes a
+while on a large store.
+
+--repair settles, saying each step: modes (0600, 0700), temporary files that were left, locks whose
+holder is gone, torn or unended last lines of transcripts, a damaged sessions.json (rebuilt from an
+earlier generation and the journal) and a damaged journal (as serve --repair). Nothing is destroyed:
+what is taken away lies beside it (.torn., .corrupt., .damaged.) or in journal/kept/<time>.
+--migrate keeps ids and order of all entries; archived transcripts stay as they are.
+Both may be interrupted and run again; a second run finds nothing left to do.
 
 Examples:
   sessiond doctor
   sessiond doctor --state-dir ~/.openclaw         before sessiond serves it
   sessiond doctor --json | jq '.findings[] | select(.level != "ok")'
+  sessiond doctor --repair --json | jq '.repairs[]'
 
 Exit codes:
-  0 all is well   1 warnings   2 errors (and wrong usage))";
+  of what is found after repairs: 0 all is well   1 warnings   2 errors, or a daemon runs (--repair, --migrate), or wrong usage)";
+
+inline constexpr const char* backup =
+    R"(One consistent state: everything that was acknowledged before, each message once, nothing by half, while
+the daemon goes on serving. Without a daemon the files are copied under its lock.
+It holds the journal, every agent's sessions folder with its archives, policy.json and tokens.json; of an
+OpenClaw tree nothing else. The directory is laid out like a state directory, with a MANIFEST.json that is
+written last: without it the backup is not whole, and restore refuses it.
+
+Examples:
+  sessiond backup /backups/$(date -I)
+  sessiond doctor --state-dir /backups/2026-03-01 check it
+  sessiond backup - | zstd > sessions.tar.zst     the whole of it in a pipe: set -o pipefail
+  ssh host sessiond backup - > host.tar
+  curl -X POST -H "Authorization: Bearer $TOKEN" http://localhost:7433/v1/admin/backup > sessions.tar
+
+Exit codes:
+  0 done and whole   1 failed: what is there is not whole   2 wrong usage)";
+
+inline constexpr const char* restore =
+    R"(Stop the daemon first. The backup is unpacked beside the state directory, every file is compared with
+MANIFEST.json, what the journal has and the files have not is put into them, and then both directories are
+exchanged in one step. Subscribers that resume are told to resync (stream.gap, reason epoch).
+At the end the doctor looks at it and says what it found.
+
+Examples:
+  sessiond restore /backups/2026-03-01
+  sessiond restore /backups/2026-03-01 --force    keeps what was there as <state dir>.before-restore.<time>
+  zstdcat sessions.tar.zst | sessiond restore - --state-dir /srv/sessiond
+
+Exit codes:
+  0 restored, all is well   1 restored, the doctor warns   2 not restored, or the doctor found errors)";
 
 }  // namespace sessiond::help

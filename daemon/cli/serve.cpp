@@ -242,6 +242,7 @@ class Daemon {
 
 int serve(const ServeOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not our end
   auto config = read_config(options);
   if (!config) return cannot_start;
   set_up_log(*config);

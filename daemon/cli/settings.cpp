@@ -32,6 +32,11 @@ std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::s
   return Settings{.config = std::move(*config), .file = located.path};
 }
 
+std::filesystem::path socket_of(const Config& config) {
+  return config.listen.unix ? std::filesystem::path(*config.listen.unix)
+                            : std::filesystem::path(config.state_dir) / "sessiond.sock";
+}
+
 std::string to_text(const SettingsFaults& faults) {
   const std::string file = faults.file.empty() ? "(no configuration file)" : faults.file;
   std::string text;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <expected>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct SettingsFaults {
 
 std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::string>& config_option,
                                                       const std::optional<std::string>& state_dir_option);
+
+// Where the daemon of this configuration listens for this user.
+std::filesystem::path socket_of(const Config& config);
 
 // One line a fault: "<file>: <pointer>: <detail>\n".
 std::string to_text(const SettingsFaults& faults);

@@ -65,4 +65,12 @@ Result<StateLock> StateLock::acquire(const fs::path& state_dir) {
   }
 }
 
+Result<void> check_user(const fs::path& state_dir) {
+  struct stat status{};
+  if (::lstat(state_lock_file(state_dir).c_str(), &status) != 0 && ::stat(state_dir.c_str(), &status) != 0) return {};
+  if (status.st_uid == ::geteuid()) return {};
+  return fail(Code::degraded, fmt::format("{} belongs to uid {}: run this as that user (e.g. sudo -u '#{}' sessiond …)",
+                                          state_dir.native(), status.st_uid, status.st_uid));
+}
+
 }  // namespace sessiond

@@ -21,4 +21,8 @@ class StateLock {
   Fd fd_;
 };
 
+// What root writes into another user's directory, that user's daemon could not read any more: `degraded`, saying whose
+// it is.
+Result<void> check_user(const std::filesystem::path& state_dir);
+
 }  // namespace sessiond

@@ -1,42 +1,16 @@
 #include "daemon/cli/token_store.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "daemon/cli/client.hpp"
+#include "daemon/cli/settings.hpp"
 #include "daemon/cli/state_lock.hpp"
-#include "daemon/doctor/state_owner.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
-namespace {
 
-Problem problem_of(const DaemonReply& reply) {
-  const bool readable = json::check(reply.body) && json::kind(trim(reply.body)) == json::Kind::object;
-  std::string detail = readable ? json::string_at(reply.body, "detail").value_or("") : "";
-  if (detail.empty()) detail = fmt::format("the daemon answered {}", reply.status);
-  if (reply.status == 401 || reply.status == 403)
-    detail += fmt::format("; run this as the user that the daemon runs as, not as uid {}", ::geteuid());
-  return {.code = reply.status == 404 ? Code::not_found : Code::degraded, .detail = std::move(detail)};
-}
-
-// What root writes into another user's directory, that user's daemon could not read any more.
-Result<void> check_user(const fs::path& state_dir) {
-  struct stat status{};
-  if (::lstat(state_lock_file(state_dir).c_str(), &status) != 0 && ::stat(state_dir.c_str(), &status) != 0) return {};
-  if (status.st_uid == ::geteuid()) return {};
-  return fail(Code::degraded, fmt::format("{} belongs to uid {}: run this as that user (e.g. sudo -u '#{}' sessiond …)",
-                                          state_dir.native(), status.st_uid, status.st_uid));
-}
-
-}  // namespace
-
-TokenStore::TokenStore(const Config& config)
-    : state_dir_(config.state_dir),
-      socket_(config.listen.unix ? fs::path(*config.listen.unix) : state_dir_ / "sessiond.sock") {}
+TokenStore::TokenStore(const Config& config) : state_dir_(config.state_dir), socket_(socket_of(config)) {}
 
 // Nothing: no daemon runs.
 Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std::string_view target,

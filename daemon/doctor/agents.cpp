@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "daemon/doctor/examination.hpp"
 #include "store/files.hpp"
 #include "store/lock.hpp"
+#include "store/lock_file.hpp"
 #include "store/names.hpp"
 #include "store/process.hpp"
 #include "store/sessions_file_disk.hpp"
@@ -45,25 +47,38 @@ class AgentCheck {
       : exam_(exam), agent_(std::move(agent)), store_(exam.paths.store_file(agent_)), dir_(store_.parent_path()) {}
 
   void run() {
+    if (auto below = resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
+      exam_.report.error("agents", dir_.native(), below.error().detail,
+                         "nothing of it is served: put the files themselves there");
+      return;
+    }
+    if (const auto note = read_note(generations().note)) unsettled_ = note->temp;
     const auto files = list_dir(exam_, "sessions", dir_);
-    ModeCheck modes;
+    ModeCheck modes(exam_);
+    if (const auto status = stat_of(dir_)) modes.look(dir_, *status);
     std::vector<std::string> unknown;
     for (const Listed& file : files) {
-      modes.look(dir_ / file.name, file.status, exam_.owner);
+      modes.look(dir_ / file.name, file.status);
       look_at(file, unknown);
     }
-    modes.tell(exam_.report, dir_);
+    modes.tell(dir_);
     tell_unknown(unknown);
     const auto entries = look_at_store();
-    if (entries && !exam_.cancelled()) check_transcripts(exam_, dir_, files, *entries);
+    if (!exam_.cancelled()) check_transcripts(exam_, agent_, files, entries);
   }
 
  private:
+  GenerationFiles generations() const { return GenerationFiles(exam_.paths.previous(agent_)); }
+
   void look_at(const Listed& file, std::vector<std::string>& unknown) {
     const std::string store_name = store_.filename().native();
     const fs::path path = dir_ / file.name;
     const std::string_view name = file.name;
-    if (name == store_name || is_transcript_like(name)) return;
+    if (check_link(exam_, path, file.status) || name == store_name || is_transcript_like(name)) return;
+    if (!unsettled_.empty() && name.starts_with(unsettled_)) {
+      exam_.report.ok("temporary", path.native(), "of a checkpoint that was interrupted: the next start settles it");
+      return;
+    }
     if (name.ends_with(".lock")) {
       check_lock(exam_, dir_ / name.substr(0, name.size() - std::string_view(".lock").size()));
     } else if (name.ends_with(".tmp") || name.contains(".lock.") || name.contains(".tmp.")) {
@@ -91,7 +106,7 @@ class AgentCheck {
                                 fmt::join(unknown.begin(), end, ", "), unknown.size() > shown ? ", …" : ""));
   }
 
-  // Nothing: it cannot be said which transcripts belong to a session.
+  // Nothing: it cannot be said whose transcripts are whose.
   std::optional<std::vector<NamedEntry>> look_at_store() {
     auto read = read_store(store_);
     const std::string path = store_.native();
@@ -102,12 +117,10 @@ class AgentCheck {
     }
     switch (read->kind) {
       case StoreRead::Kind::absent:
-        exam_.report.ok("sessions", path, "none yet");
+        tell_absent();
         return std::vector<NamedEntry>{};
       case StoreRead::Kind::damaged:
-        exam_.report.error("sessions", path, fmt::format("is damaged: {}", read->damage),
-                           "start sessiond: it is put aside, never overwritten, and rebuilt from journal/previous and "
-                           "the journal; transcripts are untouched");
+        tell_damaged(read->damage);
         return {};
       case StoreRead::Kind::good:
         break;
@@ -118,13 +131,60 @@ class AgentCheck {
     exam_.report.ok("sessions", path,
                     fmt::format("{} entr{}, {}", read->entries.size(), read->entries.size() == 1 ? "y" : "ies",
                                 in_bytes(read->snapshot.id.size)));
+    look_at_revs(read->entries);
     return std::move(read->entries);
+  }
+
+  // How many entries the generations beside the journal hold, the last one first.
+  std::optional<std::size_t> earlier_entries() const {
+    for (const fs::path& file : {generations().current, generations().previous})
+      if (const auto read = read_store(file); read && read->kind == StoreRead::Kind::good) return read->entries.size();
+    return {};
+  }
+
+  void tell_absent() {
+    const auto earlier = earlier_entries();
+    if (earlier.value_or(0) == 0) return exam_.report.ok("sessions", store_.native(), "none yet");
+    exam_.report.error("sessions", store_.native(),
+                       fmt::format("is gone; an earlier generation has {} entries", *earlier),
+                       fmt::format("if nobody meant to remove it, copy {} there before sessiond starts",
+                                   generations().previous.native()));
+  }
+
+  void tell_damaged(const std::string& damage) {
+    const auto earlier = earlier_entries();
+    if (earlier) exam_.damaged_stores.push_back(agent_);
+    exam_.report.error(
+        "sessions", store_.native(), fmt::format("is damaged: {}", damage),
+        earlier ? "start sessiond, or doctor --repair: it is put aside, never overwritten, and rebuilt from an earlier "
+                  "generation and the journal; transcripts are untouched"
+                : "there is no earlier generation to rebuild it from: put a copy of your own there before sessiond "
+                  "starts; transcripts are untouched");
+  }
+
+  // A rev is the seq of an event in the journal.
+  void look_at_revs(const std::vector<NamedEntry>& entries) {
+    if (!exam_.head || exam_.daemon_running) return;
+    std::size_t ahead = 0;
+    std::string example;
+    for (const NamedEntry& named : entries) {
+      const auto rev = json::int_at(*named.entry, "rev");
+      if (rev && *rev > 0 && static_cast<std::uint64_t>(*rev) > *exam_.head && ahead++ == 0)
+        example = fmt::format("{} has {}", named.key, *rev);
+    }
+    if (ahead == 0) return;
+    exam_.report.error("checkpoint", store_.native(),
+                       fmt::format("{} of {} entries have a rev above the journal's last seq {}, e.g. {}", ahead,
+                                   entries.size(), *exam_.head, example),
+                       "the end of the journal was lost, or store and journal are of different copies: put back the "
+                       "journal that belongs to it, or move journal/ away, which begins a new epoch");
   }
 
   Examination& exam_;
   std::string agent_;
   fs::path store_;
   fs::path dir_;
+  std::string unsettled_{};  // the temp file of a checkpoint that its note says was under way
 };
 
 // Folders beside the agents' whose names are no agent ids: what is in them is not served.
@@ -135,11 +195,35 @@ void check_names(Examination& exam) {
   const std::size_t slash = pattern.rfind('/', mark);
   if (slash == std::string::npos) return;  // beside journal/ and our other files anything may lie
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
+  ModeCheck modes(exam);
+  if (const auto status = stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
+    if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())
       exam.report.warning("agents", (dir / entry.name).native(), "is no agent id: its sessions are not served",
                           "rename it to [a-z0-9][a-z0-9_-]*, or move it away");
   }
+  modes.tell(dir);
+}
+
+// Why a holder that we cannot look at cannot be judged: "<boot id>:<pid namespace>" differs in one part or the other.
+std::string elsewhere(std::string_view host) {
+  const std::string_view ours = host_identity();
+  if (host.empty() || host == ours) return {};
+  if (host.substr(0, host.find(':')) == ours.substr(0, ours.find(':')))
+    return "in another container of this machine (its pid namespace is another)";
+  return "on another machine, or before a reboot";
+}
+
+// Judged and taken away by the rules of FORMATS §3: only when its holder is provably gone.
+Result<Step> free_lock(const fs::path& target) {
+  std::vector<Eviction> evictions;
+  const auto lock = FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions);
+  if (!lock) return std::unexpected(lock.error());
+  Step step{.path = target.native() + ".lock", .detail = "was released meanwhile"};
+  if (!evictions.empty())
+    step.detail = fmt::format("taken away: {}; it said {}", evictions[0].reason, evictions[0].holder);
+  return step;
 }
 
 }  // namespace
@@ -150,18 +234,23 @@ void check_lock(Examination& exam, const fs::path& target) {
   const std::string path = target.native() + ".lock";
   const std::string age = in_time(holder->age_ms);
   const std::string who = fmt::format("pid {}{}", holder->pid, program_of(holder->pid));
+  const std::string where = elsewhere(read_lock_payload(holder->payload).host);
   if (holder->stale) {
-    exam.report.warning("lock", path, fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
-                        "nothing to do: sessiond takes it away when it needs it");
+    exam.fault({.level = Finding::Level::warning,
+                .check = "lock",
+                .path = path,
+                .detail = fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
+                .advice = "nothing to do: sessiond takes it away when it needs it, doctor --repair at once"},
+               [&] { return free_lock(target); });
+  } else if (!where.empty()) {
+    exam.report.warning("foreign_gateway", path, fmt::format("held by pid {} {}; {} old", holder->pid, where, age),
+                        "pids cannot be compared with that one's: run all that write here in one pid namespace, on one "
+                        "machine. If it is gone, sessiond takes the lock away after store.lock.staleMs");
   } else if (holder->pid <= 0) {
     exam.report.warning("lock", path, fmt::format("does not say who holds it; {} old", age),
                         "sessiond takes it away when it has seen it unchanged for store.lock.staleMs");
   } else if (exam.daemon_running && holder->pid == exam.daemon_pid) {
     exam.report.ok("lock", path, fmt::format("held by the daemon for {}", age));
-  } else if (process_status(holder->pid).dead) {
-    // Not provably gone: it is of another host, or of before a reboot.
-    exam.report.warning("lock", path, fmt::format("held by {} of another machine or container; {} old", who, age),
-                        "make sure that only one machine writes this directory");
   } else {
     exam.report.warning(
         "foreign_gateway", path,
@@ -174,10 +263,30 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
   const auto pid = pid_in(path.filename().native());
   const bool in_flight = pid ? !process_status(*pid).dead : exam.daemon_running && age_ms(status) < 60'000;
   if (in_flight && age_ms(status) < 3'600'000) return;
-  exam.report.warning("temporary", path.native(),
-                      fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
-                                  in_bytes(static_cast<std::uint64_t>(status.st_size))),
-                      "remove it, once no program writes here");
+  exam.fault({.level = Finding::Level::warning,
+              .check = "temporary",
+              .path = path.native(),
+              .detail = fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
+                                    in_bytes(static_cast<std::uint64_t>(status.st_size))),
+              .advice = "remove it, once no program writes here; doctor --repair moves it away"},
+             [&]() -> Result<Step> {
+               auto kept = exam.put_away(path);
+               if (!kept) return std::unexpected(kept.error());
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+             });
+}
+
+bool check_link(Examination& exam, const fs::path& path, const struct stat& status) {
+  if (!S_ISLNK(status.st_mode)) return false;
+  const bool inside =
+      resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native()).has_value();
+  std::error_code error;
+  const fs::path target = fs::read_symlink(path, error);
+  exam.report.error(
+      "symlink", path.native(),
+      fmt::format("leads to {}{}", target.native(), inside ? "" : ", which is not in the state directory"),
+      "links are refused where a file is expected: put the file itself there, or remove the link");
+  return true;
 }
 
 void check_agents(Examination& exam) {

@@ -1,6 +1,8 @@
 #include "daemon/doctor/doctor.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,27 +10,101 @@
 #include <system_error>
 
 #include "daemon/doctor/examination.hpp"
+#include "store/files.hpp"
+#include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
 namespace doctor {
 
 namespace fs = std::filesystem;
 
-void ModeCheck::look(const fs::path& path, const struct stat& status, uid_t owner) {
-  if ((status.st_mode & 0077) != 0 && open_++ == 0)
-    open_example_ = fmt::format("{} ({:04o})", path.native(), status.st_mode & 07777);
-  if (status.st_uid != owner && foreign_++ == 0)
-    foreign_example_ = fmt::format("{} (uid {}, the state directory has uid {})", path.native(), status.st_uid, owner);
+namespace {
+
+mode_t wanted_mode(mode_t mode) { return (mode & 0700) | (S_ISDIR(mode) ? 0700U : 0600U); }
+
+}  // namespace
+
+void Examination::fault(Finding finding, const Mend& mend) {
+  if (!repair) return report.add(std::move(finding));
+  auto step = mend();
+  if (step) {
+    step->action = std::move(finding.check);
+    report.step(std::move(*step));
+  } else {
+    report.error("repair", finding.path, fmt::format("{}; not repaired: {}", finding.detail, step.error().detail),
+                 finding.advice);
+  }
 }
 
-void ModeCheck::tell(Report& report, const fs::path& dir) const {
-  if (open_ > 0)
-    report.warning(
-        "modes", dir.native(),
-        fmt::format("{} file{} can be reached by other users, e.g. {}", open_, open_ == 1 ? "" : "s", open_example_),
-        fmt::format("chmod -R go= {}", dir.native()));
+Result<fs::path> Examination::place_to_keep(const fs::path& path) {
+  if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / time_for_names();
+  fs::path to = kept_ / path.lexically_relative(options.state_dir);
+  if (auto made = make_dirs(to.parent_path()); !made) return std::unexpected(made.error());
+  return to;
+}
+
+Result<fs::path> Examination::put_away(const fs::path& path) {
+  auto to = place_to_keep(path);
+  if (!to) return to;
+  if (auto moved = move_file(path, *to); !moved) return std::unexpected(moved.error());
+  if (::chmod(to->c_str(), 0600) != 0) return std::unexpected(io_problem("chmod", to->native(), errno));
+  for (const fs::path& dir : {to->parent_path(), path.parent_path()})
+    if (auto synced = sync_dir(dir); !synced) return std::unexpected(synced.error());
+  return to;
+}
+
+Result<fs::path> Examination::keep_copy(const fs::path& path) {
+  auto to = place_to_keep(path);
+  if (!to) return to;
+  if (::link(path.c_str(), to->c_str()) != 0) {  // another file system, or one without links
+    std::error_code error;
+    if (!fs::copy_file(path, *to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
+    const auto copy = open_file(*to, O_RDWR);
+    if (!copy) return std::unexpected(copy.error());
+    if (auto synced = sync_file(copy->get(), *to); !synced) return std::unexpected(synced.error());
+  }
+  if (auto synced = sync_dir(to->parent_path()); !synced) return std::unexpected(synced.error());
+  return to;
+}
+
+void ModeCheck::look(const fs::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
+  const mode_t mode = status.st_mode & 0777;
+  if (mode != wanted_mode(status.st_mode)) wrong_.push_back({.path = path, .mode = mode});
+  if ((mode & 0077) != 0) ++open_;
+  if (status.st_uid != exam_.owner && foreign_++ == 0)
+    foreign_example_ =
+        fmt::format("{} (uid {}, the state directory has uid {})", path.native(), status.st_uid, exam_.owner);
+}
+
+Result<Step> ModeCheck::correct(const fs::path& dir) const {
+  for (const Wrong& each : wrong_) {
+    struct stat status{};
+    if (::lstat(each.path.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) continue;
+    if (::chmod(each.path.c_str(), wanted_mode(status.st_mode)) != 0)
+      return std::unexpected(io_problem("chmod", each.path.native(), errno));
+  }
+  return Step{.path = dir.native(),
+              .detail = fmt::format("{} file{} given to their owner alone (0600, directories 0700), e.g. {} ({:04o})",
+                                    wrong_.size(), wrong_.size() == 1 ? "" : "s", wrong_.front().path.native(),
+                                    wrong_.front().mode)};
+}
+
+void ModeCheck::tell(const fs::path& dir) {
+  if (!wrong_.empty()) {
+    const Wrong& first = wrong_.front();
+    exam_.fault(
+        {.level = Finding::Level::warning,
+         .check = "modes",
+         .path = dir.native(),
+         .detail = fmt::format("{} file{} can be {}, e.g. {} ({:04o})", wrong_.size(), wrong_.size() == 1 ? "" : "s",
+                               open_ > 0 ? "reached by other users" : "read only by their owner", first.path.native(),
+                               first.mode),
+         .advice = fmt::format("chmod -R u=rwX,go= {}; or doctor --repair", dir.native())},
+        [&] { return correct(dir); });
+  }
   if (foreign_ > 0)
-    report.warning(
+    exam_.report.warning(
         "owner", dir.native(),
         fmt::format("{} file{} of another user, e.g. {}", foreign_, foreign_ == 1 ? " is" : "s are", foreign_example_),
         "give them to the user that the daemon runs as (chown)");
@@ -71,17 +147,22 @@ std::int64_t age_ms(const struct stat& status) {
   return std::max<std::int64_t>(0, now_ms - (status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000));
 }
 
+void examine(Examination& exam) {
+  if (check_place(exam)) {
+    check_tokens(exam);
+    check_journal(exam);
+    check_agents(exam);
+    check_gateways(exam);
+  }
+  if (exam.cancelled())
+    exam.report.warning("doctor", "", "the examination was broken off: not everything was looked at", "run it again");
+}
+
 }  // namespace doctor
 
 Report run_doctor(const DoctorOptions& options) {
   doctor::Examination exam(options);
-  if (doctor::check_place(exam)) {
-    doctor::check_tokens(exam);
-    doctor::check_journal(exam);
-    doctor::check_agents(exam);
-  }
-  if (exam.cancelled())
-    exam.report.warning("doctor", "", "the examination was broken off: not everything was looked at", "run it again");
+  doctor::examine(exam);
   return std::move(exam.report);
 }
 

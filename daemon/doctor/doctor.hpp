@@ -15,6 +15,7 @@ namespace sessiond {
 struct DoctorOptions {
   std::filesystem::path state_dir;
   std::string path_template = "agents/{agentId}/sessions/sessions.json";  // store.pathTemplate
+  bool lock_held = false;                     // the caller holds the state lock: no daemon runs
   const std::atomic<bool>* cancel = nullptr;  // set: the examination ends soon, and its report says so
 };
 

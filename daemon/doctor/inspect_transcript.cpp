@@ -8,6 +8,7 @@
 
 #include "store/files.hpp"
 #include "store/raw_json.hpp"
+#include "transcripts/entry_shape.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
@@ -16,11 +17,6 @@ namespace {
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
-bool is_readable(std::string_view line) {
-  if (!json::check(line, {.max_depth = json::foreign_depth})) return false;
-  return line[line.find_first_not_of(" \t\r\n")] == '{';
-}
-
 struct LinePlace {
   std::uint64_t number = 0;  // from 1
   std::uint64_t offset = 0;
@@ -28,15 +24,17 @@ struct LinePlace {
 };
 
 void count_line(TranscriptState& state, std::string_view line, const LinePlace& place) {
-  if (place.number == 1 && line.size() <= longest_header && is_readable(line) && is_header(line)) {
+  if (place.number == 1 && line.size() <= longest_header && is_header(line)) {
     state.has_header = true;
+    state.version = json::int_at(line, "version").value_or(1);
     state.header_id = json::string_at(line, "id").value_or("");
     return;
   }
   ++state.entries;
+  const EntryFields fields = read_fields(line);
   if (is_blank(line)) {
     ++state.blank;
-  } else if (!is_readable(line)) {
+  } else if (fields.shape == EntryShape::unreadable) {
     if (place.end == state.size && !state.ends_in_newline) {
       state.torn_bytes = place.end - place.offset;
       return;
@@ -45,6 +43,8 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
       state.first_unreadable = place.number;
       state.first_offset = place.offset;
     }
+  } else if (fields.shape == EntryShape::flat || (fields.id.empty() && fields.has_type)) {
+    ++state.old;
   }
 }
 

@@ -19,6 +19,8 @@ struct TranscriptState {
   std::uint64_t first_unreadable = 0;  // its line in the file, from 1
   std::uint64_t first_offset = 0;      // and where that begins
   bool has_header = false;
+  std::int64_t version = 0;  // of the header; 1 where it does not say, 0 without one
+  std::uint64_t old = 0;     // flat or bare entries, or without an id: doctor --migrate writes them anew
   std::string header_id{};
   bool ends_in_newline = true;
   std::uint64_t torn_bytes = 0;  // a last line without newline that is no JSON object

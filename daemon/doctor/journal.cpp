@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "daemon/doctor/examination.hpp"
+#include "store/answers_sealed.hpp"
 #include "store/files.hpp"
 #include "store/journal_recovery.hpp"
 #include "store/journal_scan.hpp"
@@ -25,18 +26,13 @@ constexpr std::string_view repair_advice =
     "start once with sessiond serve --repair: the damage is put aside, what is lost is reported, subscribers resync. "
     "Copy the journal first";
 
-struct CheckpointFile {
-  std::string epoch{};
-  std::uint64_t seq = 0;
-};
-
 class JournalCheck {
  public:
   explicit JournalCheck(Examination& exam) : exam_(exam), dir_(exam.paths.journal_dir()) {}
 
   void run() {
     // Before the journal: what a running daemon writes meanwhile is then never behind it.
-    const auto checkpoint = read_checkpoint();
+    exam_.checkpoint = read_checkpoint();
     const auto listed = list_dir(exam_, "journal", dir_);
     if (listed.empty()) {
       exam_.report.ok("journal", dir_.native(), "none yet: no sessiond has written here");
@@ -49,7 +45,7 @@ class JournalCheck {
       return;
     }
     if (names->empty()) {
-      if (checkpoint)
+      if (exam_.checkpoint)
         exam_.report.error("journal", dir_.native(), "there is a CHECKPOINT, but not one segment",
                            "events were lost: the next start begins a new epoch from the files");
       return;
@@ -59,8 +55,9 @@ class JournalCheck {
       exam_.report.warning("journal", (dir_ / "EPOCH").native(), "missing or unreadable",
                            "the next start mints a new epoch: subscribers resync");
     look_at_segments(*names);
-    if (checkpoint) look_at_checkpoint(*checkpoint);
     if (exam_.cancelled()) return;
+    exam_.head = next_ - 1;
+    if (exam_.checkpoint) look_at_checkpoint(*exam_.checkpoint);
     exam_.report.ok("journal", dir_.native(),
                     fmt::format("{} segment{}, {}, seqs {} to {}, epoch {}", segments_, segments_ == 1 ? "" : "s",
                                 in_bytes(bytes_), first_, next_ - 1, epoch_ ? epoch_->epoch : "unknown"));
@@ -82,23 +79,35 @@ class JournalCheck {
                            "nothing is lost: the next start goes through the whole journal");
       return {};
     }
-    return CheckpointFile{json::string_at(*text, "epoch").value_or(""), static_cast<std::uint64_t>(*seq)};
+    CheckpointFile checkpoint{.epoch = json::string_at(*text, "epoch").value_or(""),
+                              .seq = static_cast<std::uint64_t>(*seq)};
+    for (const json::Member& member : json::members(json::find(*text, "agents").value_or("{}")))
+      checkpoint.agents[json::unescape(member.name)] =
+          static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+    return checkpoint;
   }
 
   void look_at_checkpoint(const CheckpointFile& checkpoint) {
     const std::string path = (dir_ / "CHECKPOINT").native();
-    if (exam_.cancelled()) return;
-    if (checkpoint.seq > next_ - 1) {
-      exam_.report.error(
-          "checkpoint", path,
-          fmt::format("the files hold events to seq {}, the journal ends at {}", checkpoint.seq, next_ - 1),
-          "the end of the journal was lost or an old one was put here: put back the newer one, or move "
-          "journal/ away, which begins a new epoch from the files");
+    std::uint64_t most = checkpoint.seq;
+    for (const auto& [agent, reached] : checkpoint.agents) most = std::max(most, reached);
+    if (most > next_ - 1) {
+      exam_.report.error("checkpoint", path,
+                         fmt::format("the files hold events to seq {}, the journal ends at {}", most, next_ - 1),
+                         "the end of the journal was lost or an old one was put here: put back the newer one, or move "
+                         "journal/ away, which begins a new epoch from the files");
     } else if (epoch_ && !checkpoint.epoch.empty() && checkpoint.epoch != epoch_->epoch) {
       exam_.report.warning("checkpoint", path,
                            fmt::format("is of epoch {}, the journal of {}", checkpoint.epoch, epoch_->epoch),
                            "settled with the next checkpoint of a running daemon");
     }
+    std::uint64_t least = checkpoint.seq;
+    for (const auto& [agent, reached] : checkpoint.agents) least = std::min(least, reached);
+    if (least < next_ - 1)
+      exam_.report.ok("checkpoint", path,
+                      fmt::format("the files hold events to seq {}; the next start brings those up to {} from the "
+                                  "journal",
+                                  least, next_ - 1));
   }
 
   void look_at_segments(std::vector<SegmentName> names) {
@@ -146,6 +155,7 @@ class JournalCheck {
   }
 
   void tell_damage(const fs::path& path, const Scan& scan, bool last) {
+    if (!scan.damages.empty()) exam_.damaged_journal = true;
     if (last && scan.torn_only()) {
       const Damage& torn = scan.damages.front();
       if (!exam_.daemon_running)
@@ -170,6 +180,7 @@ class JournalCheck {
     if (epoch_ && std::ranges::find(epoch_->holes, hole) != epoch_->holes.end()) {
       exam_.report.ok("journal", dir_.native(), fmt::format("{} known to be lost, from an earlier repair", range));
     } else {
+      exam_.damaged_journal = true;
       exam_.report.error("journal", dir_.native(), fmt::format("{} missing", range), std::string(repair_advice));
     }
   }
@@ -186,15 +197,19 @@ class JournalCheck {
   }
 
   void look_at_files(const std::vector<Listed>& listed) {
-    ModeCheck modes;
+    ModeCheck modes(exam_);
+    if (const auto status = stat_of(dir_)) modes.look(dir_, *status);
     for (const Listed& file : listed) {
       const fs::path path = dir_ / file.name;
-      modes.look(path, file.status, exam_.owner);
+      modes.look(path, file.status);
+      if (check_link(exam_, path, file.status)) continue;
       if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name.ends_with(".idx"))
         continue;
       if (parse_segment_name(file.name)) continue;
-      if (file.name == "keys" || file.name == "index") {
-        count_folder(path, modes);
+      if (file.name == "keys") {
+        look_at_keys(path, modes);
+      } else if (file.name == "ends" || file.name == "index" || file.name == "kept") {
+        count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);
       } else if (file.name.ends_with(".tmp")) {
@@ -208,25 +223,60 @@ class JournalCheck {
         exam_.report.warning("foreign_file", path.native(), "is none of ours", "move it out of journal/");
       }
     }
-    modes.tell(exam_.report, dir_);
+    modes.tell(dir_);
   }
 
-  void count_folder(const fs::path& dir, ModeCheck& modes) {
+  // Idempotency answers: every line's form. A damaged one only means that its key is not known any more.
+  void look_at_keys(const fs::path& dir, ModeCheck& modes) {
+    std::uint64_t count = 0;
     std::uint64_t bytes = 0;
-    const auto listed = list_dir(exam_, "journal", dir);
-    for (const Listed& file : listed) {
-      modes.look(dir / file.name, file.status, exam_.owner);
+    for (const Listed& file : list_dir(exam_, "journal", dir)) {
+      const fs::path path = dir / file.name;
+      modes.look(path, file.status);
       bytes += static_cast<std::uint64_t>(file.status.st_size);
-      if (file.name.ends_with(".tmp")) check_temporary(exam_, dir / file.name, file.status);
+      if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
+      if (!file.name.ends_with(".jsonl") || exam_.cancelled()) continue;
+      std::vector<std::string> damages;
+      const auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+      const auto scanned =
+          fd ? answers::scan_answers(fd->get(), path, damages, [&](const Answer&, auto, auto) { ++count; })
+             : std::unexpected(fd.error());
+      if (!scanned) damages.push_back(scanned.error().detail);
+      if (exam_.daemon_running) continue;  // its last line may be in flight
+      for (std::string& damage : damages)
+        exam_.report.warning("idempotency", path.native(), std::move(damage),
+                             "requests of those keys are not recognised when they come again; nothing to do");
     }
-    if (dir.filename() == "keys")
-      exam_.report.ok("idempotency", dir.native(), fmt::format("{} files, {}", listed.size(), in_bytes(bytes)));
+    exam_.report.ok("idempotency", dir.native(), fmt::format("{} answers, {}", count, in_bytes(bytes)));
+  }
+
+  // Line indexes, which are made again; and what repairs took away.
+  void count_folder(const fs::path& dir, std::string_view name, ModeCheck& modes) {
+    std::uint64_t files = 0;
+    std::uint64_t bytes = 0;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+      const auto status = stat_of(it->path());
+      if (!status) continue;
+      modes.look(it->path(), *status);
+      if (!S_ISREG(status->st_mode)) continue;
+      ++files;
+      bytes += static_cast<std::uint64_t>(status->st_size);
+      if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
+    }
+    if (error)
+      exam_.report.error("journal", dir.native(), fmt::format("cannot be read: {}", error.message()),
+                         "run the doctor as the user that the daemon runs as; check the disk");
+    if (name == "kept")
+      exam_.report.ok("kept", dir.native(),
+                      fmt::format("{} files that repairs and migrations took away, {}; remove what nobody needs", files,
+                                  in_bytes(bytes)));
   }
 
   void look_at_previous(const fs::path& dir, ModeCheck& modes) {
     for (const Listed& file : list_dir(exam_, "journal", dir)) {
       const fs::path path = dir / file.name;
-      modes.look(path, file.status, exam_.owner);
+      modes.look(path, file.status);
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
       if (!file.name.ends_with(".json") || exam_.cancelled()) continue;
       const auto read = read_store(path);

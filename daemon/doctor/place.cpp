@@ -22,6 +22,11 @@ constexpr std::uint64_t mib = 1ULL << 20;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
+Result<Step> set_mode(const std::string& path, mode_t from, mode_t to) {
+  if (::chmod(path.c_str(), to) != 0) return std::unexpected(io_problem("chmod", path, errno));
+  return Step{.path = path, .detail = fmt::format("mode {:04o}, it was {:04o}", to, from)};
+}
+
 bool check_dir(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
   struct stat status{};
@@ -38,10 +43,19 @@ bool check_dir(Examination& exam) {
   exam.owner = status.st_uid;
   const auto mode = status.st_mode & 07777;
   if ((mode & S_IWOTH) != 0) {
-    exam.report.error("state_dir", dir, fmt::format("everybody may write here ({:04o})", mode), "chmod 700 " + dir);
+    exam.fault({.level = Finding::Level::error,
+                .check = "state_dir",
+                .path = dir,
+                .detail = fmt::format("everybody may write here ({:04o})", mode),
+                .advice = "chmod 700 " + dir},
+               [&] { return set_mode(dir, mode, 0700); });
   } else if ((mode & 0077) != 0) {
-    exam.report.warning("state_dir", dir, fmt::format("other users may look into it ({:04o})", mode),
-                        "chmod 700 " + dir);
+    exam.fault({.level = Finding::Level::warning,
+                .check = "state_dir",
+                .path = dir,
+                .detail = fmt::format("other users may look into it ({:04o})", mode),
+                .advice = "chmod 700 " + dir},
+               [&] { return set_mode(dir, mode, 0700); });
   } else {
     exam.report.ok("state_dir", dir, fmt::format("mode {:04o}, uid {}", mode, status.st_uid));
   }
@@ -55,6 +69,7 @@ bool check_dir(Examination& exam) {
 
 void check_daemon(Examination& exam) {
   const std::string lock = state_lock_file(exam.options.state_dir).native();
+  if (exam.options.lock_held) return exam.report.ok("daemon", lock, "no daemon runs here; none can start meanwhile");
   const auto owner = state_owner(exam.options.state_dir);
   if (!owner) {
     exam.report.error("daemon", lock, owner.error().detail,
@@ -118,6 +133,11 @@ constexpr std::array network_kinds{Kind{NFS_SUPER_MAGIC, "NFS"},   Kind{SMB_SUPE
                                    Kind{0xFF534D42, "CIFS"},       Kind{0xFE534D42, "SMB2"},
                                    Kind{V9FS_MAGIC, "9p"},         Kind{AFS_SUPER_MAGIC, "AFS"},
                                    Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{FUSE_SUPER_MAGIC, "FUSE"}};
+// Local, but without RENAME_EXCHANGE.
+constexpr std::array without_exchange{
+    Kind{MSDOS_SUPER_MAGIC, "FAT"},    Kind{0x2011BAB0, "exFAT"}, Kind{0x5346544E, "NTFS"},
+    Kind{0x7366746E, "NTFS"},          Kind{0x482B, "HFS+"},      Kind{ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
+    Kind{0x2FC12FC1, "ZFS before 2.2"}};
 
 void check_file_system(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
@@ -135,6 +155,15 @@ void check_file_system(Examination& exam) {
         "keep the state directory on a local disk");
     return;
   }
+  for (const Kind& each : without_exchange) {
+    if (each.magic != magic) continue;
+    exam.report.warning("file_system", dir,
+                        fmt::format("lies on {}, which cannot exchange two files in one step: sessions.json is looked "
+                                    "at and then renamed over, and what another program writes between is lost",
+                                    each.name),
+                        "let only sessiond write here, or keep the state directory on ext4, xfs, btrfs or tmpfs");
+    return;
+  }
   if (magic == TMPFS_MAGIC || magic == RAMFS_MAGIC) {
     exam.report.warning("file_system", dir, "lies in memory: all is gone after a reboot",
                         "keep the state directory on a disk, unless that is meant");
@@ -149,10 +178,19 @@ void check_secret_file(Examination& exam, const std::string& path) {
   if (::lstat(path.c_str(), &status) != 0) return;
   const auto mode = status.st_mode & 07777;
   if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
-    exam.report.error("tokens", path, fmt::format("other users may write it ({:04o})", mode),
-                      fmt::format("chmod 600 {}; look through sessiond token list", path));
+    exam.fault({.level = Finding::Level::error,
+                .check = "tokens",
+                .path = path,
+                .detail = fmt::format("other users may write it ({:04o})", mode),
+                .advice = fmt::format("chmod 600 {}; look through sessiond token list", path)},
+               [&] { return set_mode(path, mode, 0600); });
   } else if ((mode & 0077) != 0) {
-    exam.report.warning("tokens", path, fmt::format("other users may read it ({:04o})", mode), "chmod 600 " + path);
+    exam.fault({.level = Finding::Level::warning,
+                .check = "tokens",
+                .path = path,
+                .detail = fmt::format("other users may read it ({:04o})", mode),
+                .advice = "chmod 600 " + path},
+               [&] { return set_mode(path, mode, 0600); });
   }
 }
 

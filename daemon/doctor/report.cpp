@@ -64,6 +64,7 @@ void Report::error(std::string_view check, std::string_view path, std::string de
 void Report::append(Report other) {
   for (Finding& finding : other.findings_) add(std::move(finding));
   for (const auto& [key, kind] : other.kinds_) kinds_[key].counted += kind.counted;
+  for (Step& each : other.steps_) step(std::move(each));
 }
 
 std::vector<Finding> Report::findings() const {
@@ -81,6 +82,9 @@ std::vector<Finding> Report::findings() const {
 std::string to_text(const Report& report) {
   std::array<std::size_t, 3> counts{};
   std::string out;
+  for (const Step& step : report.steps())
+    out += fmt::format("{:<8} {:<12} {}: {}{}{}\n", "done", step.action, printable(step.path), printable(step.detail),
+                       step.kept.empty() ? "" : "; kept as ", printable(step.kept));
   for (const Finding& finding : report.findings()) {
     ++counts[static_cast<std::size_t>(finding.level)];
     out += fmt::format("{:<8} {:<12} {}{}{}\n", name(finding.level), finding.check, printable(finding.path),
@@ -94,6 +98,16 @@ std::string to_text(const Report& report) {
 }
 
 std::string to_json(const Report& report) {
+  std::string steps = "[";
+  for (const Step& step : report.steps()) {
+    if (steps.size() > 1) steps += ',';
+    json::ObjectWriter out(steps);
+    out.string("action", step.action);
+    out.string("path", step.path);
+    out.string("detail", step.detail);
+    out.string("kept", step.kept);
+    out.close();
+  }
   std::string list = "[";
   for (const Finding& finding : report.findings()) {
     if (list.size() > 1) list += ',';
@@ -108,6 +122,7 @@ std::string to_json(const Report& report) {
   std::string text;
   json::ObjectWriter out(text);
   out.string("status", name(report.status()));
+  out.raw("repairs", steps + "]");
   out.raw("findings", list + "]");
   out.close();
   return text;

@@ -1,5 +1,7 @@
 // What an examination found: one finding a line for people, or
-// {"status":"ok|warning|error","findings":[{"level","check","path","detail","advice"}]} for programs. Of one kind of
+// {"status":"ok|warning|error","repairs":[{"action","path","detail","kept"}],
+// "findings":[{"level","check","path","detail","advice"}]} for programs. `repairs` is what was done, in order, the
+// findings are what was found after it. Of one kind of
 // finding the first 50 are kept and the others counted, so a report stays readable whatever the store looks like.
 #pragma once
 
@@ -23,6 +25,14 @@ struct Finding {
 };
 std::string_view name(Finding::Level level);
 
+// One thing that --repair or --migrate did.
+struct Step {
+  std::string action{};  // the check whose fault it settled, or "migrate"
+  std::string path{};    // absolute
+  std::string detail{};  // what was done
+  std::string kept{};    // where what was there before is now; empty: nothing had to be kept
+};
+
 class Report {
  public:
   static constexpr std::size_t most_of_a_kind = 50;
@@ -31,9 +41,11 @@ class Report {
   void ok(std::string_view check, std::string_view path, std::string detail);
   void warning(std::string_view check, std::string_view path, std::string detail, std::string advice);
   void error(std::string_view check, std::string_view path, std::string detail, std::string advice);
+  void step(Step step) { steps_.push_back(std::move(step)); }
   void append(Report other);
 
   std::vector<Finding> findings() const;  // those that were only counted come last, as one for each kind
+  const std::vector<Step>& steps() const { return steps_; }
   Finding::Level status() const { return status_; }
   int exit_code() const { return static_cast<int>(status_); }  // 0 all ok, 1 warnings, 2 errors
 
@@ -43,6 +55,7 @@ class Report {
     std::size_t counted = 0;
   };
   std::vector<Finding> findings_{};
+  std::vector<Step> steps_{};
   std::map<std::pair<std::string, Finding::Level>, Kind> kinds_{};
   Finding::Level status_ = Finding::Level::ok;
 };

@@ -1,6 +1,8 @@
 // Transcripts against entries: which file is whose, which is nobody's, and what in each can be read.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string_view>
@@ -9,45 +11,92 @@
 #include "daemon/doctor/inspect_transcript.hpp"
 #include "daemon/ledger/agent_state.hpp"
 #include "daemon/ledger/session.hpp"
+#include "store/lock.hpp"
 #include "store/names.hpp"
+#include "transcripts/mend.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
+
+bool is_transcript(std::string_view name) { return name.ends_with(".jsonl") && !name.ends_with(".trajectory.jsonl"); }
+
+std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<NamedEntry>& entries) {
+  std::map<std::string, std::string, std::less<>> owners;
+  for (const NamedEntry& named : entries) {
+    if (json::kind(*named.entry) != json::Kind::object) continue;
+    const Session session(named.key, named.entry);
+    if (!session.session_id.empty()) owners.emplace(AgentState::file_of(session, std::nullopt), session.session_id);
+  }
+  return owners;
+}
+
 namespace {
 
-// Sidecars of the runtime that end alike.
-bool is_transcript(std::string_view name) { return name.ends_with(".jsonl") && !name.ends_with(".trajectory.jsonl"); }
+constexpr std::chrono::milliseconds lock_wait{2000};
+
+// Under the lock that others take, so that nobody writes behind what is cut off.
+Result<Step> mend_transcript(const fs::path& path) {
+  std::vector<Eviction> evictions;
+  const auto lock = FileLock::acquire(path, {.timeout = lock_wait}, evictions);
+  if (!lock) return std::unexpected(lock.error());
+  const auto mended = mend_end(path);
+  if (!mended) return std::unexpected(mended.error());
+  if (!*mended) return Step{.path = path.native(), .detail = "was mended meanwhile"};
+  if ((*mended)->torn.empty()) return Step{.path = path.native(), .detail = "its last line got its newline"};
+  return Step{.path = path.native(),
+              .detail = fmt::format("a torn last line was cut off at offset {} ({})", (*mended)->offset,
+                                    in_bytes((*mended)->bytes)),
+              .kept = (*mended)->torn.native()};
+}
 
 class TranscriptCheck {
  public:
-  TranscriptCheck(Examination& exam, const fs::path& dir) : exam_(exam), dir_(dir) {}
+  TranscriptCheck(Examination& exam, const std::string& agent)
+      : exam_(exam), agent_(agent), dir_(exam.paths.store_file(agent).parent_path()) {}
 
   void take_entries(const std::vector<NamedEntry>& entries) {
+    owners_known_ = true;
+    owners_ = transcript_owners(entries);
+    for (const auto& [file, id] : owners_) sessions_.try_emplace(id);
     for (const NamedEntry& named : entries) {
-      if (json::kind(*named.entry) != json::Kind::object) continue;
-      const Session session(named.key, named.entry);
-      if (session.session_id.empty()) continue;
-      session_ids_.insert(session.session_id);
-      owners_.emplace(AgentState::file_of(session, std::nullopt), session.session_id);
+      const auto count = json::int_at(*named.entry, "messageCount").value_or(0);
+      const auto found = sessions_.find(json::string_at(*named.entry, "sessionId").value_or(""));
+      if (found != sessions_.end()) found->second.counted = std::max(found->second.counted, count);
     }
   }
 
   void run(const std::vector<Listed>& files) {
     for (const Listed& file : files) {
       if (exam_.cancelled()) return;
-      if (file.name.contains(".jsonl.reset.") || file.name.contains(".jsonl.deleted.")) ++archives_;
-      if (!is_transcript(file.name)) continue;
-      present_.insert(file.name);
-      look_at(file);
+      const bool archived = file.name.contains(".jsonl.reset.") || file.name.contains(".jsonl.deleted.");
+      if (S_ISLNK(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
+      if (archived) ++archives_;
+      if (!archived) present_.insert(file.name);
+      look_at(file, archived);
     }
     tell_missing();
-    exam_.report.ok("transcripts", dir_.native(),
-                    fmt::format("{} transcripts ({} without a header), {} entries, {}; {} archived", count_, headless_,
-                                entries_, in_bytes(bytes_), archives_));
+    tell_lost();
+    exam_.report.ok(
+        "transcripts", dir_.native(),
+        fmt::format("{} transcripts ({} without a header, {} without a last newline), {} entries, {}; {} "
+                    "archived, {}",
+                    count_, headless_, unended_, entries_, in_bytes(bytes_), archives_, in_bytes(archived_bytes_)));
+    if (old_ > 0)
+      exam_.report.ok("transcripts", dir_.native(),
+                      fmt::format("{} of version 1 or 2, or with flat or bare lines: served as they are; doctor "
+                                  "--migrate writes them as version 3",
+                                  old_));
   }
 
  private:
-  void look_at(const Listed& file) {
+  // What the transcripts of a session id, topics included, hold and should hold.
+  struct Held {
+    std::int64_t counted = 0;  // messageCount
+    std::int64_t found = 0;
+    std::size_t files = 0;
+  };
+
+  void look_at(const Listed& file, bool archived) {
     const fs::path path = dir_ / file.name;
     const auto state = inspect_transcript(path, exam_.options.cancel);
     if (!state) {
@@ -59,15 +108,38 @@ class TranscriptCheck {
                          "make it a plain file that the daemon's user can read; check the disk");
       return;
     }
+    if (archived) {
+      archived_bytes_ += state->size;
+      return tell_unreadable(path, *state);
+    }
     ++count_;
     entries_ += state->entries;
     bytes_ += state->size;
     headless_ += state->has_header ? 0 : 1;
-    tell_state(path, file, *state);
+    old_ += state->old > 0 || (state->has_header && state->version < 3) ? 1 : 0;
+    if (const auto held = sessions_.find(session_of(file.name)); held != sessions_.end()) {
+      ++held->second.files;
+      held->second.found += static_cast<std::int64_t>(state->entries);
+    }
+    tell_unreadable(path, *state);
+    tell_end(path, file, *state);
     tell_owner(path, file, *state);
   }
 
-  void tell_state(const fs::path& path, const Listed& file, const TranscriptState& state) {
+  void tell_unreadable(const fs::path& path, const TranscriptState& state) {
+    if (state.unreadable > 0)
+      exam_.report.warning(
+          "transcript", path.native(),
+          fmt::format("{} of {} lines cannot be read, the first is line {} at offset {}{}", state.unreadable,
+                      state.entries + (state.has_header ? 1 : 0), state.first_unreadable, state.first_offset,
+                      state.first_unreadable == 1 ? ", which should be the header" : ""),
+          "nothing is cut: all other entries are served, these as type \"unreadable\"");
+    if (state.blank > 0)
+      exam_.report.warning("transcript", path.native(), fmt::format("{} blank lines", state.blank),
+                           "they are served as type \"unreadable\"");
+  }
+
+  void tell_end(const fs::path& path, const Listed& file, const TranscriptState& state) {
     if (state.size == 0) {
       if (!exam_.daemon_running)
         exam_.report.warning("transcript", path.native(), "is empty",
@@ -75,27 +147,29 @@ class TranscriptCheck {
                              "back with the next start");
       return;
     }
-    if (state.unreadable > 0)
-      exam_.report.warning(
-          "transcript", path.native(),
-          fmt::format("{} of {} lines cannot be read, the first is line {} at offset {}", state.unreadable,
-                      state.entries + (state.has_header ? 1 : 0), state.first_unreadable, state.first_offset),
-          "nothing is cut: all other entries are served, these as type \"unreadable\"");
-    if (state.blank > 0)
-      exam_.report.warning("transcript", path.native(), fmt::format("{} blank lines", state.blank),
-                           "they are served as type \"unreadable\"");
+    if (state.ends_in_newline) return;
+    if (state.torn_bytes == 0) {
+      ++unended_;  // the next append puts it first
+      if (exam_.repair)
+        exam_.fault({.check = "transcript", .path = path.native(), .detail = "has no last newline"},
+                    [&] { return mend_transcript(path); });
+      return;
+    }
     // Whoever writes it right now has not finished.
-    const bool in_flight = exam_.daemon_running || age_ms(file.status) < 5'000;
-    if (state.torn_bytes > 0 && !in_flight)
-      exam_.report.warning("transcript", path.native(),
-                           fmt::format("ends in a torn line ({})", in_bytes(state.torn_bytes)),
-                           "the next append completes it from the journal or cuts it off into a file beside it");
+    if (exam_.daemon_running || (age_ms(file.status) < 5'000 && !exam_.repair)) return;
+    exam_.fault({.level = Finding::Level::warning,
+                 .check = "transcript",
+                 .path = path.native(),
+                 .detail = fmt::format("ends in a torn line ({})", in_bytes(state.torn_bytes)),
+                 .advice = "the next append completes it from the journal or cuts it off into a file beside it; doctor "
+                           "--repair cuts it off now"},
+                [&] { return mend_transcript(path); });
   }
 
   void tell_owner(const fs::path& path, const Listed& file, const TranscriptState& state) {
     const auto owner = owners_.find(file.name);
-    if (owner == owners_.end() && !is_topic_of_session(file.name)) {
-      const bool known = !state.header_id.empty() && session_ids_.contains(state.header_id);
+    if (owners_known_ && session_of(file.name).empty()) {
+      const bool known = !state.header_id.empty() && sessions_.contains(state.header_id);
       exam_.report.warning(
           "orphan", path.native(),
           known ? fmt::format("session {} has an entry, but that names another file ({} entries, {})", state.header_id,
@@ -111,12 +185,14 @@ class TranscriptCheck {
                            "it was copied or renamed; its entries are served all the same");
   }
 
-  bool is_topic_of_session(std::string_view file) const {
+  // The session id whose transcript it is, or that of a topic; "" when it is nobody's.
+  std::string session_of(std::string_view file) const {
+    if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
     for (std::size_t at = file.find("-topic-"); at != std::string_view::npos; at = file.find("-topic-", at + 1)) {
       const std::string id(file.substr(0, at));
-      if (session_ids_.contains(id) && topic_of_file(id, file)) return true;
+      if (sessions_.contains(id) && topic_of_file(id, file)) return id;
     }
-    return false;
+    return {};
   }
 
   void tell_missing() {
@@ -132,24 +208,43 @@ class TranscriptCheck {
           fmt::format("{} session{} no transcript yet, e.g. {}", missing, missing == 1 ? " has" : "s have", example));
   }
 
+  // Entries that were written, by messageCount, and are not there. What the journal has beyond CHECKPOINT comes back.
+  void tell_lost() {
+    if (exam_.daemon_running || exam_.lags(agent_)) return;
+    for (const auto& [id, held] : sessions_) {
+      if (held.found >= held.counted) continue;
+      exam_.report.warning(
+          "missing", (dir_ / (id + ".jsonl")).native(),
+          held.files == 0 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
+                          : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
+          "look for it among the files put aside (.torn., .corrupt., journal/kept) and in a backup; if another program "
+          "has reset the session, all is well");
+    }
+  }
+
   Examination& exam_;
-  const fs::path& dir_;
+  const std::string& agent_;
+  fs::path dir_;
+  bool owners_known_ = false;
   std::map<std::string, std::string, std::less<>> owners_{};  // transcript -> session id
-  std::set<std::string, std::less<>> session_ids_{};
+  std::map<std::string, Held, std::less<>> sessions_{};       // by session id
   std::set<std::string, std::less<>> present_{};
   std::uint64_t count_ = 0;
   std::uint64_t headless_ = 0;
   std::uint64_t entries_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t unended_ = 0;
+  std::uint64_t old_ = 0;
   std::uint64_t archives_ = 0;
+  std::uint64_t archived_bytes_ = 0;
 };
 
 }  // namespace
 
-void check_transcripts(Examination& exam, const fs::path& dir, const std::vector<Listed>& files,
-                       const std::vector<NamedEntry>& entries) {
-  TranscriptCheck check(exam, dir);
-  check.take_entries(entries);
+void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
+                       const std::optional<std::vector<NamedEntry>>& entries) {
+  TranscriptCheck check(exam, agent);
+  if (entries) check.take_entries(*entries);
   check.run(files);
 }
 

@@ -13,8 +13,15 @@ namespace sessiond {
 std::int64_t wall_ms();    // ms since the epoch
 std::int64_t steady_ms();  // monotonic
 
-// What the file has not yet: deletions, then entries, the oldest first.
-std::vector<NamedEntry> changes_of(AgentState& state);
+constexpr std::int64_t transcript_lock_timeout_ms = 60'000;  // FORMATS §3
+
+// A key that the file has not as it is now, and where among the others it is written.
+struct DirtyEntry {
+  std::uint64_t order = 0;  // deletions (0), then entries, the oldest first
+  NamedEntry entry;
+};
+DirtyEntry dirty_entry(AgentState& state, const std::string& key);
+std::vector<NamedEntry> in_order(std::vector<DirtyEntry> dirty);
 
 struct Ledger::Agent {
   std::string id{};
@@ -24,15 +31,18 @@ struct Ledger::Agent {
   bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;  // somebody touched its folder
   bool looking = false;
+  bool following = false;  // its transcripts
   bool watched = false;
   bool checkpointing = false;
-  Waiters waiting{};                 // for loading, looking or a checkpoint to end
+  Waiters waiting{};                 // for loading, looking, following or a checkpoint to end
   std::int64_t touched = 0;          // steady ms
   std::int64_t looked = 0;           // steady ms of the last stat
   std::int64_t dirty_since = 0;      // steady ms; 0: clean
   std::int64_t next_checkpoint = 0;  // steady ms, by the duty cycle
-  std::uint64_t file_seq = 0;        // sessions.json holds everything up to here
-  std::uint64_t previous_seq = 0;    // and the generation before it, everything up to here
+  std::int64_t lock_wanted = 0;    // steady ms since when another program's lock keeps a checkpoint back; 0: none does
+  std::uint64_t file_seq = 0;      // sessions.json holds everything up to here
+  std::uint64_t lines_seq = 0;     // its transcripts hold everything up to here
+  std::uint64_t previous_seq = 0;  // and the generation before it, everything up to here
   std::uint64_t bytes = 0;
   std::string trouble{};  // why the last checkpoint failed
 };
@@ -50,6 +60,7 @@ struct Ledger::Loaded {
   std::shared_ptr<AgentState> state;
   std::shared_ptr<SessionsFile> file;
   std::vector<std::string> repairs;
+  std::vector<Eviction> evictions;
   std::optional<ForeignChange> foreign;
   bool exists = false;  // on disk
 };

@@ -37,8 +37,16 @@ const Session* AgentState::find_key(std::string_view key) const {
   if (alias) {
     if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
   }
-  if (const Session* session = first_of(by_lower_key_, lower(key))) return session;
-  return alias ? first_of(by_lower_key_, lower(*alias)) : nullptr;
+  if (const Session* session = find_nocase(lower(key))) return session;
+  return alias ? find_nocase(lower(*alias)) : nullptr;
+}
+
+// Of several spellings the one that was there first.
+const Session* AgentState::find_nocase(std::string_view lower_key) const {
+  const Session* mixed = first_of(mixed_case_, lower_key);
+  const auto found = by_key_.find(lower_key);
+  if (found == by_key_.end() || (mixed != nullptr && mixed->order < found->second->order)) return mixed;
+  return found->second.get();
 }
 
 const Session* AgentState::find(std::string_view key_or_id) const {
@@ -65,6 +73,20 @@ std::string AgentState::file_of(const Session& session, const std::optional<std:
   return transcript_file(session.session_id, own);
 }
 
+std::optional<AgentState::Owner> AgentState::owner_of(std::string_view file) const {
+  const std::size_t mark = file.find("-topic-");
+  const std::string_view id = file.substr(0, std::min(mark, file.rfind(".jsonl")));
+  if (const Session* session = first_of(by_session_id_, id)) {
+    if (file_of(*session, {}) == file) return Owner{session, {}};
+    auto topic = topic_of_file(id, file);
+    if (topic && file_of(*session, topic) == file) return Owner{session, std::move(topic)};
+  }
+  for (const auto& [key, session] : by_name_) {
+    if (!session->session_file.empty() && file_of(*session, {}) == file) return Owner{session, {}};
+  }
+  return {};
+}
+
 const TranscriptEnd* AgentState::transcript(std::string_view file) const {
   const auto found = transcripts_.find(file);
   return found == transcripts_.end() ? nullptr : &found->second;
@@ -88,6 +110,11 @@ Session* AgentState::mutable_session(std::string_view key) {
   return found == by_key_.end() ? nullptr : found->second.get();
 }
 
+void AgentState::reserve(std::size_t sessions) {
+  by_key_.reserve(sessions);
+  by_session_id_.reserve(sessions);
+}
+
 Session& AgentState::insert(std::string key, RawEntry entry) {
   if (Session* old = mutable_session(key)) erase(*old);
   auto session = std::make_unique<Session>(std::move(key), std::move(entry));
@@ -95,7 +122,8 @@ Session& AgentState::insert(std::string key, RawEntry entry) {
   inserted.order = next_order_++;
   by_key_.emplace(inserted.key(), std::move(session));
   by_name_.emplace(inserted.key(), &inserted);
-  by_lower_key_.emplace(lower(inserted.key()), &inserted);
+  if (std::string small = lower(inserted.key()); small != inserted.key())
+    mixed_case_.emplace(std::move(small), &inserted);
   link(inserted);
   return inserted;
 }
@@ -106,7 +134,7 @@ void AgentState::erase(const Session& session) {
   Session& gone = *found->second;
   unlink(gone);
   by_name_.erase(gone.key());
-  erase_pair(by_lower_key_, lower(gone.key()), &gone);
+  erase_pair(mixed_case_, lower(gone.key()), &gone);
   by_key_.erase(found);
 }
 

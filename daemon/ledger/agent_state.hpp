@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/ledger/session.hpp"
+#include "transcripts/id_index.hpp"
 
 namespace sessiond {
 
@@ -25,8 +26,7 @@ struct TranscriptEnd {
   bool ends_in_newline = true;
   std::string last_id;
   std::uint64_t last_seq = 0;  // of the journal: reads wait for it
-  std::shared_ptr<std::unordered_set<std::uint64_t>>
-      ids;  // hashes of its entry ids; loaded when a client first brings ids of its own
+  std::shared_ptr<IdSet> ids;  // of all its entries; loaded when a client first brings ids of its own
 };
 
 struct ByUpdated {
@@ -60,9 +60,17 @@ class AgentState {
   // The base name of a session's transcript, of its own or of a topic.
   static std::string file_of(const Session& session, const std::optional<std::string>& topic);
 
+  // Whose transcript a file is; nothing: nobody's. Looks through all sessions where the name does not tell.
+  struct Owner {
+    const Session* session;
+    std::optional<std::string> topic;
+  };
+  std::optional<Owner> owner_of(std::string_view file) const;
+
   const TranscriptEnd* transcript(std::string_view file) const;
 
   // For apply and for loading only.
+  void reserve(std::size_t sessions);
   Session& insert(std::string key, RawEntry entry);
   void erase(const Session& session);
   void edit(Session& session, const json::Edit& edit);  // keeps the orders right
@@ -87,7 +95,8 @@ class AgentState {
   std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>>
       by_session_id_;  // foreign stores may share one
   std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_parent_;
-  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_lower_key_;
+  // Those whose key is not lower-case, by the key that would be: a handful, in stores of other programs.
+  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> mixed_case_;
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;
   std::unordered_map<std::string, TranscriptEnd, StringHash, std::equal_to<>> transcripts_;
@@ -95,6 +104,7 @@ class AgentState {
 
   std::uint64_t next_order_ = 0;
 
+  const Session* find_nocase(std::string_view lower_key) const;
   void link(Session& session);
   void unlink(Session& session);
 };

@@ -4,6 +4,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <filesystem>
 
 #include "daemon/http/hop.hpp"
@@ -13,14 +14,17 @@
 #include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/external.hpp"
 #include "daemon/ledger/reader.hpp"
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "transcripts/mend.hpp"
 
 namespace sessiond {
 namespace {
 
 constexpr std::size_t read_bytes = 4U << 20;
-constexpr std::int64_t idle_ms = 45'000;
+// How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
+constexpr std::chrono::milliseconds lock_patience{200};
 
 // Which topics there are, by one listing of the folder.
 void find_topics(AgentState& state, const std::filesystem::path& dir) {
@@ -56,6 +60,15 @@ Ledger::Agent& Ledger::slot(const std::string& id) {
   return *found->second;
 }
 
+SessionsFile::Options Ledger::store_options(const std::string& id) const {
+  const auto& lock = config_.store.lock;
+  return {.path = paths_.store_file(id),
+          .previous = paths_.previous(id),
+          .lock = {.timeout = lock_patience,
+                   .poll_interval = std::chrono::milliseconds(lock.poll_interval_ms),
+                   .stale = std::chrono::milliseconds(lock.stale_ms)}};
+}
+
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                               std::uint64_t replay_from) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
@@ -64,26 +77,21 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   Loaded loaded{.state = std::make_shared<AgentState>(id),
                 .file = std::move(file),
                 .repairs = {},
+                .evictions = {},
                 .foreign = {},
                 .exists = false};
   std::error_code error;
   loaded.exists = std::filesystem::exists(dir, error);
-  if (!loaded.file) {
-    const auto& lock = config_.store.lock;
-    loaded.file = std::make_shared<SessionsFile>(
-        SessionsFile::Options{.path = paths_.store_file(id),
-                              .previous = paths_.previous(id),
-                              .lock = {.timeout = std::chrono::milliseconds(lock.timeout_ms),
-                                       .poll_interval = std::chrono::milliseconds(lock.poll_interval_ms),
-                                       .stale = std::chrono::milliseconds(lock.stale_ms)}});
-  }
+  if (!loaded.file) loaded.file = std::make_shared<SessionsFile>(store_options(id));
   auto report = loaded.file->load();
   if (!report) return std::unexpected(std::move(report.error()));
+  loaded.state->reserve(report->entries.size());
   for (const NamedEntry& entry : report->entries) {
     if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);
   }
   loaded.repairs = std::move(report->repairs);
   loaded.foreign = std::move(report->foreign);
+  if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
   if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
   find_topics(*loaded.state, dir);
@@ -99,14 +107,20 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
     replay_from = page->next;
   }
   if (report->rebuilt) {  // the first thing that stands there again is all that is durable
-    auto written = loaded.file->checkpoint(changes_of(*loaded.state));
-    if (!written) return std::unexpected(std::move(written.error()));
-    if (written->foreign) {
+    fault_point("rebuild.replayed");
+    std::vector<DirtyEntry> dirty;
+    for (const std::string& key : loaded.state->dirty) dirty.push_back(dirty_entry(*loaded.state, key));
+    auto written = loaded.file->checkpoint(in_order(std::move(dirty)));
+    // Whoever holds the lock keeps nobody from reading: it is written at the next checkpoint.
+    if (!written && written.error().code != Code::lock_timeout) return std::unexpected(std::move(written.error()));
+    std::ranges::move(loaded.file->take_repairs(), std::back_inserter(loaded.repairs));
+    if (written && written->foreign) {
       loaded.foreign = std::move(written->foreign);
-    } else {
+    } else if (written) {
       loaded.state->dirty.clear();
     }
   }
+  loaded.evictions = loaded.file->take_evictions();
   return loaded;
 }
 
@@ -157,6 +171,7 @@ asio::awaitable<Result<void>> Ledger::install(std::string id, Loaded loaded) {
   }
   watch(agent);
   tell_repairs(id, loaded.repairs);
+  tell_evictions(id, loaded.evictions);
   if (loaded.foreign) {
     if (auto merged = co_await commit_external(id, std::move(*loaded.foreign), true); !merged) co_return merged;
   }
@@ -168,9 +183,12 @@ asio::awaitable<Result<const AgentState*>> Ledger::agent(std::string id, bool fr
     if (auto loaded = co_await ensure_loaded(id, false); !loaded) co_return std::unexpected(std::move(loaded.error()));
     const Agent& agent = slot(id);
     if (!agent.state) continue;
-    if (!fresh && !agent.suspect && steady_ms() - agent.looked < config_.store.cache_ttl_ms)
-      co_return agent.state.get();
+    // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
+    const bool looked_at =
+        agent.checkpointing || (!agent.suspect && steady_ms() - agent.looked < config_.store.cache_ttl_ms);
+    if (looked_at && !fresh) co_return agent.state.get();
     if (auto looked = co_await look_again(id); !looked) co_return std::unexpected(std::move(looked.error()));
+    if (fresh) co_await look_at_lines(id, {});
     fresh = false;
     if (slot(id).state) co_return slot(id).state.get();
   }
@@ -188,7 +206,9 @@ asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
   agent.looking = true;
   agent.suspect = false;
   auto polled = co_await hop(stores_, [file = agent.file] { return file->poll(); });
-  auto repairs = co_await hop(stores_, [file = agent.file] { return file->take_repairs(); });
+  auto [repairs, evictions] =
+      co_await hop(stores_, [file = agent.file] { return std::pair(file->take_repairs(), file->take_evictions()); });
+  tell_evictions(id, evictions);
   agent.looked = steady_ms();
   tell_repairs(id, repairs);
   // Merged before anybody writes the file again: what is written is whole entries, theirs included.
@@ -212,10 +232,23 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
   Decision decision = decide_external(*agent.state, change, context(intent, "external"), at_load);
   auto last = stage(*agent.state, decision, intent);
   if (!last) co_return std::unexpected(std::move(last.error()));
+  agent.state->dirty.insert(change.overwritten.begin(), change.overwritten.end());
+  if (!change.overwritten.empty() && agent.dirty_since == 0) {
+    agent.dirty_since = steady_ms();
+    checkpoint_timer_.cancel_one();
+  }
   log::info("external_change", {{"agent", id},
                                 {"created", change.created.size()},
                                 {"updated", change.updated.size()},
+                                {"overwritten", change.overwritten.size()},
                                 {"deleted", change.deleted.size()}});
+  // Transcripts that were nobody's until now.
+  for (const NamedEntry& entry : change.created) {
+    if (const Session* session = agent.state->find_key(entry.key)) follow(id, AgentState::file_of(*session, {}));
+  }
+  for (const auto& entry : change.updated) {
+    if (const Session* session = agent.state->find_key(entry.key)) follow(id, AgentState::file_of(*session, {}));
+  }
   co_return co_await settled(*last);
 }
 
@@ -234,7 +267,7 @@ asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::strin
   if (!reader) {
     if (readers_.size() > Reader::most)
       std::erase_if(readers_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
-    reader = std::make_shared<Reader>(paths_.state_dir() / path, paths_.sidecar(agent, file));
+    reader = std::make_shared<Reader>(disk_, paths_.state_dir() / path, paths_.sidecar(agent, file));
   }
   co_return reader;
 }
@@ -242,8 +275,12 @@ asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::strin
 asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines) {
   // What renames or extends the file must have reached it.
   if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
+  if (rules_.shared) {
+    if (auto written = co_await lines_written(agent, need.file); !written) co_return written;
+  }
   switch (need.what) {
     case Need::What::transcript_end: {
+      if (auto mended = co_await mend_transcript(agent, need.file); !mended) co_return mended;
       auto tail = co_await read_transcript(
           agent, need.file, [](Transcript& transcript) { return Result<TranscriptTail>(transcript.tail()); });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
@@ -258,57 +295,68 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       co_return Result<void>{};
     }
     case Need::What::entry_ids: {
-      auto ids =
-          co_await read_transcript(agent, need.file, [](Transcript& transcript) { return read_ids(transcript); });
-      if (!ids) co_return std::unexpected(std::move(ids.error()));
+      using CountedIds = std::pair<std::uint64_t, std::shared_ptr<IdSet>>;
+      auto read = co_await read_transcript(agent, need.file, [](Transcript& transcript) -> Result<CountedIds> {
+        auto ids = transcript.ids();
+        if (!ids) return std::unexpected(std::move(ids.error()));
+        return CountedIds{transcript.tail().count, std::make_shared<IdSet>(std::move(*ids))};
+      });
+      if (!read) co_return std::unexpected(std::move(read.error()));
       Agent& slot_now = slot(agent);
       if (!slot_now.state || slot_now.state->transcript(need.file) == nullptr) co_return Result<void>{};
       TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
-      if (ids->lines == end.count)
-        end.ids = std::make_shared<std::unordered_set<std::uint64_t>>(std::move(ids->hashes));
+      if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
       co_return Result<void>{};
     }
-    case Need::What::line: {
-      auto line = co_await read_transcript(agent, need.file,
-                                           [id = need.id](Transcript& transcript) { return transcript.find(id); });
-      if (!line) co_return std::unexpected(std::move(line.error()));
-      lines.push_back({.id = need.id, .line = *line ? (*line)->line : "", .seq = *line ? (*line)->seq : 0});
+    case Need::What::lines: {
+      auto found = co_await read_transcript(agent, need.file,
+                                            [ids = need.ids](Transcript& transcript) { return transcript.find(ids); });
+      if (!found) co_return std::unexpected(std::move(found.error()));
+      for (const std::string& id : need.ids) lines[id] = std::move((*found)[id]);
       co_return Result<void>{};
     }
   }
   co_return Result<void>{};
 }
 
-// An agent that nobody touched for a while, with nothing on its way, leaves memory.
+// How old the cache may get; where every read looks, whoever does not read waits for the usual time.
+std::int64_t Ledger::ttl_ms() const {
+  constexpr std::int64_t usual = 45'000;
+  return config_.store.cache_ttl_ms == 0 ? usual : config_.store.cache_ttl_ms;
+}
+
+// Before we first write behind a transcript's end: all that the journal has is there, so what is torn is nobody's.
+// Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
+asio::awaitable<Result<void>> Ledger::mend_transcript(const std::string& agent, const std::string& file) {
+  if (rules_.shared) co_return Result<void>{};
+  if (auto flushed = co_await flush_transcript(agent, file); !flushed) co_return flushed;
+  auto path = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent) + file);
+  if (!path) co_return std::unexpected(std::move(path.error()));
+  auto mended = co_await hop(files_, [path = *path] { return mend_end(path); });
+  if (!mended) co_return std::unexpected(std::move(mended.error()));
+  if (*mended && !(*mended)->torn.empty())
+    tell_repairs(agent,
+                 {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
+                              (*mended)->bytes, (*mended)->torn.filename().native())},
+                 path->native());
+  co_return Result<void>{};
+}
+
+// An agent that nobody touched for longer than the TTL, with nothing on its way, leaves memory.
 void Ledger::evict_idle() {
   const std::int64_t now = steady_ms();
-  const std::int64_t idle = std::max(idle_ms, config_.store.cache_ttl_ms);
   for (auto& [id, agent] : agents_) {
-    const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing ||
+    const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing || agent->following ||
                       agent->dirty_since != 0 || !agent->state->dirty.empty() ||
-                      agent->state->last_seq > checkpointed_ || now - agent->touched < idle;
+                      agent->state->last_seq > checkpointed_ || now - agent->touched < ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
-    agent->state.reset();
-    agent->file.reset();
+    asio::post(disk_,
+               [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
     agent->file_seq = std::max(agent->file_seq, durable_);
-  }
-}
-
-void Ledger::watch(Agent& agent) {
-  if (!agent.watched) agent.watched = watch_.add(agent.id, paths_.state_dir() / paths_.sessions_dir(agent.id));
-}
-
-// Somebody wrote into an agent's folder, maybe we ourselves: its identity will tell.
-void Ledger::touched(const std::string& id) {
-  if (stopping_) return;
-  for (auto& [name, agent] : agents_) {
-    if ((!id.empty() && name != id) || !agent->state || agent->suspect) continue;
-    agent->suspect = true;
-    asio::co_spawn(io_, look_again(name), [name](std::exception_ptr, const Result<void>& looked) {
-      if (!looked)
-        log::warn("store_not_read",
-                  {{"agent", name}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
-    });
+    const std::string dir = paths_.sessions_dir(id);
+    std::erase_if(readers_,
+                  [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
+    asio::post(files_, [this, name = id] { projection_.let_go(name); });
   }
 }
 
@@ -328,13 +376,13 @@ asio::awaitable<void> Ledger::purge_ephemeral(std::string id) {
   }
 }
 
-void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs) {
+void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path) {
   for (const std::string& what : repairs) {
     log::warn("store_repaired", {{"agent", agent}, {"what", what}});
     repairs_.push_back(agent + ": " + what);
     std::string data;
     json::ObjectWriter writer(data);
-    writer.string("path", paths_.store_file(agent).string());
+    writer.string("path", path.empty() ? paths_.store_file(agent).string() : path);
     writer.string("what", what);
     writer.boolean("kept", true);
     writer.close();

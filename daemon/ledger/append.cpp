@@ -76,20 +76,22 @@ class Appending {
     }
     topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
     done_.first_seq = end_.count;
+    if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
+    if (drafting_.out.need) return done_;
     for (const Draft& draft : append_.entries) {
       if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
-      if (drafting_.out.need) return done_;
     }
     done_.last_seq = end_.count == 0 ? 0 : end_.count - 1;
     if (done_.ids.size() > done_.duplicates) {
-      if (end_.ids) end_.ids->insert(new_ids_.begin(), new_ids_.end());
-      drafting_.out.ends.emplace_back(done_.file, std::move(end_));
+      drafting_.out.growths.push_back({.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
     }
     return done_;
   }
 
  private:
-  void need(Need::What what, std::string id = {}) { drafting_.out.need = Need{what, done_.file, std::move(id)}; }
+  void need(Need::What what, std::vector<std::string> ids = {}) {
+    drafting_.out.need = Need{what, done_.file, std::move(ids)};
+  }
 
   void header() {
     if (end_.size != 0) return;
@@ -99,26 +101,32 @@ class Appending {
     end_.has_header = true;
   }
 
+  // Whether the ids that came stand in the file: asks for the lines of all that may, at once.
+  Result<void> know_ids() {
+    std::unordered_set<std::string_view> own;
+    std::vector<std::string> unknown;
+    for (const Draft& draft : append_.entries) {
+      if (draft.id.empty()) continue;
+      if (!end_.ids && end_.size != 0) {
+        need(Need::What::entry_ids);
+        return {};
+      }
+      if (!end_.ids) end_.ids = std::make_shared<IdSet>();
+      if (!own.insert(draft.id).second)
+        return fail(Code::entry_id_conflict, fmt::format("the id {} comes twice in this request", draft.id));
+      if (end_.ids->contains(id_hash(draft.id)) && !fetched_.contains(draft.id)) unknown.push_back(draft.id);
+    }
+    if (!unknown.empty()) need(Need::What::lines, std::move(unknown));
+    return {};
+  }
+
   // Whether the entry's id stands in the file already: then it must say the same, and nothing is appended.
   Result<bool> duplicate(const Draft& draft) {
-    if (draft.id.empty()) return false;
-    if (!end_.ids && end_.size != 0) {
-      need(Need::What::entry_ids);
-      return false;
-    }
-    if (!end_.ids) end_.ids = std::make_shared<std::unordered_set<std::uint64_t>>();
-    if (own_ids_.contains(draft.id))
-      return fail(Code::entry_id_conflict, fmt::format("the id {} comes twice in this request", draft.id));
-    own_ids_.insert(draft.id);
-    if (!end_.ids->contains(id_hash(draft.id))) return false;
-    const auto line = std::ranges::find(fetched_, draft.id, &FetchedLine::id);
-    if (line == fetched_.end()) {
-      need(Need::What::line, draft.id);
-      return false;
-    }
-    if (line->line.empty()) return false;  // another id with the same hash
-    done_.seq = line->seq;
-    if (same_content(line->line, draft)) return true;
+    const auto line = fetched_.find(draft.id);
+    if (draft.id.empty() || line == fetched_.end()) return false;
+    if (line->second.line.empty()) return false;  // another id with the same hash
+    done_.seq = line->second.seq;
+    if (same_content(line->second.line, draft)) return true;
     return fail(Code::entry_id_conflict,
                 fmt::format("an entry with the id {} and other content is already there", draft.id));
   }
@@ -126,7 +134,6 @@ class Appending {
   Result<void> entry(const Draft& draft) {
     const auto twice = duplicate(draft);
     if (!twice) return std::unexpected(twice.error());
-    if (drafting_.out.need) return {};
     if (*twice) {
       ++done_.duplicates;
       done_.ids.push_back(draft.id);
@@ -196,8 +203,7 @@ class Appending {
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
-  std::unordered_set<std::string> own_ids_;
-  std::vector<std::uint64_t> new_ids_;
+  std::vector<std::uint32_t> new_ids_;
 };
 
 }  // namespace

@@ -64,7 +64,12 @@ void change(AgentState& state, const Event& event, Replay replay) {
 
 }  // namespace
 
-std::uint64_t id_hash(std::string_view entry_id) { return std::hash<std::string_view>{}(entry_id); }
+void apply(AgentState& state, TranscriptGrowth growth) {
+  TranscriptEnd& end = state.mutable_transcript(growth.file);
+  end = std::move(growth.end);
+  if (!end.ids) return;
+  for (const std::uint32_t hash : growth.ids) end.ids->insert(hash);
+}
 
 void apply(AgentState& state, const Event& event, Replay replay) {
   state.last_seq = event.envelope.seq;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/ledger/agent_state.hpp"
+#include "daemon/ledger/decision.hpp"
 #include "store/event.hpp"
 
 namespace sessiond {
@@ -14,8 +15,6 @@ enum class Replay : std::uint8_t {
 };
 
 void apply(AgentState& state, const Event& event, Replay replay = Replay::no);
-
-// Hash of an entry id, as kept in TranscriptEnd::ids.
-std::uint64_t id_hash(std::string_view entry_id);
+void apply(AgentState& state, TranscriptGrowth growth);
 
 }  // namespace sessiond

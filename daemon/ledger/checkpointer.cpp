@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <random>
 
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 
 namespace sessiond {
@@ -19,6 +24,8 @@ constexpr std::chrono::milliseconds flush_delay{20};  // transcript lines gather
 constexpr std::size_t flush_bytes = 1U << 20;         // or this much
 constexpr std::int64_t least_pause_ms = 5;            // between two checkpoints of an agent
 constexpr std::int64_t retry_ms = 1000;
+constexpr std::int64_t last_lock_wait_ms = 1000;      // at the end; the journal has what a held lock keeps back
+constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
 constexpr std::uint64_t hurry_backlog = 24ULL << 20;  // of journal beyond CHECKPOINT: the duty cycle counts no more
 
 std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
@@ -28,21 +35,31 @@ std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
 
 }  // namespace
 
-// What the file has not yet: deletions, then entries, the oldest first.
-std::vector<NamedEntry> changes_of(AgentState& state) {
-  std::vector<NamedEntry> changes;
-  changes.reserve(state.dirty.size());
-  std::vector<const Session*> there;
-  for (const std::string& key : state.dirty) {
-    if (const Session* session = state.mutable_session(key)) {
-      there.push_back(session);
-    } else {
-      changes.push_back({.key = key, .entry = nullptr});
-    }
+DirtyEntry dirty_entry(AgentState& state, const std::string& key) {
+  const Session* session = state.mutable_session(key);
+  if (session == nullptr) return {.order = 0, .entry = {.key = key, .entry = nullptr}};
+  return {.order = session->order + 1, .entry = {.key = key, .entry = session->entry()}};
+}
+
+std::vector<NamedEntry> in_order(std::vector<DirtyEntry> dirty) {
+  std::ranges::sort(dirty, {}, &DirtyEntry::order);
+  std::vector<NamedEntry> entries;
+  entries.reserve(dirty.size());
+  for (DirtyEntry& one : dirty) entries.push_back(std::move(one.entry));
+  return entries;
+}
+
+// A few at a time: of 100 000 dirty sessions the entries take a quarter of a second to make, and the network thread has
+// others to serve. What changes meanwhile may be in it or not: it is dirty again, and recovery goes by each entry's
+// rev.
+asio::awaitable<std::vector<DirtyEntry>> Ledger::collect(AgentState& state, const Keys& keys) {
+  std::vector<DirtyEntry> dirty;
+  dirty.reserve(keys.size());
+  for (const std::string& key : keys) {
+    dirty.push_back(dirty_entry(state, key));
+    if (dirty.size() % collected_at_once == 0) co_await asio::post(io_, asio::use_awaitable);
   }
-  std::ranges::sort(there, {}, &Session::order);
-  for (const Session* session : there) changes.push_back({.key = session->key(), .entry = session->entry()});
-  return changes;
+  co_return dirty;
 }
 
 // Commits gather here for a moment, so that the files' strand is woken for many at once; whoever reads hands them over
@@ -59,62 +76,121 @@ void Ledger::hand_over() {
   gathered_bytes_ = 0;
   asio::post(files_, [this, commits = std::exchange(gathered_, {})]() mutable {
     std::ranges::move(commits, std::back_inserter(to_project_));
-    project_pending();
+    if (auto done = project_pending(); !done) projection_failing_ = true;
     if (projection_.pending_bytes() > flush_bytes) {
       if (auto done = projection_.flush(); !done) projection_failing_ = true;
     }
   });
 }
 
-void Ledger::project_pending() {
-  while (!to_project_.empty()) {
-    const Commit& commit = to_project_.front();
-    if (auto done = projection_.add(commit.first_seq, commit.events, commit.places); !done) {
+// A commit that renames a file which another program has locked waits, and with it what comes later for its files;
+// the others go on.
+Result<void> Ledger::project_pending() {
+  blocked_.clear();
+  const auto waits = [this](const Commit& commit) {
+    return !blocked_.empty() && std::ranges::any_of(projection_.files_of(commit), [this](const std::string& file) {
+      return blocked_.contains(file);
+    });
+  };
+  for (auto at = to_project_.begin(); at != to_project_.end();) {
+    auto done = waits(*at) ? fail(Code::lock_timeout, "behind a commit that waits")
+                           : projection_.add(at->first_seq, at->events, at->places);
+    if (done) {
+      at = to_project_.erase(at);
+    } else if (done.error().code == Code::lock_timeout) {
+      blocked_.merge(projection_.files_of(*at++));
+    } else {
       if (!projection_failing_) log::error("files_lag", {{"error", done.error().detail}, {"next", "trying again"}});
-      projection_failing_ = true;
-      return;
+      return fail(Code::degraded, "files lag behind the journal (see the log)");
     }
-    projected_ = commit.first_seq + commit.events.size() - 1;
-    to_project_.pop_front();
   }
+  return {};
 }
 
 Result<void> Ledger::flush_now(const std::string& file) {
-  project_pending();
-  auto done = file.empty() ? projection_.flush() : projection_.flush(file);
-  const bool failing = !done || !to_project_.empty();
-  if (failing && !projection_failing_)
-    log::error("transcripts_unwritable",
-               {{"error", done ? "see above" : done.error().detail}, {"next", "trying again"}});
-  projection_failing_ = failing;
-  if (!done) return done;
-  if (!to_project_.empty()) return fail(Code::degraded, "files lag behind the journal (see the log)");
-  return {};
+  auto done = project_pending();
+  auto flushed = file.empty() ? projection_.flush() : projection_.flush(file);
+  if (flushed && blocked_.contains(file)) flushed = fail(Code::lock_timeout, file + " is held by another program");
+  const bool unwritable = !flushed && flushed.error().code != Code::lock_timeout;
+  if (unwritable && !projection_failing_)
+    log::error("transcripts_unwritable", {{"error", flushed.error().detail}, {"next", "trying again"}});
+  projection_failing_ = unwritable || !done;
+  return done ? flushed : done;
 }
 
 void Ledger::schedule_flush() {
   if (flush_scheduled_) return;
   flush_scheduled_ = true;
-  flush_timer_.expires_after(projection_failing_ ? std::chrono::milliseconds(retry_ms) : flush_delay);
+  flush_timer_.expires_after(projection_failing_ ? std::chrono::milliseconds(retry_ms)
+                             : held_.empty()     ? flush_delay
+                                                 : std::chrono::milliseconds(lock_poll_ms()));
   flush_timer_.async_wait([this](const boost::system::error_code& error) {
     flush_scheduled_ = false;
     if (error) return;
     hand_over();
     asio::post(files_, [this] {
       const bool done = flush_now({}).has_value();
-      auto displaced = projection_.take_displaced();
-      if (done && displaced.empty()) return;
-      asio::post(io_, [this, done, displaced = std::move(displaced)] {
-        for (const std::string& path : displaced) {
-          for (auto& [id, agent] : agents_) {
-            const std::string dir = paths_.sessions_dir(id);
-            if (agent->state && path.starts_with(dir)) agent->state->forget_transcript(path.substr(dir.size()));
+      asio::post(io_, [this, done, held = held_files(), displaced = projection_.take_displaced(),
+                       evictions = projection_.take_evictions()]() mutable {
+        note_held(held);
+        for (auto& [id, agent] : agents_) {
+          if (displaced.empty() && evictions.empty()) break;
+          const std::string dir = paths_.sessions_dir(id);
+          for (const std::string& path : displaced) {
+            if (!agent->state || !path.starts_with(dir)) continue;
+            agent->state->forget_transcript(path.substr(dir.size()));
+            follow(id, path.substr(dir.size()));
           }
+          std::vector<Eviction> own;
+          for (const Eviction& eviction : evictions) {
+            if (eviction.path.contains("/" + dir)) own.push_back(eviction);
+          }
+          tell_evictions(id, own);
         }
-        if (!done) schedule_flush();
+        flushed_.release(0);
+        if (!done || !held_.empty()) schedule_flush();
       });
     });
   });
+}
+
+// On the files strand: transcripts that lack durable lines because another program holds their lock.
+std::set<std::string, std::less<>> Ledger::held_files() const {
+  auto held = projection_.waiting();
+  held.insert(blocked_.begin(), blocked_.end());
+  return held;
+}
+
+void Ledger::note_held(const std::set<std::string, std::less<>>& files) {
+  std::erase_if(held_, [&](const auto& held) { return !files.contains(held.first); });
+  for (const std::string& file : files) held_.try_emplace(file, steady_ms());
+}
+
+bool Ledger::any_held(std::string_view beginning) const {
+  const auto at = held_.lower_bound(beginning);
+  return at != held_.end() && at->first.starts_with(beginning);
+}
+
+asio::awaitable<Result<void>> Ledger::lines_written(std::string agent, std::string file) {
+  const std::string path = paths_.sessions_dir(agent) + file;
+  const std::int64_t deadline = steady_ms() + transcript_lock_timeout_ms;
+  Result<void> done;
+  if (file.empty()) {
+    if (!any_held(path)) co_return done;
+    done = fail(Code::lock_timeout, "a transcript of " + agent + " is held by another program");
+  } else {
+    done = co_await flush_transcript(agent, file);
+  }
+  const std::string target = paths_.state_dir() / path;
+  ++lock_waiters_[target];
+  while (!done && done.error().code == Code::lock_timeout && steady_ms() < deadline && !stopping_) {
+    schedule_flush();
+    co_await flushed_.wait(0);
+    if (any_held(path)) continue;
+    done = file.empty() ? Result<void>{} : co_await flush_transcript(agent, file);
+  }
+  if (--lock_waiters_[target] == 0) lock_waiters_.erase(target);
+  co_return done;
 }
 
 asio::awaitable<Result<void>> Ledger::flush_transcript(std::string agent, std::string file) {
@@ -130,27 +206,30 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
   }
   if (!agent.state || agent.state->dirty.empty()) {
     agent.dirty_since = 0;
+    agent.trouble.clear();                                                 // of a batch that was not stored in the end
     if (agent.state) agent.file_seq = std::max(agent.file_seq, durable_);  // the file has all that is durable
     co_return Result<void>{};
   }
   agent.checkpointing = true;
   const auto state = agent.state;
-  std::vector<NamedEntry> changes = changes_of(*state);
-  const auto taken = std::exchange(state->dirty, {});
+  const Keys taken = std::exchange(state->dirty, {});
   const std::int64_t since = std::exchange(agent.dirty_since, 0);
   // All of this agent's, and nothing of others that is still in flight: if that fails, its seqs are given again.
   const std::uint64_t seq = std::max(durable_, state->last_seq);
+  auto dirty = co_await collect(*state, taken);
   Result<void> outcome = co_await settled(state->last_seq);
   std::optional<ForeignChange> foreign;
   if (outcome) {
-    auto written = co_await hop(
-        stores_, [file = agent.file, changes = std::move(changes), dir = paths_.state_dir() / paths_.sessions_dir(id)] {
-          if (auto made = make_dirs(dir); !made)
-            return Result<CheckpointResult>(std::unexpected(std::move(made.error())));
-          return file->checkpoint(changes);
+    auto [written, evictions] =
+        co_await hop(stores_, [file = agent.file, dirty = std::move(dirty),
+                               dir = paths_.state_dir() / paths_.sessions_dir(id)]() mutable {
+          auto made = make_dirs(dir);
+          Result<CheckpointResult> done = made ? file->checkpoint_if_free(in_order(std::move(dirty)))
+                                               : std::unexpected(std::move(made.error()));
+          return std::pair(std::move(done), file->take_evictions());
         });
+    tell_evictions(id, evictions);
     if (written) {
-      tell_evictions(id, written->evictions);
       foreign = std::move(written->foreign);
       agent.bytes = written->bytes;
       agent.next_checkpoint = steady_ms() + pause_for(written->took, config_.store.checkpoint_duty);
@@ -163,15 +242,11 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
     watch(agent);  // its folder may be new
     agent.previous_seq = std::exchange(agent.file_seq, seq);
     agent.trouble.clear();
+    agent.lock_wanted = 0;
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     if (agent.dirty_since == 0 || since < agent.dirty_since) agent.dirty_since = since;
-    if (!outcome) {
-      agent.next_checkpoint = steady_ms() + retry_ms;
-      if (agent.trouble.empty())
-        log::error("checkpoint_failed", {{"agent", id}, {"error", outcome.error().detail}, {"next", "trying again"}});
-      agent.trouble = outcome.error().detail;
-    }
+    if (!outcome) not_written(agent, outcome.error());
   }
   // Merged before anybody writes the file again: what is written is whole entries, theirs included.
   if (foreign) outcome = co_await commit_external(id, std::move(*foreign));
@@ -181,17 +256,66 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
   co_return outcome;
 }
 
-// Transcripts and answers to disk, then CHECKPOINT; the journal may let go of what is older.
+// A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
+void Ledger::not_written(Agent& agent, const Problem& why) {
+  const std::int64_t now = steady_ms();
+  agent.next_checkpoint = now + retry_ms;
+  if (why.code == Code::lock_timeout) {
+    if (agent.lock_wanted == 0) agent.lock_wanted = now;
+    agent.next_checkpoint = now + lock_poll_ms();
+    if (now - agent.lock_wanted < config_.store.lock.timeout_ms) return;
+  }
+  if (agent.trouble.empty())
+    log::error("checkpoint_failed", {{"agent", agent.id}, {"error", why.detail}, {"next", "trying again"}});
+  agent.trouble = why.detail;
+}
+
+// With jitter, so that two who want the same lock do not meet at it again and again.
+std::int64_t Ledger::lock_poll_ms() {
+  const std::int64_t interval = std::max<std::int64_t>(config_.store.lock.poll_interval_ms, 2);
+  return std::uniform_int_distribution<std::int64_t>(interval / 2, interval + interval / 2)(jitter_);
+}
+
+asio::awaitable<Result<void>> Ledger::write_store(std::string id, std::uint64_t seq) {
+  const std::int64_t deadline = steady_ms() + (stopping_ ? last_lock_wait_ms : config_.store.lock.timeout_ms);
+  const std::string target = paths_.store_file(id);
+  asio::steady_timer pause(io_);
+  Result<void> written;
+  ++lock_waiters_[target];
+  while (slot(id).file_seq < seq) {
+    written = co_await checkpoint(id);
+    if (written) continue;
+    if (written.error().code != Code::lock_timeout || steady_ms() >= deadline) break;
+    pause.expires_after(std::chrono::milliseconds(lock_poll_ms()));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  if (--lock_waiters_[target] == 0) lock_waiters_.erase(target);
+  co_return slot(id).file_seq < seq ? written : Result<void>{};  // the loop may have written it meanwhile
+}
+
 asio::awaitable<Result<void>> Ledger::sync_files() {
+  auto synced = co_await advance_checkpoint();
+  if (!synced && sync_trouble_.empty())
+    log::error("sync_failed", {{"error", synced.error().detail}, {"next", "trying again"}});
+  sync_trouble_ = synced ? "" : synced.error().detail;
+  co_return synced;
+}
+
+// Transcripts and answers to disk, then CHECKPOINT; the journal may let go of what is older.
+asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   co_await renew_resting();
   const std::uint64_t seq = durable_;
   const auto begin = std::chrono::steady_clock::now();
   hand_over();
-  auto synced = co_await hop(files_, [this] {
-    if (auto flushed = flush_now({}); !flushed) return flushed;
-    return projection_.sync();
+  auto synced = co_await hop(files_, [this]() -> Result<std::set<std::string, std::less<>>> {
+    if (auto flushed = flush_now({}); !flushed) return std::unexpected(std::move(flushed.error()));
+    if (auto done = projection_.sync(); !done) return std::unexpected(std::move(done.error()));
+    fault_point("marks.files_synced");
+    return held_files();
   });
-  if (!synced) co_return synced;
+  if (!synced) co_return std::unexpected(std::move(synced.error()));
+  note_held(*synced);
+  if (!held_.empty()) schedule_flush();
   std::string json;
   json::ObjectWriter writer(json);
   writer.string("epoch", epoch_);
@@ -199,14 +323,22 @@ asio::awaitable<Result<void>> Ledger::sync_files() {
   std::string agents = "{";
   std::string previous = "{";
   std::uint64_t least = seq;
+  std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
   std::uint64_t least_previous = seq;
   for (const auto& [id, agent] : agents_) {
     if (!agent->state && !agent->file && agent->file_seq == 0) continue;  // never loaded: nothing is known
     const bool clean =
         !agent->rebuild && !agent->loading && (!agent->state || (agent->state->dirty.empty() && !agent->checkpointing));
     if (clean) agent->file_seq = std::max(agent->file_seq, seq);
-    const std::uint64_t reached = std::min(agent->file_seq, seq);
+    const bool held = any_held(paths_.sessions_dir(id));
+    if (!held) {
+      agent->lines_seq = seq;
+    } else if (agent->lines_seq == 0) {
+      agent->lines_seq = synced_;
+    }
+    const std::uint64_t reached = std::min({agent->file_seq, agent->lines_seq, seq});
     least = std::min(least, reached);
+    if (agent->lock_wanted == 0 && !held) least_free = std::min(least_free, reached);
     least_previous = std::min(least_previous, agent->previous_seq);
     agents += fmt::format("{}{}:{}", agents.size() > 1 ? "," : "", json::quote(id), reached);
     previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->previous_seq);
@@ -216,16 +348,23 @@ asio::awaitable<Result<void>> Ledger::sync_files() {
   writer.close();
   auto written = co_await hop(stores_, [this, json = json + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
+    fault_point("marks.answers_synced");
     answers_->expire(wall_ms());
-    return replace_file(paths_.journal_dir() / "CHECKPOINT", json);
+    auto kept = replace_file(paths_.journal_dir() / "CHECKPOINT", json);
+    fault_point("marks.written");
+    return kept;
   });
   if (!written) co_return written;
+  synced_ = seq;
   checkpointed_ = least;
-  backlog_ = journal_->bytes_after(checkpointed_);
-  co_await hop(disk_.get_executor(), [this, to = std::min(least, least_previous)] {
-    journal_->release(to);
-    return true;
-  });
+  backlog_from_ = least_free;
+  backlog_ = journal_->bytes_after(backlog_from_);
+  if (cuts_ == 0) {
+    co_await hop(disk_.get_executor(), [this, to = std::min(least, least_previous)] {
+      journal_->release(to);
+      return true;
+    });
+  }
   room_.release(0);
   next_sync_ = steady_ms() + pause_for(std::chrono::steady_clock::now() - begin, config_.store.checkpoint_duty);
   co_return Result<void>{};
@@ -249,6 +388,7 @@ asio::awaitable<void> Ledger::renew_resting() {
             return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(text.error()));
           return replace_file(previous, *text);
         });
+    fault_point("marks.previous_renewed");
     if (done) {
       agent->previous_seq = seq;
     } else {
@@ -262,11 +402,12 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
   while (!stopping_) {
     const std::int64_t now = steady_ms();
     std::int64_t next = now + 1000;
-    const bool hurry = journal_->bytes_after(checkpointed_) > hurry_backlog;
+    const bool hurry = journal_->bytes_after(backlog_from_) > hurry_backlog;
     std::vector<std::string> due;
     for (const auto& [id, agent] : agents_) {
       if (agent->dirty_since == 0) continue;
-      if (hurry || agent->next_checkpoint <= now) {
+      const bool waits = agent->lock_wanted != 0 || !agent->trouble.empty();
+      if (agent->next_checkpoint <= now || (hurry && !waits)) {
         due.push_back(id);
       } else {
         next = std::min(next, agent->next_checkpoint);
@@ -275,12 +416,13 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
     if (!failed_) {
       for (const std::string& id : due) co_await checkpoint(id);  // a failure is told and tried again
       if (durable_ > checkpointed_ && (hurry || steady_ms() >= next_sync_)) {
-        if (auto synced = co_await sync_files(); !synced) {
-          log::error("sync_failed", {{"error", synced.error().detail}, {"next", "trying again"}});
-          next_sync_ = steady_ms() + retry_ms;
-        }
+        if (auto synced = co_await sync_files(); !synced) next_sync_ = steady_ms() + retry_ms;
       }
       if (durable_ > checkpointed_) next = std::min(next, next_sync_);
+    }
+    if (next_look_ <= now) {  // the first time: at what others did while we were down
+      next_look_ = now + ttl_ms();
+      asio::co_spawn(io_, look_everywhere(), asio::detached);
     }
     evict_idle();
     if (!due.empty() && !failed_) continue;  // what became dirty meanwhile is looked at before sleeping
@@ -299,15 +441,43 @@ asio::awaitable<Result<void>> Ledger::checkpoint_all() {
   }
   const std::uint64_t seq = next_seq_ - 1;
   if (auto fine = co_await settled(seq); !fine) co_return fine;
+  Result<void> first;
   for (const std::string& id : ids) {
-    if (auto written = co_await checkpoint(id); !written) co_return written;
+    if (auto written = co_await write_store(id, seq); !written && first) first = std::move(written);
   }
-  co_return co_await sync_files();
+  auto synced = co_await sync_files();
+  co_return first ? synced : first;
+}
+
+asio::awaitable<Result<std::shared_ptr<StateCut>>> Ledger::cut() {
+  // So that the files alone say nearly all; without it the cut is as good, its replay longer.
+  if (auto done = co_await checkpoint_all(); !done)
+    log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
+  ++cuts_;
+  const auto cut = std::make_shared<StateCut>();
+  Result<void> taken = co_await hop(stores_, [this, cut]() -> Result<void> {
+    auto links = LinkDir::make(paths_.journal_dir());
+    if (!links) return std::unexpected(std::move(links.error()));
+    cut->links = std::move(*links);
+    return take_stores(*cut, paths_);
+  });
+  for (const std::string& agent : co_await agent_ids()) {
+    if (taken) taken = co_await hop(files_, [this, cut, agent] { return take_transcripts(*cut, paths_, agent); });
+  }
+  if (taken) taken = co_await hop(disk_.get_executor(), [this, cut] { return take_journal(*cut, *journal_); });
+  --cuts_;
+  if (taken) co_return cut;
+  co_await hop(disk_.get_executor(), [cut] {
+    cut->links.reset();
+    return true;
+  });
+  co_return std::unexpected(std::move(taken.error()));
 }
 
 asio::awaitable<void> Ledger::stop() {
   stopping_ = true;
   watch_.stop();
+  follow_timer_.cancel();
   checkpoint_timer_.cancel();
   room_.fail(0,
              std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));

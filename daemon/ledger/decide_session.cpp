@@ -233,7 +233,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   json::Edit changes;
   for (const json::Member& member : json::members(*old)) {
     const std::string name = json::unescape(member.name);
-    if (value_of(edit, name) == nullptr && !read_only(name) && name != "previousSessions") changes.remove(name);
+    if (value_of(edit, name) == nullptr && !read_only(name)) changes.remove(name);
   }
   for (auto& member : edit.set) {
     if (json::find(*old, member.name) != member.value) changes.put(member.name, member.value);

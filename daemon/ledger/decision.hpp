@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/ledger/agent_state.hpp"
@@ -14,6 +14,7 @@
 #include "store/event.hpp"
 #include "store/problem.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/transcript.hpp"
 
 namespace sessiond {
 
@@ -47,17 +48,24 @@ struct Need {
   enum class What : std::uint8_t {
     transcript_end,  // where `file` ends
     entry_ids,       // the ids in `file`
-    line,            // the stored line of `id` in `file`
+    lines,           // the stored lines of `ids` in `file`
   };
   What what;
   std::string file;
-  std::string id{};
+  std::vector<std::string> ids{};
+};
+
+// What a decision appends to a transcript.
+struct TranscriptGrowth {
+  std::string file;
+  TranscriptEnd end;                 // as it is then
+  std::vector<std::uint32_t> ids{};  // hashes of the new entries' ids, where the set of them is held
 };
 
 struct Decision {
   std::vector<Event> events;
   std::vector<std::string> places;  // for Commit::places
-  std::vector<std::pair<std::string, TranscriptEnd>> ends;
+  std::vector<TranscriptGrowth> growths;
   std::optional<Need> need;
 
   int status = 200;
@@ -92,13 +100,8 @@ class Drafting {
   const Context& context_;
 };
 
-// A stored line that the ledger fetched for this decision; empty: there is none with this id.
-struct FetchedLine {
-  std::string id;
-  std::string line;
-  std::uint64_t seq = 0;
-};
-using FetchedLines = std::vector<FetchedLine>;
+// Stored lines that the ledger fetched for this decision, by id; an empty one: there is none with this id.
+using FetchedLines = std::unordered_map<std::string, StoredLine>;
 
 std::int64_t moved_to(const Session& session, std::int64_t now);  // updatedAt never goes back
 

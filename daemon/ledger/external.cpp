@@ -1,14 +1,22 @@
 #include "daemon/ledger/external.hpp"
 
+#include <algorithm>
+
 #include "store/raw_json.hpp"
+#include "transcripts/entry.hpp"
 
 namespace sessiond {
 namespace {
 
+// Its time of creation is chosen here where the other program gave none: it would follow updatedAt.
 void create(Drafting& drafting, const std::string& key, const RawEntry& entry) {
+  const std::int64_t given = Session(key, entry).created_at;
+  json::Edit chosen;
+  if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
+    chosen.put_int("createdAt", given != 0 ? given : drafting.context().now);
   std::string data;
   json::ObjectWriter writer(data);
-  writer.raw("entry", *entry);
+  writer.raw("entry", json::apply(*entry, chosen));
   writer.string("reason", "external");
   writer.close();
   drafting.emit(EventType::session_created, Session(key, entry), data);
@@ -22,6 +30,21 @@ void update(Drafting& drafting, const Session& ours, const json::Edit& edit) {
   if (after.session_id == ours.session_id) return drafting.update(session, edit);
   drafting.update(session, edit, EventType::session_reset,
                   "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
+}
+
+void tell_resync(Drafting& drafting, std::string_view keys) {
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("changed", keys);
+  writer.boolean("resync", true);
+  writer.close();
+  drafting.out.events.push_back(make_event({.seq = drafting.next_seq(),
+                                            .time = drafting.context().now,
+                                            .type = EventType::store_external_change,
+                                            .agent = drafting.state().id(),
+                                            .actor = std::string(drafting.context().actor),
+                                            .source = std::string(drafting.context().source)},
+                                           data));
 }
 
 }  // namespace
@@ -58,20 +81,46 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
     drafting.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
     name(key);
   }
-  if (!drafting.out.events.empty()) {
-    std::string data;
-    json::ObjectWriter writer(data);
-    writer.raw("changed", keys + "]");
-    writer.boolean("resync", true);
-    writer.close();
-    drafting.out.events.push_back(make_event({.seq = drafting.next_seq(),
-                                              .time = context.now,
-                                              .type = EventType::store_external_change,
-                                              .agent = state.id(),
-                                              .actor = std::string(context.actor),
-                                              .source = std::string(context.source)},
-                                             data));
+  if (!drafting.out.events.empty()) tell_resync(drafting, keys + "]");
+  return std::move(drafting.out);
+}
+
+Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
+                              const Context& context) {
+  Drafting drafting(state, context);
+  const Session& session = *owner.session;
+  const std::uint64_t first_seq = drafting.next_seq();
+  if (theirs.lines.empty()) tell_resync(drafting, "[" + json::quote(session.key()) + "]");
+  const auto* topics = state.topics(session.session_id);
+  if (!theirs.lines.empty() && owner.topic && (topics == nullptr || !topics->contains(*owner.topic)))
+    drafting.emit(EventType::topic_created, session, "{}", owner.topic);
+  std::int64_t updated = session.updated_at;
+  std::int64_t interacted = session.last_interaction_at.value_or(0);
+  std::optional<std::int64_t> messages = session.message_count;
+  for (const WholeLine& line : theirs.lines) {
+    // Compact: what stands between tokens may break an event's line.
+    const std::string message = json::compact(view_entry(line.stored.line, line.stored.seq, View::full).value_or("{}"));
+    const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
+    std::string data = "{\"set\":";
+    json::ObjectWriter set(data);
+    set.integer("updatedAt", updated = std::max(updated, time));
+    set.integer("lastInteractionAt", interacted = std::max(interacted, time));
+    set.integer("messageCount", *(messages = messages.value_or(static_cast<std::int64_t>(line.stored.seq)) + 1));
+    set.close();
+    data.append(",\"message\":").append(message).append("}");
+    drafting.emit(EventType::message_appended, session, data, owner.topic);
   }
+  std::string place;
+  json::ObjectWriter writer(place);
+  writer.string("file", theirs.file);
+  writer.string("agent", state.id());
+  writer.integer("seq", static_cast<std::int64_t>(first_seq));
+  if (!theirs.lines.empty()) writer.integer("at", static_cast<std::int64_t>(theirs.begin));
+  writer.integer(
+      "length", static_cast<std::int64_t>(theirs.lines.empty() ? theirs.size : theirs.lines.back().end - theirs.begin));
+  writer.integer("inode", static_cast<std::int64_t>(theirs.inode));
+  writer.close();
+  drafting.out.places.push_back(std::move(place));
   return std::move(drafting.out);
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
 constexpr int max_fetches = 64;                     // facts one decision may ask for
+constexpr std::int64_t refusal_told_ms = 5000;      // a refused write makes unready that long, or until one is stored
 
 std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char*>(scope.data()), scope.size()}; }
 
@@ -105,6 +106,9 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       if (known->request != intent.request) {
         co_return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body");
       }
+      if (rules_.shared) {  // it may have been answered lock_timeout: durable, but not in the files
+        if (auto written = co_await lines_written(agent); !written) co_return std::unexpected(written.error());
+      }
       co_return replay(*known);
     }
   }
@@ -145,10 +149,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       last = *staged;
       break;
     }
-    // Lines are as many as the request has ids; anything else that has to be fetched again and again is a transcript
-    // that keeps changing.
-    if (decision.need->what != Need::What::line && ++fetches == max_fetches)
-      co_return fail(Code::session_busy, "the transcript keeps changing; try again");
+    if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
     if (auto fetched = co_await fetch(agent, *decision.need, lines); !fetched) {
       co_return std::unexpected(std::move(fetched.error()));
     }
@@ -172,15 +173,14 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     co_return reply;
   }
   if (rules_.shared) {
-    for (const auto& [file, end] : decision.ends) {
-      if (auto written = co_await flush_transcript(agent, file); !written)
+    for (const TranscriptGrowth& growth : decision.growths) {
+      if (auto written = co_await lines_written(agent, growth.file); !written)
         co_return std::unexpected(std::move(written.error()));
     }
   }
   if (config_.store.write_through || (rules_.shared && decision.through_checkpoint)) {
-    while (slot(agent).file_seq < last) {
-      if (auto written = co_await checkpoint(agent); !written) co_return std::unexpected(std::move(written.error()));
-    }
+    if (auto written = co_await write_store(agent, last); !written)
+      co_return std::unexpected(std::move(written.error()));
   }
   co_return reply;
 }
@@ -209,7 +209,7 @@ asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data
 Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, const Intent& intent) {
   if (decision.events.empty()) return state.last_seq;
   for (const Event& event : decision.events) apply(state, event);
-  for (auto& [file, end] : decision.ends) state.mutable_transcript(file) = end;
+  for (const TranscriptGrowth& growth : decision.growths) apply(state, growth);
   if (!state.dirty.empty()) {
     Agent& agent = slot(state.id());
     if (agent.dirty_since == 0) {
@@ -246,7 +246,8 @@ void Ledger::on_outcome(BatchOutcome outcome) {
 
 void Ledger::on_durable(BatchOutcome outcome) {
   durable_ = outcome.last;
-  backlog_ = journal_->bytes_after(checkpointed_);
+  refused_at_ = 0;
+  backlog_ = journal_->bytes_after(backlog_from_);
   ++counters_.batches;
   counters_.batch_bytes += outcome.bytes;
   counters_.sync_ns += outcome.sync_ns;
@@ -271,6 +272,8 @@ void Ledger::on_failure(const BatchOutcome& outcome) {
     problem.retry_after_s = 1;
   }
   failure_ = std::make_shared<const Problem>(std::move(problem));
+  refused_at_ = steady_ms();
+  refusal_ = failure_->detail;
   if (!failed_) {
     log::error("batch_not_stored", {{"first", outcome.first},
                                     {"last", outcome.last},
@@ -330,17 +333,29 @@ LedgerStatus Ledger::status() const {
   out.head = next_seq_ - 1;
   out.durable = durable_;
   out.oldest = journal_->oldest();
-  out.writable = !failed_ && !projection_failing_;
-  if (failed_) out.refusal = failure_->detail;
-  if (projection_failing_) out.refusal = "transcripts cannot be written (see the log)";
-  out.repairs = repairs_;
-  out.answers_truncated = answers_->truncated();
   const std::int64_t now = steady_ms();
+  const bool refusing = failed_ || (refused_at_ != 0 && now - refused_at_ < refusal_told_ms);
+  out.writable = !refusing && !projection_failing_;
+  if (refusing) {
+    out.refusal = refusal_;
+  } else if (projection_failing_) {
+    out.refusal = "transcripts cannot be written (see the log)";
+  }
+  out.repairs = repairs_;
+  out.unwatched = unwatched_;
+  out.answers_truncated = answers_->truncated();
+  if (!sync_trouble_.empty()) out.lagging.push_back(sync_trouble_);
   for (const auto& [id, agent] : agents_) {
     if (agent->state) ++out.agents;
     if (agent->dirty_since != 0) out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, now - agent->dirty_since);
     if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
+    if (agent->lock_wanted != 0) ++out.lock_waits;
   }
+  for (const auto& [file, since] : held_) {
+    if (now - since > transcript_lock_timeout_ms)
+      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - since) / 1000));
+  }
+  out.lock_waits += held_.size();
   return out;
 }
 

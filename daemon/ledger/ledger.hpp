@@ -12,14 +12,18 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 
 #include "config/config.hpp"
 #include "daemon/ledger/agent_state.hpp"
 #include "daemon/ledger/decision.hpp"
+#include "daemon/ledger/external.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "daemon/ledger/projection.hpp"
+#include "daemon/ledger/state_cut.hpp"
 #include "daemon/ledger/tail.hpp"
 #include "daemon/ledger/waiters.hpp"
 #include "daemon/ledger/watch.hpp"
@@ -46,20 +50,24 @@ struct Reply {
   bool replayed = false;
 };
 
+struct DirtyEntry;  // agent.hpp
+
 using Decide = std::function<Result<Decision>(const AgentState&, const Context&, const FetchedLines&)>;
 
 // How things stand, for /readyz, /metrics and doctor.
 struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
   bool writable = true;
-  std::string refusal;                 // why not writable
-  std::vector<std::string> repairs;    // since the start
-  std::vector<std::string> lagging;    // agents whose checkpoint fails, with the reason
+  std::string refusal;               // why not writable
+  std::vector<std::string> repairs;  // since the start
+  std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
+  std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL
   bool answers_truncated = false;
   std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
   std::uint64_t sync_ns = 0;  // spent in write + fdatasync
   std::size_t agents = 0;
+  std::size_t lock_waits = 0;  // files that wait for another program's lock
 };
 
 class Ledger {
@@ -93,8 +101,12 @@ class Ledger {
   asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read_transcript(std::string agent, std::string file,
                                                                             Call call);
   asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file);
+  // Requests that wait for a lock now, by the file that it locks.
+  const std::map<std::string, int>& lock_waiters() const { return lock_waiters_; }
 
   asio::awaitable<Result<void>> checkpoint_all();
+  // All that is durable now, as files that stay as they are (state_cut.hpp). Let it go on a disk thread.
+  asio::awaitable<Result<std::shared_ptr<StateCut>>> cut();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
   Rules& rules() { return rules_; }
@@ -127,17 +139,31 @@ class Ledger {
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                 std::uint64_t replay_from) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
+  SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
   asio::awaitable<Result<void>> commit_external(std::string id, ForeignChange change, bool at_load = false);
   struct Reader;
   asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
   asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
+  std::int64_t ttl_ms() const;
   void evict_idle();
-  void watch(Agent& agent);
-  void touched(const std::string& id);
   asio::awaitable<void> purge_ephemeral(std::string id);
-  void tell_repairs(const std::string& agent, const std::vector<std::string>& repairs);
+  asio::awaitable<Result<void>> mend_transcript(const std::string& agent, const std::string& file);
+  // `path`: what was repaired, where it is not the agent's store.
+  void tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path = {});
   void tell_evictions(const std::string& agent, const std::vector<Eviction>& evictions);
+
+  // follow.cpp
+  void watch(Agent& agent);
+  bool watches(const Result<bool>& added);
+  void seen(Watch::Seen seen);
+  void touched(const std::string& id);
+  void follow(const std::string& id, const std::string& file);
+  asio::awaitable<void> look_everywhere();
+  asio::awaitable<void> look_at(std::string id, std::set<std::string> files);
+  asio::awaitable<void> look_at_lines(std::string id, std::set<std::string> files);
+  asio::awaitable<Result<void>> publish(std::string id, std::string file);
+  asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
 
   // ledger.cpp
   Result<std::uint64_t> stage(AgentState& state, Decision& decision, const Intent& intent);
@@ -149,13 +175,28 @@ class Ledger {
   Context context(const Intent& intent, std::string_view source);
 
   // checkpointer.cpp
+  // One try; lock_timeout when another program holds the lock now.
   asio::awaitable<Result<void>> checkpoint(std::string id);
+  void not_written(Agent& agent, const Problem& why);
+  std::int64_t lock_poll_ms();
+  // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
+  // store.lock.timeoutMs.
+  asio::awaitable<Result<void>> write_store(std::string id, std::uint64_t seq);
+  using Keys = std::unordered_set<std::string>;
+  asio::awaitable<std::vector<DirtyEntry>> collect(AgentState& state, const Keys& keys);
   asio::awaitable<Result<void>> sync_files();
+  asio::awaitable<Result<void>> advance_checkpoint();
   asio::awaitable<void> renew_resting();
   asio::awaitable<void> checkpoint_loop();
   void project(std::vector<Commit> commits, bool at_once, std::uint64_t bytes);
   void hand_over();
-  void project_pending();  // on the files strand
+  Result<void> project_pending();  // on the files strand
+  // Shared mode: until a transcript (file empty: every one of the agent) holds its durable lines; lock_timeout when its
+  // lock cannot be had in time.
+  asio::awaitable<Result<void>> lines_written(std::string agent, std::string file = {});
+  bool any_held(std::string_view beginning) const;
+  std::set<std::string, std::less<>> held_files() const;
+  void note_held(const std::set<std::string, std::less<>>& files);
   Result<void> flush_now(const std::string& file);
   void schedule_flush();
 
@@ -170,10 +211,17 @@ class Ledger {
   // Disk side: `files_` runs the projection, `stores_` reads and replaces sessions.json files and CHECKPOINT.
   asio::strand<asio::thread_pool::executor_type> files_;
   asio::strand<asio::thread_pool::executor_type> stores_;
-  Projection projection_;                    // files_ only
-  std::deque<Commit> to_project_;            // files_ only
-  std::atomic<std::uint64_t> projected_{0};  // everything up to here is in the projection's hands
+  // Until everything was looked at once. What the daemon finds then is what it starts from; an agent that appears later
+  // was made by another program, and all of it is published.
+  std::atomic<bool> adopting_{true};
+  Projection projection_;          // files_ only
+  std::deque<Commit> to_project_;  // files_ only
   std::atomic<bool> projection_failing_{false};
+  std::set<std::string, std::less<>> blocked_;  // files_ only: of commits in to_project_ that wait for a lock
+  // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
+  std::map<std::string, std::int64_t, std::less<>> held_;
+  Waiters flushed_;  // whoever waits for the next flush
+  std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
 
   std::map<std::string, std::shared_ptr<Agent>, std::less<>> agents_;
@@ -189,20 +237,36 @@ class Ledger {
   std::unique_ptr<AnswerStore> answers_;
 
   Watch watch_;
-  std::int64_t started_;  // ms since the epoch
+  std::string unwatched_;                                   // why not all folders are watched
+  std::string still_unwatched_;                             // the same, in this round of looking everywhere
+  std::map<std::string, std::set<std::string>> to_follow_;  // transcripts that were touched, by agent
+  bool follow_scheduled_ = false;
+  asio::steady_timer follow_timer_;
+  bool looking_everywhere_ = false;
+  bool everywhere_wanted_ = false;
+  std::int64_t next_look_ = 0;  // steady ms: at everything
+  std::int64_t started_;        // ms since the epoch
 
   bool stopping_ = false;
   bool failed_ = false;  // a batch was not stored; agents are being rebuilt
   std::shared_ptr<const Problem> failure_;
+  std::int64_t refused_at_ = 0;  // steady ms of the last batch that was not stored; 0: one was stored since
+  std::string refusal_;          // and why it was not
   std::vector<std::string> touched_by_failure_;
-  std::uint64_t backlog_ = 0;       // bytes of journal beyond CHECKPOINT, as of the last batch
   std::uint64_t checkpointed_ = 0;  // CHECKPOINT's smallest seq
+  // The same without agents whom another program's lock keeps back: nobody else waits for that program.
+  std::uint64_t backlog_from_ = 0;
+  std::uint64_t backlog_ = 0;  // bytes of journal beyond that, as of the last batch
+  std::minstd_rand jitter_{std::random_device{}()};
+  std::uint64_t synced_ = 0;  // the seq of the last CHECKPOINT
   std::int64_t next_sync_ = 0;
+  std::string sync_trouble_;  // why CHECKPOINT could not advance the last time
   bool flush_scheduled_ = false;
   asio::steady_timer flush_timer_;
   asio::steady_timer checkpoint_timer_;
   Waiters stopped_;
   bool loop_running_ = false;
+  int cuts_ = 0;  // being made: retention waits
   LedgerStatus counters_;
   std::vector<std::string> repairs_;
 

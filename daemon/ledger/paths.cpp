@@ -30,6 +30,10 @@ std::filesystem::path Paths::previous(std::string_view agent) const {
   return journal_dir() / "previous" / (std::string(agent) + ".json");
 }
 
+std::filesystem::path Paths::known_ends(std::string_view agent) const {
+  return journal_dir() / "ends" / (std::string(agent) + ".jsonl");
+}
+
 std::string Paths::agent_of_dir(std::string_view name) const {
   const std::string prefix = before_.substr(before_.find_last_of('/') + 1);
   const std::string suffix = after_.substr(0, after_.find('/'));
@@ -38,12 +42,29 @@ std::string Paths::agent_of_dir(std::string_view name) const {
   return valid_agent_id(agent) ? std::string(agent) : std::string();
 }
 
+std::filesystem::path Paths::agents_dir() const {
+  const auto slash = before_.find_last_of('/');
+  return slash == std::string::npos ? state_dir_ : state_dir_ / before_.substr(0, slash);
+}
+
+std::vector<std::filesystem::path> Paths::nurseries() const {
+  std::error_code error;
+  std::filesystem::path top = agents_dir();
+  while (top != state_dir_ && !std::filesystem::exists(top, error)) top = top.parent_path();
+  std::vector<std::filesystem::path> out{std::move(top)};
+  for (const auto& entry : std::filesystem::directory_iterator(agents_dir(), error)) {
+    const std::string agent = agent_of_dir(entry.path().filename().string());
+    if (!agent.empty() && entry.is_directory(error) &&
+        !std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
+      out.push_back(entry.path());
+  }
+  return out;
+}
+
 std::vector<std::string> Paths::agents() const {
   std::vector<std::string> out;
-  const auto slash = before_.find_last_of('/');
-  const auto dir = slash == std::string::npos ? state_dir_ : state_dir_ / before_.substr(0, slash);
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(agents_dir(), error)) {
     std::string agent = agent_of_dir(entry.path().filename().string());
     if (agent.empty()) continue;
     if (std::filesystem::exists(state_dir_ / sessions_dir(agent), error)) out.push_back(std::move(agent));

@@ -18,12 +18,18 @@ class Paths {
   std::string sessions_dir(std::string_view agent) const;          // relative to the state directory, with its '/'
   std::filesystem::path sidecar(std::string_view agent, std::string_view file) const;
   std::filesystem::path previous(std::string_view agent) const;
+  std::filesystem::path known_ends(std::string_view agent) const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
+  // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it that
+  // have no sessions yet. Blocks.
+  std::vector<std::filesystem::path> nurseries() const;
   // The agent whose store lies in this folder of the template, or "".
   std::string agent_of_dir(std::string_view name) const;
 
  private:
+  std::filesystem::path agents_dir() const;
+
   std::filesystem::path state_dir_;
   std::string before_;  // template up to {agentId}
   std::string after_;   // and behind it

@@ -3,12 +3,70 @@
 #include <filesystem>
 
 #include "store/event.hpp"
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/raw_json.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/transcript.hpp"
 
 namespace sessiond {
+
+Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting)
+    : paths_(paths),
+      adopting_(adopting),
+      appender_(paths.state_dir(), locks,
+                [this](const std::string& path, std::uint64_t inode, Stretch lines) { on_lines(path, inode, lines); }) {
+}
+
+Result<KnownEnds*> Projection::ends(const std::string& agent) {
+  const std::string dir = paths_.sessions_dir(agent);
+  if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
+  if (auto below = resolve_below(paths_.state_dir(), dir); !below) return std::unexpected(std::move(below.error()));
+  auto opened = KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopting_);
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  return &ends_.emplace(dir, std::move(*opened)).first->second;
+}
+
+void Projection::on_lines(std::string_view path, std::uint64_t inode, Stretch lines) {
+  const std::size_t name = path.find_last_of('/') + 1;
+  const auto known = ends_.find(path.substr(0, name));
+  if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
+}
+
+Result<std::vector<Growth>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
+  auto known = ends(agent);
+  if (!known) return std::unexpected(std::move(known.error()));
+  if (files.empty()) return (*known)->look();
+  std::vector<Growth> found;
+  for (const std::string& file : files) {
+    auto growth = (*known)->look(file);
+    if (!growth) return std::unexpected(std::move(growth.error()));
+    if (*growth) found.push_back(std::move(**growth));
+  }
+  return found;
+}
+
+Result<void> Projection::forget_gone(const std::string& agent, const std::string& file) {
+  const auto growth = foreign(agent, {file});
+  if (!growth) return std::unexpected(growth.error());
+  if (!growth->empty() && growth->front().kind == Growth::Kind::gone) ends_.at(paths_.sessions_dir(agent)).forget(file);
+  return {};
+}
+
+void Projection::let_go(const std::string& agent) {
+  const auto known = ends_.find(paths_.sessions_dir(agent));
+  if (known != ends_.end() && known->second.saved()) ends_.erase(known);
+}
+
+Result<void> Projection::sync() {
+  if (auto synced = appender_.sync(); !synced) return synced;
+  for (auto& [dir, known] : ends_) {
+    if (known.saved()) continue;
+    if (auto saved = known.save(); !saved) return saved;
+  }
+  return {};
+}
 
 bool Projection::archives(EventType type) {
   return type == EventType::session_reset || type == EventType::session_deleted || type == EventType::topic_deleted;
@@ -44,7 +102,7 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> eve
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!archives(*events[index])) continue;
     if (auto done = add_lines(first_seq, events, places, next, first_seq + index, redirect); !done) return done;
-    if (auto done = archive_files(*events[index]); !done) return done;
+    if (auto done = archive_files(*events[index], !redirect); !done) return done;
   }
   return add_lines(first_seq, events, places, next, UINT64_MAX, redirect);
 }
@@ -57,23 +115,42 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     std::string file;
     std::string agent;
     std::string line;
-    std::uint64_t at = 0;
+    std::optional<std::uint64_t> at;
     std::uint64_t seq = 0;
+    std::optional<std::uint64_t> length;  // of another program's lines
+    std::uint64_t inode = 0;
+    const auto number = [](const json::Member& member) {
+      return static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+    };
     for (const json::Member& member : json::members(place)) {
       if (member.name == "file")
         file = json::as_string(member.value).value_or("");
       else if (member.name == "agent")
         agent = json::as_string(member.value).value_or("");
       else if (member.name == "at")
-        at = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+        at = number(member);
       else if (member.name == "seq")
-        seq = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+        seq = number(member);
+      else if (member.name == "length")
+        length = number(member);
+      else if (member.name == "inode")
+        inode = number(member);
       else if (member.name == "line")
         line = json::as_string(member.value).value_or("");
     }
     if (seq >= before) return {};
     if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
-    std::string id;                 // of the entry; a header has none
+    auto known = ends(agent);       // before its files change
+    if (!known) return std::unexpected(std::move(known.error()));
+    if (length) {
+      if (at) {
+        (*known)->add(file, inode, {*at, *at + *length});
+      } else {
+        (*known)->replace(file, inode, *length);
+      }
+      continue;
+    }
+    std::string id;  // of the entry; a header has none
     if (line.empty()) {
       if (seq - first_seq >= events.size())
         return fail(Code::internal, "a place names an event outside its batch: " + place);
@@ -86,25 +163,57 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     }
     std::optional<std::string> path = paths_.sessions_dir(agent) + file;
     if (redirect) path = redirect(seq, *path);
-    if (path) appender_.add({.file = std::move(*path), .offset = at}, line, id);
+    if (path) appender_.add({.file = std::move(*path), .offset = at.value_or(0)}, line, id);
   }
   return {};
 }
 
-Result<void> Projection::archive_files(std::string_view text) {
+std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) const {
+  std::set<std::string, std::less<>> files;
+  for (const std::string& place : commit.places) {
+    files.insert(paths_.sessions_dir(json::string_at(place, "agent").value_or("")) +
+                 json::string_at(place, "file").value_or(""));
+  }
+  for (const Bytes& bytes : commit.events) {
+    if (!archives(*bytes)) continue;
+    const auto event = parse_event(*bytes);
+    if (!event) continue;  // add() says so
+    for (const auto& [file, name] : archived_files(*event))
+      files.insert(paths_.sessions_dir(event->envelope.agent) + file);
+  }
+  return files;
+}
+
+Result<void> Projection::archive_files(std::string_view text, bool locked) {
   auto event = parse_event(std::string(text));
   if (!event) return std::unexpected(std::move(event.error()));
   const std::string dir = paths_.sessions_dir(event->envelope.agent);
   for (const auto& [file, name] : archived_files(*event)) {
-    if (auto closed = appender_.close(dir + file); !closed) return closed;
+    const auto closed = appender_.close(dir + file, locked);  // and its lock is held until it has its new name
+    if (!closed) return std::unexpected(closed.error());
+    fault_point("archive.closed");
+    auto known = ends(event->envelope.agent);
+    if (!known) return std::unexpected(std::move(known.error()));
+    (*known)->forget(file);
     std::error_code ignored;  // what is gone already is only gone; an index of a file that is gone is only space
     const auto archived = paths_.state_dir() / dir / name;
     // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
-    if (std::filesystem::exists(archived, ignored) && !purges(*event)) continue;
+    if (std::filesystem::exists(archived, ignored) && !purges(*event)) {
+      if (auto synced = sync_dir(archived.parent_path()); !synced) return synced;
+      continue;
+    }
     auto done = archive(paths_.state_dir() / dir, file, name);
     if (!done) return std::unexpected(std::move(done.error()));
-    if (purges(*event)) std::filesystem::remove(paths_.state_dir() / dir / name, ignored);
-    std::filesystem::remove(paths_.sidecar(event->envelope.agent, file), ignored);
+    if (purges(*event)) {
+      std::filesystem::remove(archived, ignored);
+      fault_point("archive.purged");
+      if (auto synced = sync_dir(archived.parent_path());
+          !synced && std::filesystem::exists(archived.parent_path(), ignored))
+        return synced;  // or a power cut brings it back
+    }
+    const auto sidecar = paths_.sidecar(event->envelope.agent, file);
+    std::filesystem::remove(sidecar, ignored);
+    std::filesystem::remove(Transcript::id_sidecar(sidecar), ignored);
   }
   return {};
 }

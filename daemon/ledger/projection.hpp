@@ -1,10 +1,19 @@
 // Makes the files from the journal: transcript lines at their places, archives by reset and deletion. Live batches and
 // recovery come through the same code, so repeating a batch changes nothing. One disk thread at a time; blocks.
+//
+// A place is one line of ours, or says that another program's lines in a file have been published:
+//   {"file","agent","at":<offset>,"seq":<of its event>,"line"?:<where it cannot be made from the event>}
+//   {"file","agent","at":<offset>,"seq":<of the first event>,"length":<bytes>,"inode"}
+//   {"file","agent","seq","length":<whole file>,"inode"}         it was rewritten (inode 0: removed), subscribers
+//   resync
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,16 +24,21 @@
 #include "store/journal.hpp"
 #include "store/problem.hpp"
 #include "transcripts/appender.hpp"
+#include "transcripts/known_ends.hpp"
 
 namespace sessiond {
 
 class Projection {
  public:
-  explicit Projection(const Paths& paths) : paths_(paths), appender_(paths.state_dir()) {}
+  // `locks`: of transcripts, in shared mode (appender.hpp). `adopting`: what stands in a folder that is seen for the
+  // first time is taken as known.
+  Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting);
 
   // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
   using Redirect = std::function<std::optional<std::string>(std::uint64_t seq, const std::string& file)>;
   // What one durable commit (or batch) says about files. Lines are remembered until flush; renames are made at once.
+  // lock_timeout when another program holds the lock of a file that is to be renamed: to be called again. Recovery
+  // (`redirect`) ends a rename that a crash interrupted, whoever holds the file by now.
   Result<void> add(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
                    const Redirect& redirect = {});
 
@@ -35,18 +49,33 @@ class Projection {
   static bool purges(const Event& event);
   Result<void> flush() { return appender_.flush(); }
   Result<void> flush(const std::string& file) { return appender_.flush(file); }
-  Result<void> sync() { return appender_.sync(); }
+  Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
+  const std::set<std::string, std::less<>>& waiting() const { return appender_.waiting(); }
+  std::vector<Eviction> take_evictions() { return appender_.take_evictions(); }
+  // The transcripts (below the state directory) that a commit touches.
+  std::set<std::string, std::less<>> files_of(const Commit& commit) const;
   std::size_t pending_bytes() const { return appender_.pending_bytes(); }
   // Transcripts (relative to the state directory) where another program's line stood at the place of ours.
   std::vector<std::string> take_displaced() { return appender_.take_displaced(); }
+
+  // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
+  Result<std::vector<Growth>> foreign(const std::string& agent, const std::set<std::string>& files);
+  // Nobody's transcript that is gone is nobody's concern.
+  Result<void> forget_gone(const std::string& agent, const std::string& file);
+  // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
+  void let_go(const std::string& agent);
 
  private:
   // The lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
                          std::size_t& next, std::uint64_t before, const Redirect& redirect);
-  Result<void> archive_files(std::string_view event);
+  Result<void> archive_files(std::string_view event, bool locked);
+  Result<KnownEnds*> ends(const std::string& agent);
+  void on_lines(std::string_view path, std::uint64_t inode, Stretch lines);
 
   const Paths& paths_;
+  const std::atomic<bool>& adopting_;
+  std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
   TranscriptAppender appender_;
 };
 

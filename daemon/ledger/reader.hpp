@@ -1,10 +1,8 @@
-// Transcripts kept open for reading: one at a time each, on disk threads.
+// Transcripts kept open for reading: one call at a time each, on disk threads; those that wait hold no thread.
 #pragma once
 
 #include <filesystem>
 #include <memory>
-#include <mutex>
-#include <unordered_set>
 
 #include "daemon/http/hop.hpp"
 #include "daemon/ledger/ledger.hpp"
@@ -14,38 +12,37 @@ namespace sessiond {
 struct Ledger::Reader {
   static constexpr std::size_t most = 256;  // open at once, about
 
-  Reader(std::filesystem::path where, std::filesystem::path index)
-      : path(std::move(where)), sidecar(std::move(index)) {}
+  static constexpr std::uint64_t slice = 64
+                                         << 20;  // bytes indexed at a time: a first look keeps no disk thread for long
 
-  // The transcript as the file is now.
-  Result<Transcript*> fresh();
+  Reader(asio::thread_pool& disk, std::filesystem::path path, std::filesystem::path sidecar)
+      : turn(asio::make_strand(disk.get_executor())), transcript(std::move(path), std::move(sidecar)) {}
 
-  std::filesystem::path path;
-  std::filesystem::path sidecar;
-  std::mutex mutex;
-  std::unique_ptr<Transcript> transcript;
+  // After a call, behind its answer: keeps what was indexed for the next start.
+  void save();
+
+  asio::strand<asio::thread_pool::executor_type> turn;
+  Transcript transcript;
 };
 
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, Transcript&>> Ledger::read_transcript(std::string agent, std::string file,
                                                                                   Call call) {
   using Value = std::invoke_result_t<Call&, Transcript&>;  // a Result
-  if (auto flushed = co_await flush_transcript(agent, file); !flushed)
+  // No reader waits for a lock: it gets what is in the file.
+  if (auto flushed = co_await flush_transcript(agent, file); !flushed && flushed.error().code != Code::lock_timeout)
     co_return std::unexpected(std::move(flushed.error()));
   auto open = co_await reader(agent, file);
-  co_return co_await hop(disk_.get_executor(), [open = std::move(open), call = std::move(call)]() mutable -> Value {
-    const std::scoped_lock one(open->mutex);
-    auto transcript = open->fresh();
-    if (!transcript) return std::unexpected(std::move(transcript.error()));
-    return call(**transcript);
-  });
+  for (;;) {
+    auto value = co_await hop(open->turn, [open, call]() mutable -> std::optional<Value> {
+      auto whole = open->transcript.refresh(Reader::slice);
+      if (!whole) return Value(std::unexpected(std::move(whole.error())));
+      return *whole ? std::optional<Value>(call(open->transcript)) : std::nullopt;
+    });
+    if (!value) continue;
+    asio::post(open->turn, [open] { open->save(); });
+    co_return std::move(*value);
+  }
 }
-
-// The hashes of all entry ids of a transcript.
-struct EntryIds {
-  std::uint64_t lines = 0;
-  std::unordered_set<std::uint64_t> hashes;
-};
-Result<EntryIds> read_ids(Transcript& transcript);
 
 }  // namespace sessiond

@@ -11,6 +11,7 @@
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/apply.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 
 namespace sessiond {
@@ -58,6 +59,11 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   return out;
 }
 
+std::optional<LockOptions> transcript_locks(const Config& config) {
+  if (config.store.mode != Config::StoreMode::shared) return {};
+  return LockOptions{.timeout = std::chrono::milliseconds(0), .stale = std::chrono::minutes(30)};
+}
+
 }  // namespace
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
@@ -71,12 +77,13 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       ids_((static_cast<std::uint64_t>(std::random_device{}()) << 32) ^ std::random_device{}()),
       files_(asio::make_strand(disk.get_executor())),
       stores_(asio::make_strand(disk.get_executor())),
-      projection_(paths_),
+      projection_(paths_, transcript_locks(config), adopting_),
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       tail_(journal->head(), config.stream.tail_bytes),
       answers_(std::move(answers)),
-      watch_(io, paths_.store_file("x").filename().string(), [this](const std::string& id) { touched(id); }),
+      watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
+      follow_timer_(io),
       started_(wall_ms()),
       flush_timer_(io),
       checkpoint_timer_(io),
@@ -88,23 +95,14 @@ Ledger::~Ledger() = default;
 // collected.
 class Recovery {
  public:
-  explicit Recovery(Ledger& ledger) : ledger_(ledger) {}
+  Recovery(Ledger& ledger, Checkpoint checkpoint) : ledger_(ledger), checkpoint_(std::move(checkpoint)) {}
 
   Result<void> run() {
-    auto checkpoint = read_checkpoint(ledger_.paths_.journal_dir() / "CHECKPOINT");
-    if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
-    checkpoint_ = std::move(*checkpoint);
-    const std::uint64_t head = ledger_.journal_->head();
-    if (checkpoint_.least() > head) {
-      log::warn("checkpoint_ahead_of_journal",
-                {{"checkpoint", checkpoint_.least()}, {"head", head}, {"next", "replaying the whole journal"}});
-      checkpoint_ = {};
-    }
-    ledger_.checkpointed_ = checkpoint_.least();
+    ledger_.checkpointed_ = ledger_.backlog_from_ = ledger_.synced_ = checkpoint_.least();
     if (auto read = find_archives(); !read) return read;
     if (auto read = replay(); !read) return read;
     if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
-    ledger_.projected_ = head;
+    fault_point("recovery.replayed");
     for (auto& [id, events] : events_) {
       if (auto recovered = agent(id, events); !recovered) return recovered;
     }
@@ -120,7 +118,9 @@ class Recovery {
   asio::awaitable<Result<void>> afterwards() {
     for (auto& [id, change] : foreign_) {
       if (auto merged = co_await ledger_.commit_external(id, std::move(change), true); !merged) co_return merged;
+      fault_point("recovery.merged");
     }
+    ledger_.schedule_flush();  // for lines that found their file locked
     asio::co_spawn(ledger_.io_, ledger_.checkpoint_loop(),
                    asio::detached);  // not before: what it writes is whole entries
     for (const auto& [id, events] : events_) co_await ledger_.purge_ephemeral(id);
@@ -217,12 +217,13 @@ class Recovery {
     Ledger::Agent& slot = ledger_.slot(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
-    slot.file_seq = checkpoint_.reached(id);
+    slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
     const auto previous = checkpoint_.previous.find(id);
     slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
     slot.touched = slot.looked = slot.dirty_since = steady_ms();
     ledger_.watch(slot);
     ledger_.tell_repairs(id, loaded->repairs);
+    ledger_.tell_evictions(id, loaded->evictions);
     if (loaded->foreign) {
       foreign_[id] = std::move(*loaded->foreign);
     }
@@ -257,14 +258,42 @@ Result<std::uint64_t> seq_above_revs(const Paths& paths) {
   return static_cast<std::uint64_t>(most) + 1;
 }
 
+// What a killed process was about to rename. The journal's folder is ours alone; in the state directory others may have
+// files.
+void remove_left_temps(const Paths& paths) {
+  std::error_code error;  // what cannot be seen or removed is only untidy
+  const auto remove = [&error](const std::filesystem::path& file) {
+    if (file.extension() == ".tmp") std::filesystem::remove(file, error);
+  };
+  for (const std::string_view folder : {"", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+    for (const auto& entry : std::filesystem::directory_iterator(paths.journal_dir() / folder, error))
+      remove(entry.path());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(paths.state_dir(), error)) {
+    const std::string name = entry.path().filename().native();
+    if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry.path());
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
                                              Rules rules, bool repair) {
   const Paths paths(config.state_dir, config.store.path_template);
   if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
+  remove_left_temps(paths);
+  LinkDir::remove_left(paths.journal_dir());
+  if (!can_exchange(paths.journal_dir()))
+    log::warn("no_exchange",
+              {{"path", config.state_dir},
+               {"why", "this file system cannot exchange two files"},
+               {"next",
+                "sessions.json is looked at, then renamed over: what a program that ignores its lock writes in "
+                "between is lost"}});
   const auto first_seq = seq_above_revs(paths);
   if (!first_seq) return std::unexpected(first_seq.error());
+  auto checkpoint = read_checkpoint(paths.journal_dir() / "CHECKPOINT");
+  if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
   // The journal's thread tells the ledger, which is made after the journal: nothing is appended before.
   auto self = std::make_shared<Ledger*>(nullptr);
   auto journal = Journal::open({.dir = paths.journal_dir(),
@@ -272,16 +301,19 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                                 .max_bytes = config.journal.max_bytes,
                                 .retention_ms = config.journal.retention_ms,
                                 .repair = repair,
-                                .first_seq = *first_seq},
+                                .first_seq = std::max(*first_seq, checkpoint->seq + 1),
+                                .least_head = checkpoint->seq},
                                [&io, self](BatchOutcome outcome) {
                                  asio::post(io, [self, outcome = std::move(outcome)]() mutable {
                                    if (*self != nullptr) (*self)->on_outcome(std::move(outcome));
                                  });
                                });
   if (!journal) return std::unexpected(std::move(journal.error()));
-  auto answers = AnswerStore::open({.dir = paths.journal_dir() / "keys",
-                                    .retention_ms = config.idempotency.retention_ms,
-                                    .max_bytes = config.idempotency.max_bytes});
+  auto answers =
+      AnswerStore::open({.dir = paths.journal_dir() / "keys",
+                         .retention_ms = config.idempotency.retention_ms,
+                         .max_bytes = config.idempotency.max_bytes,
+                         .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
   if (!answers) return std::unexpected(std::move(answers.error()));
   std::unique_ptr<Ledger> ledger(
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers)));
@@ -290,7 +322,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
     log::warn("journal_repaired", {{"what", what}});
     ledger->repairs_.push_back("journal: " + what);
   }
-  Recovery recovery(*ledger);
+  Recovery recovery(*ledger, std::move(*checkpoint));
   if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
   std::optional<Result<void>> done;
   asio::co_spawn(io, recovery.afterwards(),

@@ -1,6 +1,7 @@
 #include "daemon/ledger/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/names.hpp"
 
@@ -53,55 +54,59 @@ void Session::read_fields() {
   archived_at = last_interaction_at = message_count = input_tokens = output_tokens = total_tokens =
       compaction_count = {};
   rev = 0;
-  updated_at = created_at = 0;
+  const std::int64_t chosen = std::exchange(created_at, 0);
+  updated_at = 0;
   ephemeral = false;
   std::string legacy_channel;
   std::string last_channel;
   std::int64_t started_at = 0;
   for (const json::Member& member : json::members(*entry_)) {
+    // Entries of other programs may spell a name with escapes: "upd\u0061tedAt" is one of ours.
+    const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
+    const std::string_view field = unescaped.empty() ? member.name : unescaped;
     const auto text = [&] { return json::as_string(member.value).value_or(""); };
     const auto number = [&] { return json::as_int(member.value); };
-    if (member.name == "sessionId")
+    if (field == "sessionId")
       session_id = text();
-    else if (member.name == "sessionFile")
+    else if (field == "sessionFile")
       session_file = text();
-    else if (member.name == "channel")
+    else if (field == "channel")
       channel = lower(trim(text()));
-    else if (member.name == "provider")
+    else if (field == "provider")
       legacy_channel = lower(trim(text()));
-    else if (member.name == "lastChannel" || (member.name == "lastProvider" && last_channel.empty()))
+    else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
       last_channel = lower(trim(text()));
-    else if (member.name == "chatType")
+    else if (field == "chatType")
       chat_type = text();
-    else if (member.name == "label")
+    else if (field == "label")
       label = text();
-    else if (member.name == "name")
+    else if (field == "name")
       name = text();
-    else if (member.name == "spawnedBy")
+    else if (field == "spawnedBy")
       spawned_by = text();
-    else if (member.name == "rev")
+    else if (field == "rev")
       rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
-    else if (member.name == "createdAt")
+    else if (field == "createdAt")
       created_at = number().value_or(0);
-    else if (member.name == "sessionStartedAt")
+    else if (field == "sessionStartedAt")
       started_at = number().value_or(0);
-    else if (member.name == "updatedAt")
+    else if (field == "updatedAt")
       updated_at = number().value_or(0);
-    else if (member.name == "archivedAt")
+    else if (field == "archivedAt")
       archived_at = number();
-    else if (member.name == "lastInteractionAt")
+    else if (field == "lastInteractionAt")
       last_interaction_at = number();
-    else if (member.name == "messageCount")
+    else if (field == "messageCount")
       message_count = number();
-    else if (member.name == "inputTokens")
+    else if (field == "inputTokens")
       input_tokens = number();
-    else if (member.name == "outputTokens")
+    else if (field == "outputTokens")
       output_tokens = number();
-    else if (member.name == "totalTokens")
+    else if (field == "totalTokens")
       total_tokens = number();
-    else if (member.name == "compactionCount")
+    else if (field == "compactionCount")
       compaction_count = number();
-    else if (member.name == "ephemeral")
+    else if (field == "ephemeral")
       ephemeral = json::as_bool(member.value).value_or(false);
   }
   if (chat_type == "dm") chat_type = "direct";
@@ -110,7 +115,8 @@ void Session::read_fields() {
   if (channel.empty()) channel = lower(parts.channel);
   if (channel.empty()) channel = last_channel;
   if (chat_type.empty()) chat_type = lower(parts.chat_type);
-  if (created_at == 0) created_at = started_at != 0 ? started_at : updated_at;
+  // An entry that does not say when it was made: chosen once, so that it does not move with every change.
+  if (created_at == 0) created_at = started_at != 0 ? started_at : chosen != 0 ? chosen : updated_at;
 }
 
 }  // namespace sessiond

@@ -33,8 +33,9 @@ std::string session_json(std::string_view agent, const Session& session, const S
   const json::Edit renamed = legacy_view(*entry);
   const std::string normalised = renamed.empty() ? std::string() : json::apply(*entry, renamed);
   for (const json::Member& member : json::members(renamed.empty() ? *entry : normalised)) {
-    if (std::ranges::find(ours, member.name) != ours.end() || !wanted(member.name)) continue;
-    if (!view.snapshots && (member.name == "skillsSnapshot" || member.name == "systemPromptReport")) continue;
+    const std::string name = json::unescape(member.name);
+    if (std::ranges::find(ours, name) != ours.end() || !wanted(name)) continue;
+    if (!view.snapshots && (name == "skillsSnapshot" || name == "systemPromptReport")) continue;
     writer.raw(member.name, member.value);
   }
   writer.close();

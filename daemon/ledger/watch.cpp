@@ -1,34 +1,53 @@
 #include "daemon/ledger/watch.hpp"
 
+#include <fmt/format.h>
 #include <sys/inotify.h>
 
+#include <cerrno>
 #include <cstring>
-#include <set>
+#include <string_view>
 #include <utility>
 
-#include "daemon/http/log.hpp"
-
 namespace sessiond {
+namespace {
 
-Watch::Watch(boost::asio::io_context& io, std::string file_name, std::function<void(const std::string&)> touched)
-    : inotify_(io), file_name_(std::move(file_name)), touched_(std::move(touched)) {
+// Lines are appended to transcripts by programs that keep them open; a store is looked at when its writer is done.
+constexpr std::uint32_t in_folder =
+    IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR | IN_MASK_ADD;
+constexpr std::uint32_t in_nursery = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD;
+
+}  // namespace
+
+Watch::Watch(boost::asio::io_context& io, OnSeen seen) : inotify_(io), seen_(std::move(seen)) {
   const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
-    log::warn("no_inotify",
-              {{"error", std::strerror(errno)}, {"next", "foreign changes are seen when store.cacheTtlMs is over"}});
+    trouble_ = fmt::format("no inotify: {}", std::strerror(errno));
     return;
   }
   inotify_.assign(fd);
   read();
 }
 
-bool Watch::add(const std::string& agent, const std::filesystem::path& dir) {
-  if (!inotify_.is_open()) return false;
-  const int watch =
-      ::inotify_add_watch(inotify_.native_handle(), dir.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR);
-  if (watch < 0) return false;
-  agents_[watch] = agent;
-  return true;
+Result<Watch::Watched*> Watch::add(const std::filesystem::path& dir, std::uint32_t events) {
+  if (!inotify_.is_open()) return fail(Code::degraded, trouble_);
+  const int watch = ::inotify_add_watch(inotify_.native_handle(), dir.c_str(), events);
+  if (watch >= 0) return &watched_[watch];
+  if (errno == ENOENT) return nullptr;
+  return fail(Code::degraded, fmt::format("{} cannot be watched: {}", dir.native(), std::strerror(errno)));
+}
+
+Result<bool> Watch::add(const std::string& agent, const std::filesystem::path& dir) {
+  auto watched = add(dir, in_folder);
+  if (!watched) return std::unexpected(std::move(watched.error()));
+  if (*watched != nullptr) (*watched)->agents.insert(agent);
+  return *watched != nullptr;
+}
+
+Result<bool> Watch::add_nursery(const std::filesystem::path& dir) {
+  auto watched = add(dir, in_nursery);
+  if (!watched) return std::unexpected(std::move(watched.error()));
+  if (*watched != nullptr) (*watched)->nursery = true;
+  return *watched != nullptr;
 }
 
 void Watch::stop() {
@@ -40,28 +59,42 @@ void Watch::read() {
   inotify_.async_read_some(boost::asio::buffer(buffer_),
                            [this](const boost::system::error_code& error, std::size_t bytes) {
                              if (error) return;
-                             take(bytes);
+                             seen_(take(bytes));
                              if (inotify_.is_open()) read();
                            });
 }
 
-void Watch::take(std::size_t bytes) {
-  std::set<std::string> touched;
+Watch::Seen Watch::take(std::size_t bytes) {
+  Seen seen;
   for (std::size_t at = 0; at + sizeof(inotify_event) <= bytes;) {
     inotify_event event{};
     std::memcpy(&event, buffer_.data() + at, sizeof(event));
-    const char* name = buffer_.data() + at + sizeof(event);
+    const char* name = event.len != 0 ? buffer_.data() + at + sizeof(event) : "";
     at += sizeof(event) + event.len;
-    if ((event.mask & IN_Q_OVERFLOW) != 0) {
-      log::warn("inotify_overflow", {{"next", "looking at every store again"}});
-      touched.insert("");
-    } else if ((event.mask & IN_IGNORED) != 0) {
-      agents_.erase(event.wd);
-    } else if (event.len != 0 && file_name_ == name) {
-      if (const auto found = agents_.find(event.wd); found != agents_.end()) touched.insert(found->second);
-    }
+    take_one(event.mask, event.wd, name, seen);
   }
-  for (const std::string& agent : touched) touched_(agent);
+  return seen;
+}
+
+void Watch::take_one(std::uint32_t mask, int watch, const char* name, Seen& seen) {
+  if ((mask & IN_Q_OVERFLOW) != 0) seen.lost = true;
+  const auto found = watched_.find(watch);
+  if (found == watched_.end()) return;
+  const Watched& watched = found->second;
+  if ((mask & IN_IGNORED) != 0) {
+    seen.gone.insert(watched.agents.begin(), watched.agents.end());
+    seen.agents = seen.agents || watched.nursery;
+    watched_.erase(found);
+    return;
+  }
+  if ((mask & IN_MOVE_SELF) != 0) {  // under its next name it is nobody's; IN_IGNORED follows
+    ::inotify_rm_watch(inotify_.native_handle(), watch);
+    return;
+  }
+  if (watched.nursery && (mask & IN_ISDIR) != 0 && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) seen.agents = true;
+  const bool still_written = (mask & IN_MODIFY) != 0 && !std::string_view(name).ends_with(".jsonl");
+  if (still_written || *name == '\0') return;
+  for (const std::string& agent : watched.agents) seen.touched[agent].insert(name);
 }
 
 }  // namespace sessiond

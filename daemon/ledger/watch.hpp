@@ -1,6 +1,6 @@
-// Notices at once that another program touched a sessions.json (inotify on its folder). What it says is only a hint:
-// the file's identity decides, and looking again when the cache is older than its TTL is the floor under it. One
-// thread: the io_context's.
+// Notices at once that another program touched an agent's folder (inotify). What it says is only a hint: what lies on
+// disk decides, and looking at everything when the cache is older than its TTL is the floor under it. One thread: the
+// io_context's.
 #pragma once
 
 #include <array>
@@ -9,27 +9,44 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+
+#include "store/problem.hpp"
 
 namespace sessiond {
 
 class Watch {
  public:
-  // `touched` gets the agent whose store may have changed; "" when events were lost and any may have.
-  Watch(boost::asio::io_context& io, std::string file_name, std::function<void(const std::string& agent)> touched);
+  struct Seen {
+    std::map<std::string, std::set<std::string>> touched{};  // by agent, names in its folder
+    std::set<std::string> gone{};                            // agents whose folder is watched no longer
+    bool agents = false;                                     // folders were made in a nursery
+    bool lost = false;                                       // the kernel dropped events: anything may have happened
+  };
+  using OnSeen = std::function<void(Seen)>;
+  Watch(boost::asio::io_context& io, OnSeen seen);
 
-  // Watches an agent's folder, once. False: it cannot be watched (no inotify, too many); the TTL is all there is.
-  bool add(const std::string& agent, const std::filesystem::path& dir);
+  // Watches an agent's folder, or one in which agents' folders are made; again is the same as once. False: there is no
+  // such folder. `degraded`: it cannot be watched (no inotify, too many watches).
+  Result<bool> add(const std::string& agent, const std::filesystem::path& dir);
+  Result<bool> add_nursery(const std::filesystem::path& dir);
   void stop();
 
  private:
+  struct Watched {
+    std::set<std::string> agents{};
+    bool nursery = false;
+  };
   void read();
-  void take(std::size_t bytes);
+  Seen take(std::size_t bytes);
+  void take_one(std::uint32_t mask, int watch, const char* name, Seen& seen);
+  Result<Watched*> add(const std::filesystem::path& dir, std::uint32_t events);
 
   boost::asio::posix::stream_descriptor inotify_;
-  std::string file_name_;
-  std::function<void(const std::string&)> touched_;
-  std::map<int, std::string> agents_;
+  OnSeen seen_;
+  std::string trouble_{};  // why there is no inotify at all
+  std::map<int, Watched> watched_{};
   alignas(8) std::array<char, 16384> buffer_{};
 };
 

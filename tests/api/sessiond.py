@@ -175,6 +175,7 @@ class Daemon:
                         **(env or {}))
         (self.home / "home").mkdir()
         self.arguments, self.umask = list(arguments), umask
+        self.wrapper = []  # a command that execs the rest of its arguments
         self.process, self.port, self.starts = None, None, 0
         self.stderr, self.stdout = [], []  # every line, over all starts
         self._readers = []
@@ -185,7 +186,7 @@ class Daemon:
         _running.add(self)
         ready = threading.Event()
         mark = len(self.stderr)
-        self.process = subprocess.Popen([binary(), "serve", "--config", str(self.config_file), *self.arguments],
+        self.process = subprocess.Popen([*self.wrapper, binary(), "serve", "--config", str(self.config_file), *self.arguments],
                                         env=self.env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         cwd=self.home, umask=self.umask)

@@ -8,7 +8,7 @@ import subprocess
 from case import Case
 from sessiond import REPO, SLOW, binary, eventually
 
-COMMANDS = ("serve", "token", "config", "doctor", "version")
+COMMANDS = ("serve", "token", "config", "doctor", "backup", "restore", "version")
 
 
 def without_comments(text: str) -> str:

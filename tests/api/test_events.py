@@ -275,7 +275,7 @@ class Gaps(Case):
             self.assertEqual(stream.wait_for(lambda e: "goes on" in e.raw).seq, int(head) + 1)
 
     def test_behind_retention(self):
-        daemon = self.spawn({"journal": {"segmentBytes": 65536, "maxBytes": 65536}})
+        daemon = self.spawn({"journal": {"segmentBytes": 65536, "maxBytes": 65536}, "stream": {"tailBytes": 65536}})
         api = daemon.client()
         key = self.new(api=api)["key"]
         epoch = self.say(key, api=api)["asOf"].split("-")[0]

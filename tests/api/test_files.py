@@ -5,7 +5,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 import time
 import zlib
 from pathlib import Path
@@ -308,76 +307,6 @@ class Foreign(Case):
                 kept = list(daemon.agent_dir().glob("sessions.json.corrupt.*"))
                 self.assertEqual([p.read_bytes() for p in kept], [damage])
                 self.assertEqual(set(daemon.sessions_json()), {s["key"] for s in sessions})
-
-
-class Locks(Case):
-    """sessions.json.lock is shared with other programs (FORMATS §3)."""
-
-    def payload(self, pid, **more):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
-        return json.dumps({"pid": pid, "createdAt": "2026-01-01T00:00:00.000Z", "startedAt": 1767225600000,
-                           "starttime": 1,
-                           "host": f"{boot}:{namespace}", "token": uid(), **more})
-
-    def starttime(self, pid):
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-
-    def dead_pid(self):
-        process = subprocess.Popen([sys.executable, "-c", ""])
-        process.wait()
-        return process.pid
-
-    def test_a_dead_holder_does_not_block(self):
-        session = self.new()
-        lock = self.daemon.agent_dir() / "sessions.json.lock"
-        self.daemon.checkpoint()
-        with self.api.stream("/v1/events?types=lock.*") as stream:
-            stream.wait_type("stream.hello")
-            lock.write_text(self.payload(self.dead_pid()))
-            self.ok(self.api.patch(S(session["key"]), {"label": "past the dead"}), 200)
-            self.daemon.checkpoint()
-            data = stream.wait_type("lock.evicted").data["data"]
-            self.assertTrue(data["reason"])
-            self.assertIn("sessions.json.lock", data["path"])
-        self.assertFalse(lock.exists())
-        self.assertEqual(self.daemon.sessions_json()[session["key"]]["label"], "past the dead")
-
-    def test_a_reused_pid_is_not_the_holder(self):
-        session = self.new()
-        lock = self.daemon.agent_dir() / "sessions.json.lock"
-        self.daemon.checkpoint()
-        lock.write_text(self.payload(os.getpid(), starttime=self.starttime(os.getpid()) + 1))
-        self.ok(self.api.patch(S(session["key"]), {"label": "y"}), 200)
-        self.daemon.checkpoint()
-        self.assertFalse(lock.exists())
-
-    def test_a_living_holder_is_respected(self):
-        daemon = self.spawn({"store": {"writeThrough": True, "lock": {"timeoutMs": 400, "staleMs": 60000}}})
-        api = daemon.client()
-        session = self.new(api=api)
-        lock = daemon.agent_dir() / "sessions.json.lock"
-        payload = self.payload(os.getpid(), starttime=self.starttime(os.getpid()))
-        lock.write_text(payload)
-        held = self.ok(api.get("/v1/admin/locks"), 200)
-        self.assertIn(str(os.getpid()), json.dumps(held))
-        reply = api.patch(S(session["key"]), {"label": "waits"})
-        problem = self.problem(reply, 503, "lock_timeout")
-        self.assertTrue(problem["retryable"])
-        self.assertGreaterEqual(int(reply.headers["Retry-After"]), 0)
-        self.ok(api.get(S(session["key"])), 200)  # no reader ever waits for a lock
-        self.assertEqual(lock.read_text(), payload)
-        lock.unlink()
-        eventually(lambda: json.loads((daemon.agent_dir() / "sessions.json").read_bytes())[session["key"]].get("label") == "waits",
-                   10, what="the commit, durable all along, in the file")
-
-    def test_evicting_by_hand(self):
-        self.new()
-        self.daemon.checkpoint()
-        lock = self.daemon.agent_dir() / "sessions.json.lock"
-        lock.write_text(self.payload(os.getpid(), starttime=self.starttime(os.getpid())))
-        self.ok(self.api.post("/v1/admin/locks/main/evict"))
-        self.assertFalse(lock.exists())
 
 
 class Previous(Case):

@@ -1,5 +1,10 @@
 """Sessions (API §3): made, read, changed, reset, archived, deleted."""
 
+import contextlib
+import http.client
+import json
+import socket
+
 from case import Case, S, uid
 
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
@@ -257,6 +262,26 @@ class Preconditions(Case):
         self.ok(self.api.patch(path, {"label": "three"}, if_match="*"), 200)
         self.ok(self.api.patch(path, {"label": "four"}, if_match=f'"r0", {self.api.get(path).etag}'), 200)
         self.ok(self.api.delete(path, if_match=self.api.get(path).etag), 204)
+
+    def test_of_conditional_writes_in_one_batch_one_wins(self):
+        """Sent without waiting for an answer, they are decided while the first one is still on its way to the disk."""
+        session = self.new()
+        path, etag = S(session["key"]), f'"r{session["rev"]}"'
+        for turn in range(10):
+            body = json.dumps({"label": f"turn {turn}"}).encode()
+            head = (f"PATCH {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.api.token}\r\nIf-Match: {etag}\r\n"
+                    f"Content-Type: application/merge-patch+json\r\nContent-Length: {len(body)}\r\n\r\n").encode()
+            with contextlib.ExitStack() as stack:
+                sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", self.daemon.port), 30)) for _ in range(8)]
+                for one in sockets:
+                    one.sendall(head + body)
+                answers = [http.client.HTTPResponse(one) for one in sockets]
+                for answer in answers:
+                    answer.begin()
+                    answer.read()
+            etag = next(a.headers["ETag"] for a in answers if a.status == 200)
+            self.assertEqual(sorted((a.status, a.headers["ETag"]) for a in answers), [(200, etag)] + [(412, etag)] * 7)
+        self.assertEqual(etag, self.api.get(path).etag)
 
     def test_appending_does_not_move_the_etag(self):
         session = self.new()

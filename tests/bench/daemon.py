@@ -13,17 +13,20 @@ LISTENING = re.compile(r"listening.*127\.0\.0\.1:(\d+)")
 
 
 class Daemon:
-    def __init__(self, binary, directory):
+    """Starts, or starts again where `directory` holds a state already. `more` goes into its configuration."""
+
+    def __init__(self, binary, directory, more=None):
         self.state = os.path.join(directory, "state")
         self.log_path = os.path.join(directory, "daemon.log")
         config_home = os.path.join(directory, "config")
         self.token_file = os.path.join(config_home, "sessiond", "admin.token")
-        os.makedirs(config_home, 0o700)
+        os.makedirs(config_home, 0o700, exist_ok=True)
         config = os.path.join(directory, "sessiond.json")
         with open(config, "w", encoding="utf-8") as out:
-            json.dump({"stateDir": self.state, "listen": {"tcp": "127.0.0.1:0", "unix": None}}, out)
+            json.dump({"stateDir": self.state, "listen": {"tcp": "127.0.0.1:0", "unix": None}, **(more or {})}, out)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SESSIOND_", "OPENCLAW_"))}
         environment["XDG_CONFIG_HOME"] = config_home
+        started = time.monotonic()
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen([binary, "serve", "--config", config], env=environment,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -32,6 +35,7 @@ class Daemon:
             with open(self.token_file, encoding="utf-8") as token:
                 self.token = token.read().strip()
             self._wait_until_ready()
+            self.ready_s = time.monotonic() - started  # from exec to the first 200 of /readyz
         except BaseException:
             self.stop()
             raise
@@ -55,7 +59,7 @@ class Daemon:
             found = LISTENING.search(self.log())
             if found:
                 return int(found.group(1))
-            time.sleep(0.02)
+            time.sleep(0.005)
         raise SystemExit(f"the daemon named no port within 30 s:\n{self.log()[-4000:]}")
 
     def _wait_until_ready(self):
@@ -64,7 +68,7 @@ class Daemon:
             self.check_alive()
             if self.request("GET", "/readyz")[0] == 200:
                 return
-            time.sleep(0.02)
+            time.sleep(0.005)
         raise SystemExit(f"the daemon was not ready within 30 s:\n{self.log()[-4000:]}")
 
     def request(self, method, path):

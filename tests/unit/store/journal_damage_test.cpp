@@ -292,5 +292,29 @@ TEST_CASE("a crash between making a segment and writing to it") {
   }
 }
 
+TEST_CASE("a journal that ends before what files were made of: named, and with --repair its seqs are not given again") {
+  const TempDir dir;
+  three_batches(dir.path());
+  {
+    const TestJournal refused({.dir = dir.path(), .least_head = 9});
+    REQUIRE_FALSE(refused.ok());
+  }
+  std::string epoch;
+  {
+    TestJournal journal({.dir = dir.path(), .repair = true, .least_head = 9});
+    REQUIRE(journal.ok());
+    CHECK(journal->head() == 9);
+    CHECK_FALSE(journal->report().repairs.empty());
+    CHECK(journal.put(commit(10)).kind == BatchOutcome::Kind::durable);
+    epoch = journal->epoch();
+  }
+  TestJournal again({.dir = dir.path(), .least_head = 10});
+  REQUIRE(again.ok());
+  CHECK(again->epoch() == epoch);
+  CHECK(again->head() == 10);
+  CHECK(again->report().repairs.empty());
+  CHECK(read_all(*again, 1).size() == 6);
+}
+
 }  // namespace
 }  // namespace sessiond

@@ -142,6 +142,25 @@ TEST_CASE("failures that go on: the override fails too, the probe succeeds when 
   }
 }
 
+TEST_CASE(
+    "a full disk: every batch is told not stored, needs no room for it, and the segment goes on when there is room") {
+  const TempDir dir;
+  Disk disk{.error = ENOSPC, .half = true};
+  TestJournal journal({.dir = dir.path(), .file_ops = ops_on(disk)});
+  journal.put(commit(1));
+  for (int round = 0; round < 3; ++round) {
+    disk.asked = 0;
+    disk.fail_at = 0;  // the write; there would be no room for another segment either
+    CHECK(journal.put(commit(2, 1, "void")).kind == BatchOutcome::Kind::not_stored);
+    REQUIRE(journal->resume().has_value());
+  }
+  CHECK(journal.put(commit(2, 1, "new")).kind == BatchOutcome::Kind::durable);
+  CHECK(segments(dir.path()).size() == 1);
+  TestJournal again({.dir = dir.path()});
+  CHECK(again->report().repairs.empty());
+  CHECK(read_all(*again, 1).at(2) == event_json(2, "new"));
+}
+
 TEST_CASE("a killed process after a failed batch whose bytes all reached the file: not stored stays not stored") {
   const TempDir dir;
   Disk disk;

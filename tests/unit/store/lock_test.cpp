@@ -3,11 +3,16 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -41,6 +46,28 @@ struct Place {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()));
   }
 };
+
+// Makes link(2) fail in this process as on a file system that has no hard links.
+bool without_hard_links() {
+  const auto refuse = [](std::uint32_t call) {
+    return std::array{sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+                      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)};
+  };
+  const auto at = refuse(SYS_linkat);
+#ifdef SYS_link
+  const auto plain = refuse(SYS_link);
+#else
+  const auto plain = at;
+#endif
+  std::array filter{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                    at[0],
+                    at[1],
+                    plain[0],
+                    plain[1],
+                    sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{.len = filter.size(), .filter = filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
 
 pid_t dead_pid() {
   Child child([] { return 0; });
@@ -101,6 +128,10 @@ TEST_CASE("a live holder is waited for until the timeout, which names it") {
     place.foreign_lock(fmt::format(R"({{"pid":{},"startedAt":1}})", ::getpid()));
     CHECK(place.acquire(quick).error().code == Code::lock_timeout);
   }
+  SUBCASE("a starttime without a host may be of another boot") {
+    place.foreign_lock(fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z","starttime":1}})", ::getpid()));
+    CHECK(place.acquire(quick).error().code == Code::lock_timeout);
+  }
   SUBCASE("ourselves, in another place of the program") {
     const auto first = place.acquire(quick);
     REQUIRE(first);
@@ -112,7 +143,8 @@ TEST_CASE("a live holder is waited for until the timeout, which names it") {
   }
   SUBCASE("payloads that say nothing") {
     for (const std::string_view payload :
-         {"", "garbage", "{}", "[]", "   ", R"({"pid":0})", R"({"pid":"x"})", R"({"pid":-5})"}) {
+         {"", "garbage", "4711", "\"4711\"", "null", "{}", "[]", "   ", "{\"pid\":", R"({"pid":0})", R"({"pid":"x"})",
+          R"({"pid":-5})", R"({"startedAt":1})", R"({"pid":99999999999999999999})"}) {
       CAPTURE(payload);
       place.foreign_lock(payload);
       CHECK(place.acquire({.timeout = 5ms, .poll_interval = 1ms, .stale = 1h}).error().code == Code::lock_timeout);
@@ -144,6 +176,17 @@ TEST_CASE("a holder that is provably gone is evicted at once") {
   SUBCASE("dead, a program that writes no host") {
     const pid_t pid = dead_pid();
     payload = fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z"}})", pid);
+    reason = fmt::format("holder {} is dead", pid);
+  }
+  SUBCASE("dead, as OpenClaw 2026.1 writes it") {
+    const pid_t pid = dead_pid();
+    payload = fmt::format(R"({{"pid":{},"startedAt":1700000000000}})", pid);
+    reason = fmt::format("holder {} is dead", pid);
+  }
+  SUBCASE("dead, as OpenClaw 2026.4 writes it") {
+    const pid_t pid = dead_pid();
+    payload =
+        fmt::format("{{\n  \"pid\": {},\n  \"createdAt\": \"2026-11-21T22:00:00.000Z\",\n  \"starttime\": 77\n}}", pid);
     reason = fmt::format("holder {} is dead", pid);
   }
   SUBCASE("a zombie") {
@@ -231,14 +274,11 @@ TEST_CASE("release leaves a lock alone that is not ours any more") {
   auto lock = place.acquire(quick);
   REQUIRE(lock);
   SUBCASE("evicted and taken") {
-    const auto evicted = evict_lock(place.target, "an admin asked");
-    REQUIRE(evicted);
-    REQUIRE(*evicted);
-    CHECK((*evicted)->reason == "an admin asked");
-    CHECK(json::int_at((*evicted)->holder, "pid") == ::getpid());
+    fs::remove(place.lock);
     place.foreign_lock("theirs");
     lock->release();
     CHECK(*read_file(place.lock) == "theirs");
+    CHECK(place.files() == 1);
   }
   SUBCASE("replaced by a rename") {
     REQUIRE(replace_file(place.lock, "theirs"));
@@ -246,11 +286,85 @@ TEST_CASE("release leaves a lock alone that is not ours any more") {
     CHECK(*read_file(place.lock) == "theirs");
   }
   SUBCASE("evicted and free") {
-    REQUIRE(evict_lock(place.target, "x"));
+    fs::remove(place.lock);
     lock->release();
     CHECK(place.files() == 0);
-    CHECK_FALSE(*evict_lock(place.target, "x"));
   }
+}
+
+TEST_CASE("an admin evicts whoever holds it, but not this process and not nobody") {
+  Place place;
+  CHECK_FALSE(*evict_lock(place.target, "admin"));
+  const std::string payload = fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z"}})", ::getppid());
+  place.foreign_lock(payload);
+  const auto evicted = evict_lock(place.target, "admin");
+  REQUIRE(evicted);
+  REQUIRE(*evicted);
+  CHECK((*evicted)->reason == "admin");
+  CHECK((*evicted)->holder == payload);
+  CHECK(place.files() == 0);
+  const auto report = lock_report(place.target);
+  CHECK(report.path == fs::canonical(place.dir.path()) / "sessions.json.lock");
+  CHECK_FALSE(report.holder);
+  REQUIRE(report.last_eviction);
+  CHECK(report.last_eviction->eviction.holder == payload);
+
+  const auto ours = place.acquire(quick);
+  REQUIRE(ours);
+  CHECK(lock_report(place.target).holder->ours);
+  CHECK(evict_lock(place.target, "admin").error().code == Code::session_busy);
+  CHECK(fs::exists(place.lock));
+}
+
+TEST_CASE("one try takes what is free and does not wait for what is not") {
+  Place place;
+  const LockOptions options{.timeout = 0ms, .poll_interval = 1h, .stale = 1h};
+  place.foreign_lock("x");
+  CHECK(place.acquire(options).error().code == Code::lock_timeout);
+  CHECK(lock_is_free(place.target, options, place.evictions).error().code == Code::lock_timeout);
+  const auto waiting = lock_report(place.target).wait;
+  REQUIRE(waiting);
+  CHECK(waiting->attempts == 2);
+  CHECK(waiting->since_ms > 1'700'000'000'000);
+  CHECK(waiting->evict_in_ms > 3'000'000);
+  fs::remove(place.lock);
+  CHECK(lock_is_free(place.target, options, place.evictions));
+  CHECK_FALSE(lock_report(place.target).wait);
+  place.foreign_lock(fmt::format(R"({{"pid":{}}})", dead_pid()));
+  CHECK(place.acquire(options));
+  CHECK(place.evictions.size() == 1);
+}
+
+TEST_CASE("a lock that we may not read is waited for and stale like any other") {
+  Place place;
+  place.foreign_lock("secret");
+  fs::permissions(place.lock, fs::perms::none);
+  fs::permissions(place.dir.path(), fs::perms::all);
+  Child nobody([&] {
+    if (::getuid() == 0 && ::setuid(65534) != 0) return 1;
+    std::vector<Eviction> evictions;
+    if (FileLock::acquire(place.target, quick, evictions).error().code != Code::lock_timeout) return 2;
+    const auto lock = FileLock::acquire(place.target, {.timeout = 60s, .poll_interval = 1ms, .stale = 80ms}, evictions);
+    if (!lock) return 3;
+    return evictions.size() == 1 && evictions[0].holder.empty() ? 0 : 4;
+  });
+  CHECK(nobody.wait() == 0);
+}
+
+TEST_CASE("where there are no hard links the lock still appears whole, and is evicted and released") {
+  Place place;
+  place.foreign_lock(fmt::format(R"({{"pid":{}}})", dead_pid()));
+  Child child([&] {
+    if (!without_hard_links()) return 1;
+    std::vector<Eviction> evictions;
+    auto lock = FileLock::acquire(place.target, quick, evictions);
+    if (!lock || evictions.size() != 1) return 2;
+    if (json::int_at(*read_file(place.lock), "pid") != ::getpid() || place.files() != 1) return 3;
+    if (FileLock::acquire(place.target, quick, evictions)) return 4;
+    lock->release();
+    return place.files() == 0 ? 0 : 5;
+  });
+  CHECK(child.wait() == 0);
 }
 
 TEST_CASE("moving a lock moves the duty to release") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "store/sessions_file.hpp"
@@ -154,4 +155,98 @@ TEST_CASE("merge: odd entries") {
   CHECK(merged(R"({"updatedAt":"soon"})", R"({"updatedAt":"soon"})", R"({"updatedAt":null})") ==
         R"({"updatedAt":null})");
   CHECK(merge_entry("null", "{}", "{}").empty());
+}
+
+namespace {
+
+using Fields = std::map<std::string, std::string>;
+
+Fields fields_of(std::string_view entry) {
+  Fields out;
+  for (const json::Member& member : json::members(entry)) out[std::string(member.name)] = member.value;
+  return out;
+}
+
+// FORMATS §2 "Merge", said once more in another way: every unit is taken whole, from whoever changed it.
+Fields merged_by_units(const Fields& base, const Fields& ours, const Fields& theirs) {
+  static const std::vector<std::vector<std::string>> units{
+      {"sessionId", "sessionFile", "inputTokens", "totalTokens", "compactionCount", "sessionStartedAt"},
+      {"channel", "lastChannel", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext"},
+      {"a"},
+      {"b"},
+      {"label"},
+      {"updatedAt"}};
+  const auto part = [](const Fields& whole, const std::vector<std::string>& unit) {
+    Fields out;
+    for (const auto& name : unit)
+      if (whole.contains(name)) out[name] = whole.at(name);
+    return out;
+  };
+  const auto time = [](const Fields& entry) {
+    return entry.contains("updatedAt") ? std::stoll(entry.at("updatedAt")) : 0;
+  };
+  Fields out;
+  for (const auto& unit : units) {
+    const Fields before = part(base, unit);
+    const Fields mine = part(ours, unit);
+    const Fields other = part(theirs, unit);
+    const bool both = mine != before && other != before;
+    const Fields& taken = both ? (time(theirs) > time(ours) ? other : mine) : other != before ? other : mine;
+    out.insert(taken.begin(), taken.end());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("merge: two writers at random, each merge is what the rule says and nothing of either is lost") {
+  std::mt19937 random(20260122);
+  const std::vector<std::string> names{"sessionId",       "sessionFile", "inputTokens", "totalTokens",
+                                       "channel",         "lastChannel", "lastTo",      "lastThreadId",
+                                       "deliveryContext", "a",           "b",           "label"};
+  const auto below = [&random](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
+  for (int history = 0; history < 300; ++history) {
+    std::string base = R"({"updatedAt":1})";
+    std::string ours = base;
+    std::string file = base;  // theirs, when it is not base
+    std::uint64_t clock = 1;
+    std::uint64_t last_of_ours = 0;  // of a field that only one of them writes
+    std::uint64_t last_of_theirs = 0;
+    const auto write = [&](std::string& entry, std::string_view own, std::uint64_t& last) {
+      json::Edit edit;
+      clock += below(2);  // ties as well
+      for (std::uint32_t count = below(4); count > 0; --count) {
+        const std::string& name = names[below(static_cast<std::uint32_t>(names.size()))];
+        if (below(4) == 0) {
+          edit.remove(name);
+        } else {
+          edit.put_int(name, static_cast<std::int64_t>(below(3)));
+        }
+      }
+      edit.put_int(std::string(own), static_cast<std::int64_t>(++last));
+      edit.put_int("updatedAt", static_cast<std::int64_t>(clock));
+      entry = json::apply(entry, edit);
+    };
+    for (int step = 0; step < 30; ++step) {
+      switch (below(3)) {
+        case 0:
+          write(ours, "x-ours", last_of_ours);
+          break;
+        case 1:
+          write(file, "x-theirs", last_of_theirs);
+          break;
+        default: {
+          Fields expected = merged_by_units(fields_of(base), fields_of(ours), fields_of(file));
+          if (last_of_ours != 0) expected["x-ours"] = std::to_string(last_of_ours);
+          if (last_of_theirs != 0) expected["x-theirs"] = std::to_string(last_of_theirs);
+          CAPTURE(base);
+          CAPTURE(ours);
+          CAPTURE(file);
+          ours = merged(base, ours, file);
+          REQUIRE(fields_of(ours) == expected);
+          base = file = ours;
+        }
+      }
+    }
+  }
 }

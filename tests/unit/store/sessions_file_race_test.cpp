@@ -1,6 +1,8 @@
 // Several writers at once: those that take the lock and those that do not.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <fstream>
 #include <random>
 
 #include "tests/unit/store/child.hpp"
@@ -29,11 +31,25 @@ bool has_everything(const StoreFixture& at) {
   return true;
 }
 
+// Returns when a file written now has another mtime than the store, in ms: else a checkpoint makes two system calls
+// more to move it, and the n-th call of one child is not the n-th of the next.
+void await_next_millisecond(const StoreFixture& at) {
+  const auto ms = [](const fs::path& path) {
+    return std::chrono::floor<std::chrono::milliseconds>(fs::last_write_time(path));
+  };
+  const fs::path probe = at.dir / "probe";
+  do {
+    std::ofstream(probe) << "x";
+  } while (ms(probe) == ms(at.path));
+  fs::remove(probe);
+}
+
 void begin(const StoreFixture& at) {
   SessionsFile file(at.options());
   loaded(file);
   checkpointed(file, {named("a", R"({"n":0})")});
   checkpointed(file, {named("a", R"({"n":1,"updatedAt":1})")});
+  await_next_millisecond(at);
 }
 
 bool write_ours(ModelDaemon& daemon) {

@@ -22,8 +22,8 @@ namespace {
 const std::string file = "agents/main/sessions/s.jsonl";
 const std::string header = header_line("s", 0, "/", "");
 
-std::string line_with(const std::string& id) {
-  return write_entry(*parse_entry(R"({"role":"user","text":"text of )" + id + "\"}", ""), id, "", 0, 0).line;
+std::string line_with(const std::string& id, const std::string& parent = {}) {
+  return write_entry(*parse_entry(R"({"role":"user","text":"text of )" + id + "\"}", ""), id, parent, 0, 0).line;
 }
 
 struct Line {
@@ -259,14 +259,14 @@ TEST_CASE("close flushes, and the next line makes a new file") {
   TranscriptAppender appender(dir.path());
   const auto lines = plan({"a"});
   add(appender, lines);
-  REQUIRE(appender.close(file));
+  REQUIRE(appender.close(file, false));
   CHECK(dir.read(file) == joined(lines));
   fs::rename(dir.path() / file, dir.path() / "archived");
   add(appender, lines);
   REQUIRE(appender.sync());
   CHECK(dir.read(file) == joined(lines));
   CHECK(appender.take_displaced().empty());
-  CHECK(appender.close("never/seen").has_value());
+  CHECK(appender.close("never/seen", false).has_value());
 }
 
 TEST_CASE("names that leave the state directory are refused, the rest is written") {
@@ -323,6 +323,40 @@ TEST_CASE("a disk that fills in the middle of a write: nothing half is left, not
   CHECK(appender.pending_bytes() == 0);
 }
 
+TEST_CASE("pages that a power cut took are filled again, whichever they were and wherever the file ends") {
+  const auto lines = plan({"line-1", "line-2", "line-3", "line-4"});
+  const std::string whole = joined(lines);
+  TempDir dir;
+  fs::create_directories((dir.path() / file).parent_path());
+  const std::size_t page = whole.size() / 7;  // some hold parts of two lines
+  const std::size_t pages = (whole.size() + page - 1) / page;
+  for (std::size_t taken = 0; taken < (1U << pages); ++taken) {
+    for (const std::size_t end : {whole.size(), whole.size() - 1, whole.size() / page * page, page}) {
+      CAPTURE(taken);
+      CAPTURE(end);
+      std::string left = whole.substr(0, end);
+      for (std::size_t at = 0; at < left.size(); ++at)
+        if ((taken >> (at / page) & 1U) != 0) left[at] = '\0';
+      dir.write(file, left);
+      TranscriptAppender appender(dir.path());
+      add(appender, lines);
+      REQUIRE(appender.flush());
+      REQUIRE(dir.read(file) == whole);
+    }
+  }
+}
+
+TEST_CASE("a hole is filled only where nothing but ours can have been") {
+  TempDir dir;
+  const auto lines = plan({"line-1", "line-2"});
+  fs::create_directories((dir.path() / file).parent_path());
+  std::string left = joined(lines);
+  left.replace(lines[1].offset, 3, std::string("\0\0f", 3));  // somebody else's bytes
+  dir.append(file, left);
+  add_and_flush(dir, lines, true);
+  CHECK(dir.read(file) == left + lines[1].text);
+}
+
 TEST_CASE("more files than descriptors") {
   TempDir dir;
   TranscriptAppender appender(dir.path());
@@ -370,7 +404,7 @@ TEST_CASE("random foreign writers and crashes: every line is there once, in orde
         }
         default: {
           const std::string id = "line-" + std::to_string(step) + "x";
-          journal.push_back({next, line_with(id), id});
+          journal.push_back({next, line_with(id, "elsewhere"), id});  // kept as it is wherever it comes to stand
           next += journal.back().text.size();
           add(*appender, {journal.back()});
           if (random() % 2 == 0) REQUIRE(appender->flush());
@@ -394,4 +428,61 @@ TEST_CASE("random foreign writers and crashes: every line is there once, in orde
     }
     CHECK(text.size() == expected);
   }
+}
+
+TEST_CASE("another program's entry that came between stays in the chain of parents") {
+  TempDir dir;
+  const auto first = plan({"a"});
+  add_and_flush(dir, first);
+  const std::uint64_t end = joined(first).size();
+  const std::string foreign = R"({"type":"message","id":"f","parentId":"a","message":{}})"
+                              "\n";
+  dir.append(file, foreign);
+
+  const std::string next = line_with("b", "a");
+  TranscriptAppender appender(dir.path());
+  SUBCASE("what was to follow the last entry follows the one that is last now") {
+    add(appender, {{end, next, "b"}, {end + next.size(), line_with("c", "b"), "c"}});
+    REQUIRE(appender.flush());
+    const std::string text = dir.read(file);
+    CHECK(text == joined(first) + foreign + line_with("b", "f") + line_with("c", "b"));
+    // And again, as recovery does.
+    TranscriptAppender after(dir.path());
+    add(after, {{end, next, "b"}, {end + next.size(), line_with("c", "b"), "c"}});
+    REQUIRE(after.flush());
+    CHECK(dir.read(file) == text);
+  }
+  SUBCASE("a parent that was chosen otherwise stays") {
+    add(appender, {{end, line_with("b", "elsewhere"), "b"}});
+    REQUIRE(appender.flush());
+    CHECK(dir.read(file).ends_with(line_with("b", "elsewhere")));
+  }
+}
+
+TEST_CASE("a transcript that another program has locked waits, the others do not") {
+  TempDir dir;
+  const std::string other = "agents/main/sessions/other.jsonl";
+  TranscriptAppender appender(dir.path(), LockOptions{.timeout = std::chrono::milliseconds(0)});
+  const auto lines = plan({"a"});
+  fs::create_directories((dir.path() / file).parent_path());
+  const fs::path lock = dir.path() / (file + ".lock");
+  dir.write(file + ".lock", R"({"pid":)" + std::to_string(::getppid()) + "}");
+  add(appender, lines);
+  add(appender, lines, other);
+  REQUIRE(appender.flush());
+  CHECK(appender.flush(file).error().code == Code::lock_timeout);
+  REQUIRE(appender.sync());
+  CHECK(appender.close(file, true).error().code == Code::lock_timeout);
+  CHECK_FALSE(fs::exists(dir.path() / file));
+  CHECK(appender.waiting() == std::set<std::string, std::less<>>{file});
+  CHECK(dir.read(other) == joined(lines));
+  fs::remove(lock);
+  {
+    const auto held = appender.close(file, true);
+    REQUIRE(held);
+    CHECK(fs::exists(lock));  // until what it is closed for is done
+  }
+  CHECK(dir.read(file) == joined(lines));
+  CHECK(appender.waiting().empty());
+  CHECK_FALSE(fs::exists(lock));
 }

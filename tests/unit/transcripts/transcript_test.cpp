@@ -344,12 +344,12 @@ TEST_CASE("sidecar: written for large files, used when it fits, otherwise not be
   dir.write("t.jsonl", text);
   {
     auto transcript = opened(dir.path() / "t.jsonl", sidecar);
-    REQUIRE(transcript->save_sidecar());
+    REQUIRE(transcript->save_sidecars());
     CHECK_FALSE(fs::exists(sidecar));  // small: none
     text += labels(10, 10'000);
     dir.write("t.jsonl", text);
     REQUIRE(transcript->refresh());
-    REQUIRE(transcript->save_sidecar());
+    REQUIRE(transcript->save_sidecars());
     CHECK(fs::exists(sidecar));
   }
   const std::string stored = dir.read("index/t.idx");
@@ -413,4 +413,33 @@ TEST_CASE("sidecar: written for large files, used when it fits, otherwise not be
     fs::create_directory(sidecar);
     check_now();
   }
+}
+
+TEST_CASE("whole lines by their place, with the seq they have") {
+  const TempDir temp;
+  std::string bytes = R"({"type":"session","version":3,"id":"s"})"
+                      "\n";
+  std::vector<std::uint64_t> begins;
+  for (int i = 0; i < 300; ++i) {
+    begins.push_back(bytes.size());
+    bytes += "{\"type\":\"x\",\"n\":" + std::to_string(i) + "}\n";
+  }
+  const std::uint64_t whole = bytes.size();
+  auto transcript = Transcript::open(temp.write("t.jsonl", bytes + "{\"torn"), {});
+  REQUIRE(transcript);
+  for (const std::size_t from : {0U, 1U, 63U, 64U, 65U, 128U, 299U}) {
+    const auto lines = (*transcript)->whole_lines(begins[from], UINT64_MAX, 1 << 20);
+    REQUIRE(lines);
+    REQUIRE(lines->size() == 300 - from);
+    CHECK(lines->front().stored.seq == from);
+    CHECK(lines->front().stored.line == "{\"type\":\"x\",\"n\":" + std::to_string(from) + "}");
+    CHECK(lines->back().end == whole);
+  }
+  CHECK((*transcript)->whole_lines(0, whole, 1 << 20)->size() == 300);  // without the header
+  CHECK((*transcript)->whole_lines(begins[7], begins[9], 1 << 20)->size() == 2);
+  CHECK((*transcript)->whole_lines(begins[7], whole, 1)->size() == 1);
+  CHECK((*transcript)->whole_lines(whole, whole + 6, 1 << 20)->empty());
+  auto empty = Transcript::open(temp.path() / "none", {});
+  REQUIRE(empty);
+  CHECK((*empty)->whole_lines(0, 10, 10)->empty());
 }

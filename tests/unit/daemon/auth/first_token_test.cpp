@@ -136,11 +136,15 @@ TEST_CASE("never below the state directory, however that is spelled") {
   CHECK_FALSE((*beside)->not_written);
 }
 
-TEST_CASE("when tokens.json cannot be written there is no token anywhere") {
+TEST_CASE("when tokens.json cannot be written there is no token, and the next start makes another") {
   const State at;
   const auto tokens = at.tokens();
   fs::remove(at.state);
   CHECK_FALSE(make_first_token(*tokens, at.file, at.state, now));
   CHECK(tokens->empty());
-  CHECK_FALSE(fs::exists(*at.file));
+  fs::create_directory(at.state);
+  const auto first = make_first_token(*at.tokens(), at.file, at.state, now);
+  REQUIRE(first);
+  CHECK((*first)->replaced);
+  CHECK(contents(*at.file) == (*first)->token + "\n");
 }

@@ -45,6 +45,11 @@ TEST_CASE("every subcommand becomes its command") {
   as<VersionCommand>({"version"});
   CHECK(as<DoctorCommand>({"doctor", "--json"}).json);
   CHECK_FALSE(as<DoctorCommand>({"doctor"}).json);
+  CHECK(as<BackupCommand>({"backup", "-"}).to == "-");
+  CHECK(as<BackupCommand>({"backup", "/b/c/../d", "--state-dir", "/s"}).to == "/b/d");
+  CHECK(std::filesystem::path(as<BackupCommand>({"backup", "x"}).to).is_absolute());
+  CHECK(as<RestoreCommand>({"restore", "-", "--force"}).force);
+  CHECK_FALSE(as<RestoreCommand>({"restore", "/b.tar"}).force);
   CHECK(as<TokenList>({"token", "list", "--json"}).json);
   CHECK(as<TokenRevoke>({"token", "revoke", "abcd1234"}).id == "abcd1234");
 }

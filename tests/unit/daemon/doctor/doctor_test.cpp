@@ -1,8 +1,10 @@
 #include "daemon/doctor/doctor.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,118 +19,11 @@
 #include "store/journal.hpp"
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
+#include "tests/unit/daemon/doctor/tree.hpp"
 #include "tests/unit/store/child.hpp"
-#include "tests/unit/store/temp_dir.hpp"
 
 using namespace sessiond;
-using sessiond::testing::Child;
-using sessiond::testing::TempDir;
-namespace fs = std::filesystem;
-using Level = Finding::Level;
-
-namespace {
-
-const std::string id_a = "11111111-1111-4111-8111-111111111111";
-const std::string id_b = "22222222-2222-4222-8222-222222222222";
-
-std::string header(const std::string& id) {
-  return R"({"type":"session","version":3,"id":")" + id +
-         R"(","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"})"
-         "\n";
-}
-std::string message(const std::string& id) {
-  return R"({"type":"message","id":")" + id +
-         R"(","parentId":null,"message":{"role":"user","content":"x"}})"
-         "\n";
-}
-
-// A small sound store of one agent; each test breaks something of it.
-class Tree {
- public:
-  Tree() {
-    fs::permissions(dir_.path(), fs::perms::owner_all);
-    REQUIRE(make_dirs(sessions()));
-    write(sessions() / "sessions.json", R"({"agent:main:main":{"sessionId":")" + id_a +
-                                            R"(","updatedAt":1},"agent:main:t:topic:7":{"sessionId":")" + id_b +
-                                            R"(","updatedAt":2}})");
-    write(sessions() / (id_a + ".jsonl"), header(id_a) + message("aaaaaaaa") + message("bbbbbbbb"));
-    write(sessions() / (id_b + "-topic-7.jsonl"), header(id_b) + message("cccccccc"));
-  }
-  fs::path path() const { return dir_.path(); }
-  fs::path sessions() const { return dir_ / "agents/main/sessions"; }
-  fs::path journal() const { return dir_ / "journal"; }
-  fs::path transcript() const { return sessions() / (id_a + ".jsonl"); }
-
-  static void write(const fs::path& path, std::string_view text) {
-    REQUIRE(replace_file(path, text));
-    // As if it had been there for a while: what is fresh may be in flight.
-    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
-  }
-  static std::string read(const fs::path& path) { return read_file(path).value(); }
-
-  void write_journal(int batches) const {
-    auto journal_log = Journal::open({.dir = journal(), .segment_bytes = 2000}, [](BatchOutcome) {});
-    REQUIRE(journal_log);
-    for (int i = 1; i <= batches; ++i) {
-      const std::string event = R"({"seq":)" + std::to_string(i) + R"(,"pad":")" + std::string(300, 'x') + R"("})";
-      (*journal_log)
-          ->append({.first_seq = static_cast<std::uint64_t>(i),
-                    .events = {std::make_shared<const std::string>(event)},
-                    .answers = {},
-                    .places = {}});
-      (*journal_log)->drain();
-    }
-  }
-  std::vector<fs::path> segments() const {
-    std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(journal()))
-      if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
-    std::ranges::sort(found);
-    return found;
-  }
-  Report examine() const { return run_doctor({.state_dir = dir_.path()}); }
-
- private:
-  TempDir dir_;
-};
-
-// Of one check, those that are not ok; the machine's disk and file system are none of these tests' business.
-std::vector<Finding> faults(const Report& report) {
-  std::vector<Finding> all;
-  for (const Finding& finding : report.findings())
-    if (finding.level != Level::ok && finding.check != "disk_space" && finding.check != "file_system")
-      all.push_back(finding);
-  return all;
-}
-
-void only(const Report& report, Level level, std::string_view check, std::string_view detail) {
-  INFO(to_text(report));
-  const auto found = faults(report);
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].level == level);
-  CHECK(found[0].check == check);
-  CHECK(found[0].detail.contains(detail));
-  CHECK_FALSE(found[0].advice.empty());
-}
-
-// Every file with its content, mode and time: what a look must not change.
-std::string fingerprint(const fs::path& dir) {
-  std::vector<std::string> lines;
-  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
-    struct stat status{};
-    REQUIRE(::lstat(entry.path().c_str(), &status) == 0);
-    std::ostringstream line;
-    line << entry.path() << ' ' << status.st_ino << ' ' << status.st_mode << ' ' << status.st_size << ' '
-         << status.st_mtim.tv_nsec << ' ' << status.st_ctim.tv_sec << '.' << status.st_ctim.tv_nsec;
-    lines.push_back(line.str());
-  }
-  std::ranges::sort(lines);
-  std::string all;
-  for (const auto& line : lines) all += line + "\n";
-  return all;
-}
-
-}  // namespace
+using namespace sessiond::testing;
 
 TEST_CASE("a sound tree has no faults, with and without a journal, and nothing is touched") {
   Tree tree;
@@ -491,4 +386,101 @@ TEST_CASE("the real trees have no errors") {
     ++count;
   }
   CHECK(count == 4);
+}
+
+TEST_CASE("entries that were counted and are not there") {
+  Tree tree;
+  std::string store = Tree::read(tree.sessions() / "sessions.json");
+  store.replace(store.find("\"updatedAt\":1"), 13, "\"messageCount\":2,\"updatedAt\":1");
+  Tree::write(tree.sessions() / "sessions.json", store);
+  CHECK(faults(tree.examine()).empty());
+  SUBCASE("some") {
+    Tree::write(tree.transcript(), header(id_a) + message("aaaaaaaa"));
+    only(tree.examine(), Level::warning, "missing", "had 2 entries, 1 are there");
+  }
+  SUBCASE("all") {
+    fs::remove(tree.transcript());
+    only(tree.examine(), Level::warning, "missing", "is not there");
+    tree.write_journal(3);  // which may bring them
+    CHECK(faults(tree.examine()).empty());
+  }
+}
+
+TEST_CASE("links out of the state directory") {
+  Tree tree;
+  TempDir outside;
+  SUBCASE("a transcript") {
+    fs::create_symlink(outside / "x.jsonl", tree.sessions() / "x.jsonl");
+    only(tree.examine(), Level::error, "symlink", "not in the state directory");
+  }
+  SUBCASE("an agent's folder, which is not looked into") {
+    Tree::write(outside / "sessions.json", "damaged");
+    REQUIRE(make_dirs(tree.path() / "agents/evil"));
+    fs::create_directory_symlink(outside.path(), tree.path() / "agents/evil/sessions");
+    only(tree.examine(), Level::error, "agents", "symbolic link out of");
+  }
+}
+
+TEST_CASE("store and journal that do not belong together, a store that is gone") {
+  Tree tree;
+  tree.write_journal(3);
+  const fs::path file = tree.sessions() / "sessions.json";
+  std::string store = Tree::read(file);
+  SUBCASE("a rev that the journal has not given") {
+    store.replace(store.find("\"updatedAt\":1"), 13, "\"rev\":4,\"updatedAt\":1");
+    Tree::write(file, store);
+    only(tree.examine(), Level::error, "checkpoint", "above the journal's last seq 3");
+  }
+  SUBCASE("gone, with an earlier generation") {
+    REQUIRE(make_dirs(tree.journal() / "previous"));
+    Tree::write(tree.journal() / "previous/main.json", store);
+    fs::remove(file);
+    const Report report = tree.examine();
+    CHECK(report.exit_code() == 2);
+    CHECK(to_text(report).contains("is gone; an earlier generation has 2 entries"));
+  }
+}
+
+TEST_CASE("idempotency answers that cannot be read") {
+  Tree tree;
+  tree.write_journal(3);
+  REQUIRE(make_dirs(tree.journal() / "keys"));
+  Tree::write(tree.journal() / "keys/00000000000000000001.jsonl", "garbage\n");
+  only(tree.examine(), Level::warning, "idempotency", "");
+}
+
+TEST_CASE("gateways of the OpenClaw family") {
+  Tree tree;
+  SUBCASE("by what they wrote here") {
+    const fs::path file = tree.path() / "openclaw.json";
+    Tree::write(file, "{ // JSON5\n \"meta\": {\"lastTouchedVersion\": \"2026.4.28\"},}");
+    CHECK(faults(tree.examine()).empty());
+    Tree::write(file, "{\"meta\":{\"lastTouchedVersion\":\"2026.4.29\"}}");
+    only(tree.examine(), Level::warning, "foreign_gateway", "prunes a store to 500 entries");
+    Tree::write(file,
+                "{\"meta\":{\"lastTouchedVersion\":\"2026.4.29\"},\"session\":{\"maintenance\":{\"maxEntries\":9}}}");
+    CHECK(faults(tree.examine()).empty());
+    Tree::write(file, "{\"meta\":{\"lastTouchedVersion\":\"2026.6.11\"}}");
+    only(tree.examine(), Level::warning, "foreign_gateway", "takes no lock");
+    Tree::write(file, "{\"meta\":{\"lastTouchedVersion\":\"2026.8.1\"}}");
+    only(tree.examine(), Level::warning, "foreign_gateway", "SQLite");
+    Tree::write(file, "no JSON");
+    CHECK(faults(tree.examine()).empty());
+  }
+  SUBCASE("by the process that runs on this directory") {
+    int ready[2];
+    REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);  // closed by a successful exec
+    const std::string state = "OPENCLAW_STATE_DIR=" + tree.path().native();
+    Child child([&] {
+      const char* arguments[] = {"openclaw-gateway", "60", nullptr};
+      const char* environment[] = {state.c_str(), nullptr};
+      ::execve("/bin/sleep", const_cast<char**>(arguments), const_cast<char**>(environment));
+      return 1;
+    });
+    ::close(ready[1]);
+    char none = 0;
+    REQUIRE(::read(ready[0], &none, 1) == 0);
+    ::close(ready[0]);
+    only(tree.examine(), Level::warning, "foreign_gateway", "pid " + std::to_string(child.pid()));
+  }
 }

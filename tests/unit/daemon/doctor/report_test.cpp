@@ -11,7 +11,7 @@ using namespace sessiond;
 TEST_CASE("the worst finding is the status") {
   Report report;
   CHECK(report.exit_code() == 0);
-  CHECK(to_json(report) == R"({"status":"ok","findings":[]})");
+  CHECK(to_json(report) == R"({"status":"ok","repairs":[],"findings":[]})");
   report.ok("a", "/x", "fine");
   CHECK(report.exit_code() == 0);
   report.warning("b", "/y", "odd", "look");

@@ -122,11 +122,11 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.asked.size() == 1);  // a new file has no ids to read
   const Decision again = world.run(append({one}));
   REQUIRE(world.asked.size() == 1);
-  CHECK(world.asked[0].what == Need::What::line);
-  CHECK(world.asked[0].id == "one");
+  CHECK(world.asked[0].what == Need::What::lines);
+  CHECK(world.asked[0].ids == std::vector<std::string>{"one"});
   CHECK(again.events.empty());
   CHECK(again.places.empty());
-  CHECK(again.ends.empty());
+  CHECK(again.growths.empty());
   CHECK(at(again.body, "duplicates") == "1");
   CHECK(at(again.body, "ids") == R"(["one"])");
   CHECK(at(again.body, "asOf") == "\"0badcafe-2\"");
@@ -136,7 +136,7 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   REQUIRE(world.asked.size() == 3);
   CHECK(world.asked[0].what == Need::What::transcript_end);
   CHECK(world.asked[1].what == Need::What::entry_ids);
-  CHECK(world.asked[2].what == Need::What::line);
+  CHECK(world.asked[2].what == Need::What::lines);
   CHECK(mixed.events.size() == 1);
   CHECK(at(mixed.body, "duplicates") == "1");
 
@@ -148,6 +148,24 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.session(key).message_count == 2);  // refusals leave nothing
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"two"})"})).events.size() == 1);
   CHECK(world.run(append({R"({"id":"two","role":"user","text":"a"})"})).events.empty());
+}
+
+TEST_CASE("the lines of a whole batch are fetched at once, and deciding changes nothing") {
+  Made world;
+  std::vector<std::string> entries;
+  for (int i = 0; i < 300; ++i) entries.push_back(R"({"role":"user","text":"x","id":"id)" + std::to_string(i) + "\"}");
+  const std::vector<std::string> half(entries.begin(), entries.begin() + 150);
+  world.run(append(half));
+  for (int twice = 0; twice < 2; ++twice) {
+    const auto decision = world.ask(append(entries));
+    REQUIRE(decision);
+    REQUIRE(world.asked.size() == 1);
+    CHECK(world.asked[0].ids.size() == 150);
+    CHECK(decision->events.size() == 150);
+  }
+  CHECK(at(world.run(append(entries)).body, "duplicates") == "150");
+  CHECK(at(world.run(append(entries)).body, "duplicates") == "300");
+  CHECK(world.asked.size() == 1);
 }
 
 TEST_CASE("ids minted by us count too, and other entries than messages") {

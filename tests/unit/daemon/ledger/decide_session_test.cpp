@@ -100,7 +100,7 @@ TEST_CASE("put makes, replaces and imports") {
   CHECK(world.field(main_key, "sessionId") == "\"imp\"");
   CHECK(world.field(main_key, "messageCount") == "3");
   CHECK(world.session(main_key).updated_at == world.now);
-  CHECK(at(whole.events.at(0).data, "unset") == R"(["sessionStartedAt","x"])");
+  CHECK(at(whole.events.at(0).data, "unset") == R"(["x"])");
 }
 
 TEST_CASE("put: who it is") {

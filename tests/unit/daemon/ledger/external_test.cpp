@@ -1,5 +1,7 @@
 #include "daemon/ledger/external.hpp"
 
+#include <utility>
+
 #include "world.hpp"
 
 using namespace sessiond;
@@ -20,8 +22,9 @@ Decision take(World& world, const ForeignChange& change, bool at_load = false) {
 TEST_CASE("created elsewhere") {
   World world;
   ForeignChange change;
-  change.created = {
-      {"Odd Key", raw(R"({"sessionId":"x","rev":99,"n":1e400})")}, {"no object", raw("[]")}, {"null", {}}};
+  change.created = {{"Odd Key", raw(R"({"sessionId":"x","rev":99,"n":1e400,"createdAt":7})")},
+                    {"no object", raw("[]")},
+                    {"null", {}}};
   const Decision done = take(world, change);
   REQUIRE(done.events.size() == 2);
   CHECK(at(done.events[0].data, "reason") == "\"external\"");
@@ -30,8 +33,21 @@ TEST_CASE("created elsewhere") {
   CHECK(done.events[1].envelope.key.empty());
   CHECK(at(done.events[1].data, "changed") == R"(["Odd Key"])");
   CHECK(at(done.events[1].data, "resync") == "true");
-  CHECK(*world.session("Odd Key").entry() == R"({"sessionId":"x","rev":1,"n":1e400})");  // rev is ours
+  CHECK(*world.session("Odd Key").entry() == R"({"sessionId":"x","rev":1,"n":1e400,"createdAt":7})");  // rev is ours
   CHECK(world.state.size() == 1);
+}
+
+TEST_CASE("created elsewhere without saying when: chosen once") {
+  World world;
+  ForeignChange change;
+  change.created = {{"a", raw(R"({"sessionId":"a","updatedAt":5})")},
+                    {"b", raw(R"({"sessionId":"b","updatedAt":5,"sessionStartedAt":3})")},
+                    {"c", raw(R"({"sessionId":"c"})")}};
+  take(world, change);
+  CHECK(world.field("a", "createdAt") == "5");
+  CHECK(world.field("b", "createdAt") == "-");
+  CHECK(world.session("b").created_at == 3);
+  CHECK(world.session("c").created_at == world.now);
 }
 
 TEST_CASE("created elsewhere and here: merged; the same: nothing") {
@@ -143,4 +159,96 @@ TEST_CASE("several at once: one event tells all") {
   CHECK(done.events.size() == 4);
   CHECK(at(done.events.back().data, "changed") == R"(["c","a","b"])");
   CHECK(take(world, {}).events.empty());
+}
+
+namespace {
+
+ForeignLines lines_of(std::vector<std::string> lines, std::uint64_t first = 0, std::uint64_t begin = 0) {
+  ForeignLines theirs{.file = "s.jsonl", .inode = 7, .size = 0, .begin = begin};
+  std::uint64_t end = begin;
+  for (std::string& line : lines) {
+    end += line.size() + 1;
+    theirs.lines.push_back({.stored = {.seq = first++, .line = std::move(line)}, .end = end});
+  }
+  theirs.size = end;
+  return theirs;
+}
+
+// Committed without `places`, which are no lines of ours.
+Decision take(World& world, const ForeignLines& theirs) {
+  Decision made =
+      decide_foreign_lines(world.state, *world.state.owner_of(theirs.file), theirs, world.context("external"));
+  const auto places = std::exchange(made.places, {});
+  made = world.commit(std::move(made));
+  made.places = places;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("lines of another program: published, counted, their tokens left to them") {
+  World world;
+  world.store("k", R"({"sessionId":"s","updatedAt":5,"messageCount":4,"inputTokens":1})");
+  const Decision done = take(
+      world, lines_of({R"({"type":"message","id":"a","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":)"
+                       R"({"role":"assistant","content":"x","usage":{"input":9,"output":9}}})",
+                       "garbage", "{\"role\":\"user\",\r\"content\":[ 1 ]}"},
+                      4, 100));
+  REQUIRE(done.events.size() == 3);
+  for (const Event& event : done.events) {
+    CHECK(event.envelope.type == EventType::message_appended);
+    CHECK(event.envelope.source == "external");
+    CHECK(event.json->find('\r') == std::string::npos);
+  }
+  CHECK(at(at(done.events[0].data, "message"), "seq") == "4");
+  CHECK(at(at(done.events[0].data, "message"), "id") == "\"a\"");
+  CHECK(at(at(done.events[0].data, "set"), "updatedAt") == "1767225600000");  // the line's own time
+  CHECK(at(at(done.events[1].data, "message"), "type") == "\"unreadable\"");
+  CHECK(at(at(done.events[2].data, "set"), "messageCount") == "7");
+  CHECK(at(at(done.events[2].data, "set"), "updatedAt") == std::to_string(world.now));  // it has none
+  CHECK(world.field("k", "inputTokens") == "1");
+  REQUIRE(done.places.size() == 1);
+  CHECK(at(done.places[0], "at") == "100");
+  CHECK(at(done.places[0], "inode") == "7");
+  CHECK(at(done.places[0], "seq") == "1");
+  CHECK(at(done.places[0], "line") == "-");
+}
+
+TEST_CASE("lines of another program: a time to come moves nothing there") {
+  World world;
+  world.store("k", R"({"sessionId":"s"})");
+  take(world, lines_of({R"({"type":"x","timestamp":"2100-01-01T00:00:00.000Z"})"}));
+  CHECK(world.field("k", "updatedAt") == std::to_string(world.now));
+  CHECK(world.field("k", "messageCount") == "1");
+}
+
+TEST_CASE("a transcript that was rewritten: told, its lines are not") {
+  World world;
+  world.store("k", R"({"sessionId":"s"})");
+  const Decision done = take(world, {.file = "s.jsonl", .inode = 8, .size = 50});
+  REQUIRE(done.events.size() == 1);
+  CHECK(done.events[0].envelope.type == EventType::store_external_change);
+  CHECK(at(done.events[0].data, "changed") == R"(["k"])");
+  CHECK(at(done.places.at(0), "at") == "-");
+  CHECK(at(done.places[0], "length") == "50");
+}
+
+TEST_CASE("whose transcript a file is") {
+  World world;
+  world.store("k", R"({"sessionId":"s"})");
+  world.store("agent:main:telegram:group:1:topic:7", R"({"sessionId":"t"})");
+  world.store("named", R"({"sessionId":"n","sessionFile":"/elsewhere/other.jsonl"})");
+  const auto owner = [&](std::string_view file) -> std::string {
+    const auto found = world.state.owner_of(file);
+    return found ? found->session->key() + (found->topic ? "#" + *found->topic : "") : "nobody";
+  };
+  CHECK(owner("s.jsonl") == "k");
+  CHECK(owner("s-topic-a%20b.jsonl") == "k#a b");
+  CHECK(owner("t-topic-7.jsonl") == "agent:main:telegram:group:1:topic:7");
+  CHECK(owner("t-topic-8.jsonl") == "agent:main:telegram:group:1:topic:7#8");
+  CHECK(owner("other.jsonl") == "named");
+  CHECK(owner("n.jsonl") == "nobody");
+  CHECK(owner("t.jsonl") == "nobody");
+  CHECK(owner("x.jsonl") == "nobody");
+  CHECK(owner(".jsonl") == "nobody");
 }

@@ -108,3 +108,19 @@ TEST_CASE("an edit of counters and others, and removal, leave nothing behind") {
   CHECK_FALSE(session.total_tokens);
   CHECK(*session.entry() == R"({"sessionId":"a","totalTokens":null})");
 }
+
+TEST_CASE("made at: where the entry does not say, it does not move with updatedAt") {
+  Session session("k", raw(R"({"updatedAt":3})"));
+  session.edit(edit_of(R"({"updatedAt":9,"label":"x"})"));
+  CHECK(session.updated_at == 9);
+  CHECK(session.created_at == 3);
+  session.edit(edit_of(R"({"createdAt":1})"));
+  CHECK(session.created_at == 1);
+}
+
+TEST_CASE("names that other programs spell with escapes") {
+  const Session session("k", raw(R"({"upd\u0061tedAt":5,"sessionI\u0064":"s","la\u0062el":"l"})"));
+  CHECK(session.updated_at == 5);
+  CHECK(session.session_id == "s");
+  CHECK(session.label == "l");
+}

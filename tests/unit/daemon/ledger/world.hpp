@@ -122,15 +122,16 @@ struct World {
       end.ends_in_newline = bytes.empty() || bytes.back() == '\n';
       if (!stored.empty()) end.last_id = json::string_at(stored.back(), "id").value_or("");
     } else if (need.what == Need::What::entry_ids) {
-      auto hashes = std::make_shared<std::unordered_set<std::uint64_t>>();
+      auto hashes = std::make_shared<IdSet>();
       for (const auto& line : stored) hashes->insert(id_hash(json::string_at(line, "id").value_or("")));
       state.mutable_transcript(need.file).ids = hashes;
     } else {
-      const auto line =
-          std::ranges::find_if(stored, [&](const auto& text) { return json::string_at(text, "id") == need.id; });
-      fetched.push_back({.id = need.id,
-                         .line = line == stored.end() ? "" : *line,
-                         .seq = static_cast<std::uint64_t>(line - stored.begin())});
+      for (const std::string& id : need.ids) {
+        const auto line =
+            std::ranges::find_if(stored, [&](const auto& text) { return json::string_at(text, "id") == id; });
+        fetched[id] = {.seq = static_cast<std::uint64_t>(line - stored.begin()),
+                       .line = line == stored.end() ? "" : *line};
+      }
     }
   }
 
@@ -194,10 +195,10 @@ struct World {
       events.push_back(std::move(*read));
     }
     for (const auto& place : decision.places) put(place, events);
-    for (const auto& [file, end] : decision.ends) {
-      CHECK(end.size == files[file].size());
-      CHECK(end.count == entries(file).size());
-      state.mutable_transcript(file) = end;
+    for (const TranscriptGrowth& growth : decision.growths) {
+      CHECK(growth.end.size == files[growth.file].size());
+      CHECK(growth.end.count == entries(growth.file).size());
+      apply(state, growth);
     }
     return decision;
   }

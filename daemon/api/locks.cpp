@@ -1,0 +1,144 @@
+// The locks that the daemon shares with other programs (FORMATS §3): who holds them, what we do about it, and taking
+// one away by hand.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/api/fields.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
+#include "store/lock.hpp"
+
+namespace sessiond {
+namespace {
+
+namespace fs = std::filesystem;
+using Served = asio::awaitable<Result<Response>>;
+
+// What another program wrote: JSON as it is, anything else as text.
+std::string payload_json(const std::string& payload) {
+  return json::check(payload) ? json::compact(payload) : json::quote(payload);
+}
+
+std::string holder_json(const LockHolder& holder) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.raw("payload", payload_json(holder.payload));
+  if (holder.pid > 0) writer.integer("pid", holder.pid);
+  if (!holder.host.empty()) writer.string("host", holder.host);
+  if (const auto created = json::check(holder.payload) ? json::string_at(holder.payload, "createdAt") : std::nullopt)
+    writer.string("createdAt", *created);
+  writer.integer("ageMs", holder.age_ms);
+  writer.boolean("ours", holder.ours);
+  writer.boolean("stale", holder.stale);
+  if (holder.stale) writer.string("why", holder.why);
+  writer.close();
+  return out;
+}
+
+std::string lock_json(const std::string& agent, const fs::path& target, int waiters) {
+  const LockReport report = lock_report(target);
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("agent", agent);
+  writer.string("path", report.path);
+  writer.boolean("held", report.holder.has_value());
+  if (report.holder) writer.raw("holder", holder_json(*report.holder));
+  if (report.wait) {
+    writer.raw("waiting", fmt::format(R"({{"since":{},"attempts":{},"requests":{},"evictInMs":{}}})",
+                                      report.wait->since_ms, report.wait->attempts, waiters, report.wait->evict_in_ms));
+  }
+  if (report.last_eviction) {
+    const auto& [eviction, time] = *report.last_eviction;
+    writer.raw("lastEviction", fmt::format(R"({{"time":{},"reason":{},"holder":{}}})", time,
+                                           json::quote(eviction.reason), payload_json(eviction.holder)));
+  }
+  writer.close();
+  return out;
+}
+
+// Transcripts whose lock stands in the agent's folder, or that we wait for.
+std::vector<std::string> locked_transcripts(const fs::path& dir) {
+  std::vector<std::string> files;
+  std::error_code error;  // no folder: no locks
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    std::string name = entry.path().filename().string();
+    if (!name.ends_with(".jsonl.lock")) continue;
+    name.resize(name.size() - std::string_view(".lock").size());
+    files.push_back(std::move(name));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+Served list_locks(Api& api, Request& request) {
+  auto agents = co_await api.ledger.agent_ids();
+  std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_agent(agent); });
+  co_return co_await hop(api.ledger.disk().get_executor(),
+                         [&paths = api.ledger.paths(), agents, shared = api.ledger.rules().shared,
+                          waiters = api.ledger.lock_waiters()]() -> Result<Response> {
+                           std::string body = "{\"data\":[";
+                           const auto add = [&](const std::string& agent, const fs::path& target) {
+                             const auto waiting = waiters.find(target.native());
+                             body.append(body.back() == '[' ? "" : ",")
+                                 .append(lock_json(agent, target, waiting == waiters.end() ? 0 : waiting->second));
+                           };
+                           for (const std::string& agent : agents) {
+                             const fs::path dir = paths.state_dir() / paths.sessions_dir(agent);
+                             add(agent, paths.store_file(agent));
+                             if (!shared) continue;
+                             for (const std::string& file : locked_transcripts(dir)) add(agent, dir / file);
+                           }
+                           return json_response(body + "]}");
+                         });
+}
+
+// The file whose lock is meant: sessions.json, or ?transcript=<file> of the agent.
+Result<fs::path> lock_target(const Api& api, const std::string& agent, const Request& request) {
+  if (auto fine = known_query(request, {"transcript"}); !fine) return std::unexpected(std::move(fine.error()));
+  const Paths& paths = api.ledger.paths();
+  const auto transcript = query_text(request, "transcript");
+  if (!transcript) return paths.store_file(agent);
+  if (!transcript->ends_with(".jsonl") || transcript->contains('/') || transcript->contains('\0'))
+    return fail(Code::bad_request, "transcript: the name of a .jsonl file in the agent's folder");
+  return paths.state_dir() / paths.sessions_dir(agent) / *transcript;
+}
+
+Served evict(Api& api, Request& request) {
+  auto agent = agent_param(request);
+  if (!agent) co_return std::unexpected(std::move(agent.error()));
+  auto target = lock_target(api, *agent, request);
+  if (!target) co_return std::unexpected(std::move(target.error()));
+  auto evicted = co_await hop(api.ledger.disk().get_executor(), [&]() -> Result<std::optional<Eviction>> {
+    std::error_code error;
+    if (!fs::is_directory(target->parent_path(), error))
+      return fail(Code::agent_not_found, "there is no agent " + *agent);
+    return evict_lock(*target, "admin");
+  });
+  if (!evicted) co_return std::unexpected(std::move(evicted.error()));
+  if (!*evicted) co_return fail(Code::not_found, "there is no lock at " + target->native() + ".lock");
+  const Eviction& eviction = **evicted;
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.string("path", eviction.path);
+  writer.string("reason", eviction.reason);
+  writer.raw("holder", payload_json(eviction.holder));
+  writer.close();
+  if (auto told = co_await api.ledger.announce(EventType::lock_evicted, data, request.principal.id, *agent); !told) {
+    co_return std::unexpected(std::move(told.error()));
+  }
+  co_return json_response(std::move(data));
+}
+
+}  // namespace
+
+void add_lock_routes(Router& router, Api& api) {
+  const auto on = [&](const char* method, const char* pattern, Served (*call)(Api&, Request&)) {
+    router.add(method, pattern, Permission::maintenance,
+               answering([&api, call](Request& request) { return call(api, request); }));
+  };
+  on("GET", "/v1/admin/locks", list_locks);
+  on("POST", "/v1/admin/locks/{agent}/evict", evict);
+}
+
+}  // namespace sessiond

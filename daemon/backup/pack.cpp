@@ -1,0 +1,105 @@
+#include "daemon/backup/pack.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "daemon/backup/tar.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t piece_bytes = 1 << 20;
+
+}  // namespace
+
+Packer::Packer(StateCut cut) : cut_(std::move(cut)) {}
+
+Packer::Packer(StateCut cut, const std::string& path_template, std::int64_t now) : Packer(std::move(cut)) {
+  manifest_ = Manifest{.created_at = now, .as_of = cut_.as_of, .path_template = path_template};
+}
+
+Result<std::string> Packer::next() {
+  std::string out;
+  while (out.size() < piece_bytes && at_ < cut_.files.size()) {
+    if (auto packed = pack(out); !packed) return std::unexpected(std::move(packed.error()));
+  }
+  if (out.size() < piece_bytes && !std::exchange(ended_, true)) end(out);
+  return out;
+}
+
+Result<void> Packer::pack(std::string& out) {
+  const CutFile& file = cut_.files[at_];
+  if (!fd_) {
+    auto opened = open_file(file.path, O_RDONLY | O_NONBLOCK);
+    if (!opened) return std::unexpected(std::move(opened.error()));
+    fd_ = std::move(*opened);
+    open_folders(out, file.name);
+    append_tar_header(out, {.name = file.name, .size = file.size, .mtime = file.mtime});
+  }
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, file.size - offset_));
+  const auto bytes = read_at(fd_.get(), offset_, wanted, file.path);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (bytes->size() < wanted)
+    return fail(Code::degraded,
+                fmt::format("{} became shorter while it was read: another program writes it; try again", file.name));
+  out += *bytes;
+  crc_ = crc_of(crc_, *bytes);
+  offset_ += wanted;
+  if (offset_ < file.size) return {};
+  append_tar_padding(out, file.size);
+  if (manifest_) manifest_->files[file.name] = {.size = file.size, .crc = crc_};
+  fd_ = {};
+  offset_ = 0;
+  crc_ = 0;
+  ++at_;
+  return {};
+}
+
+// Unpacked by whatever program, folders are 0700 too.
+void Packer::open_folders(std::string& out, const std::string& name) {
+  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    std::string folder = name.substr(0, slash);
+    if (!folders_.insert(folder).second) continue;
+    append_tar_header(out,
+                      {.kind = TarMember::Kind::directory, .name = std::move(folder), .mtime = cut_.files[at_].mtime});
+  }
+}
+
+void Packer::end(std::string& out) {
+  if (manifest_) {
+    const std::string text = to_json(*manifest_);
+    append_tar_header(out,
+                      {.name = std::string(manifest_name), .size = text.size(), .mtime = manifest_->created_at / 1000});
+    out += text;
+    append_tar_padding(out, text.size());
+  }
+  append_tar_end(out);
+}
+
+Result<StateCut> cut_of_backup(const fs::path& dir) {
+  StateCut cut;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    struct stat status{};
+    if (::lstat(it->path().c_str(), &status) != 0)
+      return std::unexpected(io_problem("stat", it->path().native(), errno));
+    if (S_ISDIR(status.st_mode)) continue;
+    if (!S_ISREG(status.st_mode))
+      return fail(Code::validation_failed, fmt::format("{} is no plain file", it->path().native()));
+    cut.files.push_back({.name = it->path().lexically_relative(dir).native(),
+                         .path = it->path().native(),
+                         .size = static_cast<std::uint64_t>(status.st_size),
+                         .mtime = status.st_mtim.tv_sec});
+  }
+  if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
+  return cut;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,111 @@
+#include "daemon/cli/backup_command.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <system_error>
+
+#include "daemon/backup/pack.hpp"
+#include "daemon/backup/unpack.hpp"
+#include "daemon/cli/client.hpp"
+#include "daemon/cli/settings.hpp"
+#include "daemon/cli/state_lock.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+using Take = std::function<Result<void>(std::string_view)>;
+
+constexpr std::chrono::minutes patience{5};  // for the daemon's next bytes: the cut of a large store takes a while
+
+Result<void> prepare(const fs::path& dir) {
+  std::error_code error;
+  if (fs::exists(dir, error) && !fs::is_empty(dir, error))
+    return fail(Code::validation_failed,
+                error ? fmt::format("{}: {}", dir.native(), error.message())
+                      : fmt::format("{} is not empty: name a directory that is, or that is to be made", dir.native()));
+  if (auto made = make_dirs(dir); !made) return made;
+  if (::chmod(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", dir.native(), errno));
+  return {};
+}
+
+Result<void> pack_offline(const Config& config, const Take& take) {
+  auto cut = cut_at_rest(Paths(config.state_dir, config.store.path_template));
+  if (!cut) return std::unexpected(std::move(cut.error()));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  Packer packer(std::move(*cut), config.store.path_template,
+                std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  for (;;) {
+    const auto bytes = packer.next();
+    if (!bytes) return std::unexpected(bytes.error());
+    if (bytes->empty()) return {};
+    if (auto taken = take(*bytes); !taken) return taken;
+  }
+}
+
+// The lock says whether a daemon serves this directory; what answers at the socket may serve another.
+Result<void> pack(const Config& config, const Take& take) {
+  std::error_code error;
+  if (!fs::is_directory(config.state_dir, error))
+    return fail(Code::not_found, fmt::format("there is no state directory {}", config.state_dir));
+  if (auto right = check_user(config.state_dir); !right) return right;
+  const auto lock = StateLock::acquire(config.state_dir);
+  if (lock) return pack_offline(config, take);
+  if (lock.error().code != Code::degraded) return std::unexpected(lock.error());
+  const auto reply = download(socket_of(config), "/v1/admin/backup", take, {.timeout = patience});
+  if (!reply && reply.error().nobody_there)
+    return fail(Code::degraded, fmt::format("{}, and it could not be asked ({}): wait until it has started, or stop it",
+                                            lock.error().detail, reply.error().detail));
+  if (!reply) return fail(Code::degraded, reply.error().detail);
+  if (reply->status / 100 != 2) return std::unexpected(problem_of(*reply));
+  return {};
+}
+
+int failed(const Problem& problem, std::string_view then = "") {
+  fmt::print(stderr, "sessiond backup: {}{}\n", problem.detail, then);
+  return 1;
+}
+
+}  // namespace
+
+int run(const BackupCommand& command) {
+  const bool to_stdout = command.to == "-";
+  if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
+    fmt::print(stderr, "sessiond backup: an archive is nothing for a terminal: sessiond backup - > FILE.tar\n");
+    return 2;
+  }
+  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  if (!settings) {
+    fmt::print(stderr, "{}", to_text(settings.error()));
+    return 1;
+  }
+  const fs::path dir = to_stdout ? "" : command.to;
+  if (!to_stdout)
+    if (auto ready = prepare(dir); !ready) return failed(ready.error());
+  Unpacker unpacker(dir);
+  const Take take = [&](std::string_view bytes) -> Result<void> {
+    if (to_stdout)
+      if (auto written = write_all(STDOUT_FILENO, bytes, "stdout"); !written) return written;
+    return unpacker.feed(bytes);
+  };
+  auto packed = pack(settings->config, take);
+  auto manifest = packed ? unpacker.finish() : Result<Manifest>(std::unexpected(std::move(packed.error())));
+  if (manifest && !to_stdout) {
+    if (auto marked = replace_file(dir / manifest_name, unpacker.manifest_text()); !marked)
+      manifest = std::unexpected(std::move(marked.error()));
+  }
+  if (!manifest)
+    return failed(manifest.error(), to_stdout
+                                        ? "; the archive is not whole"
+                                        : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
+  fmt::print(stderr, "{} as of {}: {} files, {} bytes\n", settings->config.state_dir,
+             manifest->as_of.empty() ? "now" : manifest->as_of, manifest->files.size(), manifest->bytes());
+  return 0;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,269 @@
+// sessiond restore: unpacked and brought up to date beside the state directory, which is then exchanged for it.
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <stdio.h>  // renameat2
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "daemon/backup/pack.hpp"
+#include "daemon/backup/unpack.hpp"
+#include "daemon/cli/backup_command.hpp"
+#include "daemon/cli/rules_of.hpp"
+#include "daemon/cli/settings.hpp"
+#include "daemon/cli/state_lock.hpp"
+#include "daemon/doctor/doctor.hpp"
+#include "daemon/doctor/state_owner.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal_recovery.hpp"
+#include "store/journal_segment.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+Result<void> feed_file(int fd, const std::string& name, Unpacker& unpacker) {
+  std::array<char, 256 * 1024> buffer;
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(io_problem("read", name, errno));
+    if (n == 0) return {};
+    if (auto fed = unpacker.feed({buffer.data(), static_cast<std::size_t>(n)}); !fed) return fed;
+  }
+}
+
+Result<void> feed_directory(const fs::path& dir, Unpacker& unpacker) {
+  auto cut = cut_of_backup(dir);
+  if (!cut) return std::unexpected(std::move(cut.error()));
+  Packer packer(std::move(*cut));
+  for (;;) {
+    const auto bytes = packer.next();
+    if (!bytes) return std::unexpected(bytes.error());
+    if (bytes->empty()) return {};
+    if (auto fed = unpacker.feed(*bytes); !fed) return fed;
+  }
+}
+
+Result<void> feed(const std::string& from, Unpacker& unpacker) {
+  if (from == "-") return feed_file(STDIN_FILENO, "stdin", unpacker);
+  std::error_code error;
+  if (fs::is_directory(from, error)) return feed_directory(from, unpacker);
+  const Fd fd(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::unexpected(io_problem("open", from, errno));
+  return feed_file(fd.get(), from, unpacker);
+}
+
+// Something in the state directory that is to be kept: its lock and sockets are not.
+Result<std::optional<fs::path>> occupant(const fs::path& state_dir) {
+  std::error_code error;
+  for (fs::directory_iterator it(state_dir, error), end; !error && it != end; it.increment(error)) {
+    if (it->path() != state_lock_file(state_dir) && !it->is_socket(error)) return it->path();
+  }
+  if (error) return std::unexpected(io_problem("list", state_dir.native(), error.value()));
+  return std::nullopt;
+}
+
+// Seqs go on where the backup's end; what others have seen after it was another history.
+Result<void> mint_new_epoch(const fs::path& journal_dir) {
+  std::error_code error;
+  if (!fs::exists(journal_dir, error)) return {};  // never served: the first start mints one
+  auto epoch = journal::load_epoch(journal_dir).value_or(journal::Epoch{});
+  epoch.epoch = journal::mint_epoch();
+  return journal::save_epoch(journal_dir, epoch);
+}
+
+// What a start does: what the journal has and the files have not is put into them. So the files are whole by
+// themselves, and the doctor sees what will be served.
+Result<void> bring_up_to_date(Config config, const fs::path& state_dir) {
+  config.state_dir = state_dir.native();
+  auto rules = rules_of(config);
+  if (!rules) return std::unexpected(std::move(rules.error()));
+  asio::io_context io{1};
+  asio::thread_pool disk{2};
+  auto ledger = Ledger::open(io, disk, config, std::move(*rules), false);
+  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  Result<void> done = fail(Code::internal, "the checkpoint did not end");
+  asio::co_spawn(
+      io,
+      [&]() -> asio::awaitable<void> {
+        done = co_await (*ledger)->checkpoint_all();
+        co_await (*ledger)->stop();
+        io.stop();
+      },
+      [](const std::exception_ptr& failure) {
+        if (failure) std::rethrow_exception(failure);
+      });
+  io.run();
+  disk.join();
+  return done;
+}
+
+Result<void> sync_all(const fs::path& dir) {
+  const Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir.native(), errno));
+  return {};
+}
+
+// `fresh` takes the place of `state_dir`; where that lies then.
+Result<fs::path> exchange(const fs::path& fresh, const fs::path& state_dir, const fs::path& aside) {
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, state_dir.c_str(), RENAME_EXCHANGE) == 0) return fresh;
+  const bool cannot = errno == EINVAL || errno == ENOSYS;
+  if (!cannot || ::rename(state_dir.c_str(), aside.c_str()) != 0)
+    return std::unexpected(io_problem("replace", state_dir.native(), errno));
+  if (::rename(fresh.c_str(), state_dir.c_str()) != 0)
+    return fail(Code::internal, fmt::format("{} is at {}, the restored one at {}: rename it", state_dir.native(),
+                                            aside.native(), fresh.native()));
+  return aside;
+}
+
+fs::path beside(const fs::path& state_dir, std::string_view ending) { return state_dir.native() + std::string(ending); }
+
+fs::path aside_of(const fs::path& state_dir) {
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto seconds = std::chrono::system_clock::to_time_t(now);
+  return beside(state_dir, fmt::format(".before-restore.{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(seconds),
+                                       now.time_since_epoch().count() % 1000));
+}
+
+// A directory beside the state directory, so on its file system; removed with all that is in it, unless let go.
+class Scratch {
+ public:
+  explicit Scratch(const fs::path& state_dir)
+      : path_(beside(state_dir, fmt::format(".restore.{}.{}.tmp", ::getpid(), random_uuid()))) {}
+  ~Scratch() {
+    std::error_code ignored;
+    if (ours_) fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  Result<void> make() const {
+    if (::mkdir(path_.c_str(), 0700) == 0) return {};
+    const Problem problem = io_problem("create directory", path_.native(), errno);
+    return fail(problem.code, problem.detail +
+                                  "; the state directory is replaced as a whole, so its parent must be "
+                                  "writable: name one below that is (--state-dir, stateDir)");
+  }
+  void let_go() { ours_ = false; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool ours_ = true;
+};
+
+struct Restored {
+  Manifest manifest{};
+  std::optional<fs::path> aside{};    // where the old state directory is
+  std::vector<std::string> faults{};  // what is wrong though it is in place
+};
+
+// Ready to be served: in unpacker.root().
+Result<Restored> unpack(const Config& config, const std::string& from, Unpacker& unpacker) {
+  if (auto fed = feed(from, unpacker); !fed) return std::unexpected(std::move(fed.error()));
+  auto manifest = unpacker.finish();
+  if (!manifest) return std::unexpected(std::move(manifest.error()));
+  if (manifest->path_template != config.store.path_template)
+    return fail(Code::validation_failed,
+                fmt::format("the backup has its sessions in {}, store.pathTemplate is {}: set it to the former",
+                            manifest->path_template, config.store.path_template));
+  const fs::path& fresh = unpacker.root();
+  if (::chmod(fresh.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", fresh.native(), errno));
+  if (auto minted = mint_new_epoch(fresh / "journal"); !minted) return std::unexpected(std::move(minted.error()));
+  Restored restored{.manifest = std::move(*manifest)};
+  if (auto done = bring_up_to_date(config, fresh); !done)
+    restored.faults.push_back("it was backed up so: " + done.error().detail);
+  if (auto synced = sync_all(fresh); !synced) return std::unexpected(std::move(synced.error()));
+  return restored;
+}
+
+// After the exchange nothing fails any more: what goes wrong is told.
+Result<void> put_in_place(const fs::path& fresh, const fs::path& state_dir, bool occupied, Scratch& scratch,
+                          Restored& restored) {
+  const fs::path aside = aside_of(state_dir);
+  const auto old = exchange(fresh, state_dir, aside);
+  if (!old) return std::unexpected(old.error());
+  scratch.let_go();  // the old state may be in it
+  std::error_code error;
+  if (!occupied) {
+    fs::remove_all(*old, error);  // a lock and sockets
+  } else if (*old == aside || ::rename(old->c_str(), aside.c_str()) == 0) {
+    restored.aside = aside;
+  } else {
+    restored.faults.push_back(io_problem("move aside", old->native(), errno).detail);
+    restored.aside = *old;
+  }
+  ::rmdir(scratch.path().c_str());  // of an archive that has all in one folder
+  if (auto synced = sync_dir(state_dir.parent_path()); !synced) restored.faults.push_back(synced.error().detail);
+  return {};
+}
+
+Result<Restored> restore(const Config& config, const std::string& from, bool force) {
+  if (auto right = check_user(config.state_dir); !right) return std::unexpected(std::move(right.error()));
+  const auto lock = StateLock::acquire(config.state_dir);  // of the old directory, to the end
+  if (!lock) return std::unexpected(lock.error());
+  std::error_code error;
+  const fs::path state_dir = fs::canonical(config.state_dir, error);  // not a link to it
+  if (error) return std::unexpected(io_problem("resolve", config.state_dir, error.value()));
+  const auto there = occupant(state_dir);
+  if (!there) return std::unexpected(there.error());
+  if (*there && !force)
+    return fail(Code::validation_failed,
+                fmt::format("{} is not empty ({}): --force moves it aside, or name another one (--state-dir)",
+                            state_dir.native(), (*there)->filename().native()));
+  Scratch scratch(state_dir);
+  if (auto made = scratch.make(); !made) return std::unexpected(std::move(made.error()));
+  Unpacker unpacker(scratch.path());
+  auto restored = unpack(config, from, unpacker);
+  if (!restored) return restored;
+  if (auto placed = put_in_place(unpacker.root(), state_dir, there->has_value(), scratch, *restored); !placed)
+    return std::unexpected(std::move(placed.error()));
+  return restored;
+}
+
+}  // namespace
+
+int run(const RestoreCommand& command) {
+  constexpr int failed = 2;
+  if (command.from == "-" && ::isatty(STDIN_FILENO) != 0) {
+    fmt::print(stderr, "sessiond restore: stdin is a terminal: sessiond restore - < FILE.tar\n");
+    return failed;
+  }
+  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  if (!settings) {
+    fmt::print(stderr, "{}", to_text(settings.error()));
+    return failed;
+  }
+  const Config& config = settings->config;
+  log::set_up(log::Level::warn, log::Format::text);
+  const auto restored = restore(config, command.from, command.force);
+  if (!restored) {
+    fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);
+    return failed;
+  }
+  const Manifest& manifest = restored->manifest;
+  fmt::print(stderr, "{} files, {} bytes{} are in {}, under a new epoch\n", manifest.files.size(), manifest.bytes(),
+             manifest.as_of.empty() ? "" : " as of " + manifest.as_of, config.state_dir);
+  if (restored->aside) fmt::print(stderr, "what was there is in {}\n", restored->aside->native());
+  Report report;
+  for (const std::string& fault : restored->faults)
+    report.error("restore", config.state_dir, fault,
+                 "see what follows; sessiond serve tells what it cannot go on with");
+  report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
+  fmt::print("{}", to_text(report));
+  return report.exit_code();
+}
+
+}  // namespace sessiond

@@ -1,0 +1,92 @@
+// doctor --migrate: every agent's transcripts, one after another.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "daemon/doctor/examination.hpp"
+#include "daemon/doctor/inspect_transcript.hpp"
+#include "daemon/doctor/repair.hpp"
+#include "store/files.hpp"
+#include "store/lock.hpp"
+#include "store/sessions_file_disk.hpp"
+#include "transcripts/migrate.hpp"
+
+namespace sessiond {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::chrono::milliseconds lock_wait{2000};
+
+class TranscriptMigration {
+ public:
+  TranscriptMigration(doctor::Examination& exam, const std::string& agent)
+      : exam_(exam), dir_(exam.paths.store_file(agent).parent_path()) {
+    if (const auto read = read_store(exam.paths.store_file(agent)); read && read->kind == StoreRead::Kind::good)
+      owners_ = doctor::transcript_owners(read->entries);
+  }
+
+  void run() {
+    for (const doctor::Listed& file : list_dir(exam_, "migrate", dir_)) {
+      if (!S_ISREG(file.status.st_mode) || !doctor::is_transcript(file.name) || !is_old(file)) continue;
+      if (auto done = migrate(file); !done)
+        exam_.report.error("migrate", (dir_ / file.name).native(), fmt::format("is as it was: {}", done.error().detail),
+                           "settle that and run it again");
+    }
+  }
+
+ private:
+  // Looked at without its lock: most are not.
+  bool is_old(const doctor::Listed& file) const {
+    const auto state = inspect_transcript(dir_ / file.name);
+    return !state || state->old > 0 || (state->has_header ? state->version < 3 : state->entries > state->unreadable);
+  }
+
+  Result<void> migrate(const doctor::Listed& file) {
+    const fs::path path = dir_ / file.name;
+    std::vector<Eviction> evictions;
+    const auto lock = FileLock::acquire(path, {.timeout = lock_wait}, evictions);
+    if (!lock) return std::unexpected(lock.error());
+    fs::path kept;
+    const auto done = migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
+      auto copy = exam_.keep_copy(path);
+      if (!copy) return std::unexpected(copy.error());
+      kept = std::move(*copy);
+      return {};
+    });
+    if (!done) return std::unexpected(done.error());
+    if (kept.empty()) return {};
+    const std::string was = done->version == 0 ? "had no header" : fmt::format("was of version {}", done->version);
+    exam_.report.step(
+        {.action = "migrate",
+         .path = path.native(),
+         .detail = fmt::format("{}: {} of {} entries written anew, now version 3", was, done->changed, done->entries),
+         .kept = kept.native()});
+    return {};
+  }
+
+  // Of the entry that names the file; else what the name says.
+  std::string session_of(std::string_view file) const {
+    if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
+    file.remove_suffix(std::string_view(".jsonl").size());
+    return std::string(file.substr(0, file.find("-topic-")));
+  }
+
+  doctor::Examination& exam_;
+  fs::path dir_;
+  std::map<std::string, std::string, std::less<>> owners_{};
+};
+
+}  // namespace
+
+Report run_migration(const Config& config) {
+  const DoctorOptions options{
+      .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
+  doctor::Examination exam(options);
+  for (const std::string& agent : exam.paths.agents())
+    if (resolve_below(options.state_dir, exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
+  return std::move(exam.report);
+}
+
+}  // namespace sessiond

@@ -1,0 +1,74 @@
+#include "daemon/doctor/repair.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <exception>
+#include <optional>
+
+#include "daemon/doctor/examination.hpp"
+#include "daemon/ledger/ledger.hpp"
+
+namespace sessiond {
+namespace {
+
+namespace asio = boost::asio;
+
+// Reads the damaged stores, which rebuilds them, and ends as a daemon does.
+asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger, std::vector<std::string> agents) {
+  Result<void> outcome;
+  for (const std::string& agent : agents) {
+    if (auto loaded = co_await ledger.agent(agent); !loaded && outcome)
+      outcome = std::unexpected(std::move(loaded.error()));
+  }
+  co_await ledger.stop();
+  if (!outcome) co_return std::unexpected(std::move(outcome.error()));
+  co_return ledger.status().repairs;
+}
+
+Result<std::vector<std::string>> rebuild(const Config& config, const std::vector<std::string>& agents) {
+  asio::io_context io{1};
+  asio::thread_pool disk{1};
+  auto ledger = Ledger::open(io, disk, config, Rules{}, true);
+  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  std::optional<Result<std::vector<std::string>>> done;
+  std::exception_ptr bug;
+  asio::co_spawn(io, start_and_stop(**ledger, agents),
+                 [&](std::exception_ptr thrown, Result<std::vector<std::string>> outcome) {
+                   bug = std::move(thrown);
+                   done = std::move(outcome);
+                 });
+  const auto work = asio::make_work_guard(io);
+  while (!done) io.run_one();
+  disk.join();
+  if (bug) std::rethrow_exception(bug);
+  return std::move(*done);
+}
+
+}  // namespace
+
+Report run_repair(const Config& config) {
+  const DoctorOptions options{
+      .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
+  doctor::Examination exam(options, true);
+  doctor::examine(exam);
+  Report report;
+  for (const Step& step : exam.report.steps()) report.step(step);
+  for (const Finding& finding : exam.report.findings())
+    if (finding.check == "repair") report.add(finding);
+  if (!exam.damaged_journal && exam.damaged_stores.empty()) return report;
+
+  const std::string place = exam.damaged_journal ? exam.paths.journal_dir().native() : config.state_dir;
+  const auto repairs = rebuild(config, exam.damaged_stores);
+  if (!repairs) {
+    report.error("repair", place, fmt::format("could not be rebuilt: {}", repairs.error().detail),
+                 "what could be kept is beside it; see the log above");
+    return report;
+  }
+  for (const std::string& what : *repairs) report.step({.action = "rebuild", .path = place, .detail = what});
+  return report;
+}
+
+}  // namespace sessiond

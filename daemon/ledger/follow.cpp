@@ -1,0 +1,210 @@
+// The part of the ledger that follows other programs: what they do to sessions.json, and the lines that they append to
+// transcripts. inotify says where to look; every TTL all is looked at, one stat a file.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/ledger/agent.hpp"
+#include "daemon/ledger/external.hpp"
+#include "daemon/ledger/reader.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::chrono::milliseconds settle_delay{20};  // one look for all that is appended meanwhile, by us as well
+constexpr std::size_t page_bytes = 1U << 20;           // of another program's lines in one commit
+
+bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
+
+}  // namespace
+
+// What happened in a folder before it was watched, nobody was told.
+void Ledger::watch(Agent& agent) {
+  if (agent.watched) return;
+  agent.watched = watches(watch_.add(agent.id, paths_.state_dir() / paths_.sessions_dir(agent.id)));
+  if (agent.watched) asio::co_spawn(io_, look_at(agent.id, {}), asio::detached);
+}
+
+// Not to be watched is not fatal: everything is looked at when the TTL is over.
+bool Ledger::watches(const Result<bool>& added) {
+  if (added) return *added;
+  if (unwatched_.empty())
+    log::warn("not_watched",
+              {{"error", added.error().detail}, {"next", "looking at every file when store.cacheTtlMs is over"}});
+  unwatched_ = still_unwatched_ = added.error().detail;
+  return false;
+}
+
+// Somebody wrote into agents' folders, maybe we ourselves: what lies on disk will tell.
+void Ledger::seen(Watch::Seen seen) {
+  if (stopping_) return;
+  if (seen.lost) {
+    log::warn("inotify_overflow", {{"next", "looking at every file"}});
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("reason", "inotify dropped events: every file is looked at instead");
+    writer.close();
+    asio::co_spawn(io_, announce(EventType::store_degraded, std::move(data), "sessiond"),
+                   [](std::exception_ptr, const Result<Reply>&) {});
+  }
+  for (const std::string& id : seen.gone) {
+    slot(id).watched = false;
+    seen.touched[id].insert(paths_.store_file(id).filename().string());
+  }
+  for (auto& [id, names] : seen.touched) {
+    const bool store = names.contains(paths_.store_file(id).filename().string());
+    std::erase_if(names, [](const std::string& name) { return !is_transcript(name); });
+    if (!slot(id).state) {
+      if (store || !names.empty()) asio::co_spawn(io_, look_at(id, std::move(names)), asio::detached);
+      continue;
+    }
+    if (store) touched(id);
+    for (const std::string& name : names) follow(id, name);
+  }
+  if (seen.lost || seen.agents) asio::co_spawn(io_, look_everywhere(), asio::detached);
+}
+
+void Ledger::touched(const std::string& id) {
+  Agent& agent = slot(id);
+  if (!agent.state || agent.suspect) return;
+  agent.suspect = true;
+  asio::co_spawn(io_, look_again(id), [id](std::exception_ptr, const Result<void>& looked) {
+    if (!looked)
+      log::warn("store_not_read",
+                {{"agent", id}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
+  });
+}
+
+void Ledger::follow(const std::string& id, const std::string& file) {
+  if (stopping_) return;
+  to_follow_[id].insert(file);
+  if (std::exchange(follow_scheduled_, true)) return;
+  follow_timer_.expires_after(settle_delay);
+  follow_timer_.async_wait([this](const boost::system::error_code&) {
+    follow_scheduled_ = false;
+    for (auto& [agent, files] : std::exchange(to_follow_, {}))
+      asio::co_spawn(io_, look_at_lines(agent, std::move(files)), asio::detached);
+  });
+}
+
+// All agents, whether they are in memory or not, and the folders in which agents are made.
+asio::awaitable<void> Ledger::look_everywhere() {
+  everywhere_wanted_ = true;
+  if (std::exchange(looking_everywhere_, true)) co_return;
+  while (!stopping_ && std::exchange(everywhere_wanted_, false)) {
+    still_unwatched_.clear();
+    for (const auto& dir : co_await hop(disk_.get_executor(), [this] { return paths_.nurseries(); }))
+      watches(watch_.add_nursery(dir));
+    for (const std::string& id : co_await agent_ids()) co_await look_at(id, {});
+    unwatched_ = still_unwatched_;
+  }
+  adopting_ = false;
+  looking_everywhere_ = false;
+}
+
+// Both the store and the transcripts. An agent that is not in memory is only brought there when something changed.
+asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> files) {
+  if (stopping_) co_return;
+  // Again, for the folder may be another one by now.
+  slot(id).watched = watches(watch_.add(id, paths_.state_dir() / paths_.sessions_dir(id)));
+  Result<void> looked;
+  if (slot(id).state) {
+    looked = co_await look_again(id);
+  } else {
+    const bool untouched =
+        co_await hop(stores_, [options = store_options(id)] { return SessionsFile::untouched(options); });
+    hand_over();
+    const auto growth = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
+    if (untouched && growth && growth->empty()) {
+      asio::post(files_, [this, id] { projection_.let_go(id); });
+      co_return;
+    }
+    looked = co_await ensure_loaded(id, false);
+    if (!looked && looked.error().code == Code::agent_not_found) co_return;  // a folder without a store
+  }
+  if (!looked && !stopping_) {
+    log::warn("store_not_read",
+              {{"agent", id}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
+  }
+  co_await look_at_lines(id, std::move(files));
+}
+
+// Publishes what other programs put into these transcripts of the agent (no name: into any).
+asio::awaitable<void> Ledger::look_at_lines(std::string id, std::set<std::string> files) {
+  slot(id);
+  const auto agent = agents_.at(id);
+  while (agent->following) co_await agent->waiting.wait(0);
+  if (stopping_ || !agent->state) co_return;
+  agent->following = true;
+  hand_over();  // what has been published is known to the files' strand
+  const auto found = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
+  Result<void> outcome;
+  if (!found) {
+    outcome = std::unexpected(found.error());
+  } else {
+    for (const Growth& growth : *found) {
+      outcome = co_await publish(id, growth.file);
+      if (!outcome) break;
+    }
+  }
+  if (!outcome && !stopping_) {
+    log::warn(
+        "transcripts_not_followed",
+        {{"agent", id}, {"error", outcome.error().detail}, {"next", "looking again when store.cacheTtlMs is over"}});
+  }
+  agent->following = false;
+  agent->waiting.release(0);
+}
+
+// Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
+asio::awaitable<Result<void>> Ledger::publish(std::string id, std::string file) {
+  const Intent intent{.actor = "external"};
+  for (;;) {
+    if (stopping_ || failed_ || !slot(id).state) co_return Result<void>{};
+    if (!slot(id).state->owner_of(file))
+      co_return co_await hop(files_, [this, id, file] { return projection_.forget_gone(id, file); });
+    // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
+    slot(id).state->forget_transcript(file);
+    if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
+    if (auto flushed = co_await flush_transcript(id, file); !flushed) co_return flushed;
+    const auto found = co_await hop(files_, [this, id, file] { return projection_.foreign(id, {file}); });
+    if (!found) co_return std::unexpected(found.error());
+    if (found->empty()) co_return Result<void>{};
+    const Growth& growth = found->front();
+    ForeignLines theirs{.file = file, .inode = growth.inode, .size = growth.size};
+    if (growth.kind == Growth::Kind::grown) {
+      auto lines = co_await first_lines(id, growth);
+      if (!lines) co_return std::unexpected(std::move(lines.error()));
+      if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
+      theirs = std::move(*lines);
+    }
+    if (failed_ || !slot(id).state) co_return Result<void>{};
+    AgentState& state = *slot(id).state;
+    const auto owner = state.owner_of(file);
+    if (!owner) co_return Result<void>{};
+    Decision decision = decide_foreign_lines(state, *owner, theirs, context(intent, "external"));
+    auto last = stage(state, decision, intent);
+    if (!last) co_return std::unexpected(std::move(last.error()));
+    if (theirs.lines.empty())
+      log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
+    if (auto fine = co_await settled(*last); !fine) co_return fine;
+  }
+}
+
+asio::awaitable<Result<ForeignLines>> Ledger::first_lines(std::string id, Growth growth) {
+  ForeignLines theirs{.file = growth.file, .inode = growth.inode, .size = growth.size};
+  for (const Stretch& stretch : growth.unknown) {
+    auto lines = co_await read_transcript(id, growth.file, [stretch](Transcript& transcript) {
+      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
+    });
+    if (!lines) co_return std::unexpected(std::move(lines.error()));
+    if (lines->empty()) continue;
+    theirs.begin = stretch.begin;
+    theirs.lines = std::move(*lines);
+    break;
+  }
+  co_return theirs;
+}
+
+}  // namespace sessiond

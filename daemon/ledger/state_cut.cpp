@@ -1,0 +1,163 @@
+#include "daemon/ledger/state_cut.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <set>
+#include <system_error>
+
+#include "store/files.hpp"
+#include "store/journal_segment.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view links_prefix = "backup.";
+
+bool is_passing(std::string_view name) {
+  return name.ends_with(".tmp") || name.contains(".tmp.") || name.ends_with(".lock") || name.contains(".lock.");
+}
+bool is_made_again(std::string_view name) {
+  return name.ends_with(".idx") || name.ends_with(".note") || name.ends_with(".current.json");
+}
+
+bool is_segment(const fs::path& file) { return journal::parse_segment_name(file.filename().native()).has_value(); }
+
+// One file, if it is there and a regular one; `most` bytes of it at most.
+Result<void> take(StateCut& cut, std::string name, const fs::path& path, std::uint64_t most = UINT64_MAX) {
+  CutFile file{.name = std::move(name), .path = path.native()};
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0)
+    return errno == ENOENT ? Result<void>{} : std::unexpected(io_problem("stat", path.native(), errno));
+  if (!S_ISREG(status.st_mode)) return {};
+  if (cut.links) {
+    auto link = cut.links->add(path);
+    if (!link) return link.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(link.error()));
+    file.path = link->native();
+    // Of what was linked, not of what stood there a moment before.
+    if (::lstat(file.path.c_str(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  }
+  file.size = std::min(static_cast<std::uint64_t>(status.st_size), most);
+  file.mtime = status.st_mtim.tv_sec;
+  cut.files.push_back(std::move(file));
+  return {};
+}
+
+enum class Depth : std::uint8_t { flat, deep };
+
+// The files of one folder that are `wanted`, by name; with those of the folders in it, if deep. An absent folder
+// has none.
+Result<void> take_folder(StateCut& cut, const std::string& folder, const fs::path& dir, Depth depth,
+                         const std::function<bool(const fs::path&)>& wanted) {
+  std::vector<std::pair<std::string, bool>> entries;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().native();
+    std::error_code gone;
+    const bool is_folder = it->symlink_status(gone).type() == fs::file_type::directory;
+    if (!is_passing(name) && wanted(it->path())) entries.emplace_back(std::move(name), is_folder);
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    return std::unexpected(io_problem("list", dir.native(), error.value()));
+  std::ranges::sort(entries);
+  Result<void> taken;
+  for (const auto& [name, is_folder] : entries) {
+    if (!is_folder) taken = take(cut, folder + name, dir / name);
+    if (is_folder && depth == Depth::deep) taken = take_folder(cut, folder + name + "/", dir / name, depth, wanted);
+    if (!taken) return taken;
+  }
+  return taken;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LinkDir>> LinkDir::make(const fs::path& journal_dir) {
+  const fs::path dir = journal_dir / fmt::format("{}{}.{}.tmp", links_prefix, ::getpid(), random_uuid());
+  if (::mkdir(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("create directory", dir.native(), errno));
+  return std::unique_ptr<LinkDir>(new LinkDir(dir));
+}
+
+LinkDir::~LinkDir() {
+  std::error_code ignored;  // the next start removes what stays
+  fs::remove_all(dir_, ignored);
+}
+
+Result<fs::path> LinkDir::add(const fs::path& file) {
+  fs::path link = dir_ / std::to_string(count_++);
+  if (::link(file.c_str(), link.c_str()) == 0) return link;
+  if (errno == ENOENT) return fail(Code::not_found, fmt::format("{} is gone", file.native()));
+  if (errno != EXDEV && errno != EPERM && errno != EMLINK)
+    return std::unexpected(io_problem("link", file.native(), errno));
+  std::error_code error;
+  fs::copy_file(file, link, error);
+  if (error) return std::unexpected(io_problem("copy", file.native(), error.value()));
+  return link;
+}
+
+void LinkDir::remove_left(const fs::path& journal_dir) {
+  std::error_code error;  // they only take space, and doctor tells of them
+  std::vector<fs::path> left;
+  for (fs::directory_iterator it(journal_dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().native();
+    if (name.starts_with(links_prefix) && name.ends_with(".tmp")) left.push_back(it->path());
+  }
+  for (const fs::path& dir : left) fs::remove_all(dir, error);
+}
+
+Result<void> take_stores(StateCut& cut, const Paths& paths) {
+  const fs::path journal = paths.journal_dir();
+  const fs::path checkpoint = journal / "CHECKPOINT";
+  auto taken = take(cut, "journal/CHECKPOINT", checkpoint);
+  if (taken)
+    taken = take_folder(cut, "journal/", journal, Depth::flat, [&](const fs::path& file) {
+      return file != checkpoint && !is_made_again(file.native()) && !is_segment(file);
+    });
+  for (const std::string folder : {"keys", "previous"}) {
+    if (!taken) return taken;
+    taken = take_folder(cut, "journal/" + folder + "/", journal / folder, Depth::flat,
+                        [](const fs::path& file) { return !is_made_again(file.native()); });
+  }
+  for (const std::string& agent : paths.agents()) {
+    if (!taken) return taken;
+    const fs::path store = paths.store_file(agent);
+    taken = take(cut, paths.sessions_dir(agent) + store.filename().native(), store);
+  }
+  for (const std::string name : {"policy.json", "tokens.json"}) {
+    if (!taken) return taken;
+    taken = take(cut, name, paths.state_dir() / name);
+  }
+  return taken;
+}
+
+Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::string& agent) {
+  const std::string folder = paths.sessions_dir(agent);
+  return take_folder(cut, folder, paths.state_dir() / folder, Depth::deep,
+                     [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
+}
+
+Result<void> take_journal(StateCut& cut, const Journal& journal) {
+  const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
+    return take(cut, "journal/" + path.filename().native(), path, bytes);
+  });
+  if (!last) return std::unexpected(last.error());
+  cut.as_of = fmt::format("{}-{}", journal.epoch(), *last);
+  return {};
+}
+
+Result<StateCut> cut_at_rest(const Paths& paths) {
+  StateCut cut;
+  auto taken = take_stores(cut, paths);
+  for (const std::string& agent : paths.agents()) {
+    if (taken) taken = take_transcripts(cut, paths, agent);
+  }
+  if (taken) taken = take_folder(cut, "journal/", paths.journal_dir(), Depth::flat, is_segment);
+  if (!taken) return std::unexpected(std::move(taken.error()));
+  return cut;
+}
+
+}  // namespace sessiond

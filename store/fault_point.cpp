@@ -1,0 +1,70 @@
+#include "store/fault_point.hpp"
+
+#ifdef SESSIOND_FAULT_POINTS
+
+#include <signal.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace sessiond {
+namespace {
+
+struct Fault {
+  std::size_t point = 0;
+  int nth = 1;
+  int signal = SIGKILL;
+};
+
+[[noreturn]] void refuse(std::string_view text) {
+  std::fprintf(stderr, "SESSIOND_FAULT: \"%.*s\" is not <point>[:<nth>]=kill|stop\n", static_cast<int>(text.size()),
+               text.data());
+  std::_Exit(2);
+}
+
+Fault read_fault(std::string_view text) {
+  Fault fault;
+  const std::size_t equals = text.find('=');
+  const std::string_view action = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+  if (action != "kill" && action != "stop") refuse(text);
+  if (action == "stop") fault.signal = SIGSTOP;
+  const std::string_view where = text.substr(0, equals);
+  const std::size_t colon = where.find(':');
+  if (colon != std::string_view::npos) {
+    const auto [end, error] = std::from_chars(where.data() + colon + 1, where.data() + where.size(), fault.nth);
+    if (error != std::errc() || end != where.data() + where.size() || fault.nth < 1) refuse(text);
+  }
+  const auto point = std::ranges::find(fault_points, where.substr(0, colon));
+  if (point == fault_points.end()) refuse(text);
+  fault.point = static_cast<std::size_t>(point - fault_points.begin());
+  return fault;
+}
+
+std::vector<Fault> read_faults() {
+  std::vector<Fault> faults;
+  const char* const given = std::getenv("SESSIOND_FAULT");
+  for (std::string_view rest = given == nullptr ? "" : given; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    faults.push_back(read_fault(rest.substr(0, comma)));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return faults;
+}
+
+}  // namespace
+
+void fault_point(FaultPoint point) {
+  static const std::vector<Fault> faults = read_faults();
+  static std::array<std::atomic<int>, fault_points.size()> times{};
+  if (faults.empty()) return;
+  const int time = ++times[point.index];
+  for (const Fault& fault : faults)
+    if (fault.point == point.index && fault.nth == time) ::raise(fault.signal);
+}
+
+}  // namespace sessiond
+
+#endif

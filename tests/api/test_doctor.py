@@ -1,0 +1,139 @@
+"""`sessiond doctor --repair` and `--migrate` (issue 3): what they change, what they keep, and that they do it once."""
+
+import json
+import os
+import subprocess
+import sys
+
+from case import Case, S
+from sessiond import binary
+
+
+class Repair(Case):
+    def doctor(self, daemon, *arguments, code=None):
+        done = daemon.cli("doctor", "--json", *arguments)
+        report = json.loads(done.stdout)
+        self.assertEqual(done.returncode, {"ok": 0, "warning": 1, "error": 2}[report["status"]], done.stdout)
+        if code is not None:
+            self.assertEqual(done.returncode, code, done.stdout)
+        return report
+
+    def prepared(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        keys = [self.new(f"agent:main:r:{c}", api=api)["key"] for c in "ab"]
+        for i in range(5):
+            self.say(keys[0], f"text {i}", api=api)
+        return daemon, api, keys
+
+    def dead_pid(self):
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        return process.pid
+
+    def test_refused_while_a_daemon_runs(self):
+        for option in ("--repair", "--migrate"):
+            done = self.daemon.cli("doctor", option)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(f"pid {self.daemon.process.pid}", done.stdout)
+
+    def test_all_at_once_and_only_once(self):
+        daemon, api, keys = self.prepared()
+        session = api.get(S(keys[0])).json
+        daemon.stop()
+        directory = daemon.agent_dir()
+        transcript = directory / f"{session['sessionId']}.jsonl"
+        whole = transcript.read_bytes()
+        transcript.write_bytes(whole + b'{"type":"mess')
+        os.chmod(transcript, 0o644)
+        left = directory / f"sessions.json.{self.dead_pid()}.0a0b.tmp"
+        left.write_bytes(b"left")
+        lock = directory / "sessions.json.lock"
+        lock.write_text(json.dumps({"pid": self.dead_pid()}))
+        os.truncate(directory / "sessions.json", 0)
+        self.doctor(daemon, code=2)
+        report = self.doctor(daemon, "--repair", code=1)  # what was put aside is a warning
+        self.assertTrue({"transcript", "modes", "temporary", "lock", "rebuild"}
+                        <= {step["action"] for step in report["repairs"]}, report["repairs"])
+        for step in report["repairs"]:
+            if step["kept"]:
+                self.assertTrue(os.path.exists(step["kept"]), step)
+        self.assertEqual((transcript.read_bytes(), left.exists(), lock.exists()), (whole, False, False))
+        self.assertEqual(set(json.loads((directory / "sessions.json").read_bytes())), set(keys))
+        self.assertEqual(self.doctor(daemon, "--repair", "--migrate", code=1)["repairs"], [])
+        daemon.start()
+        self.assertEqual(self.texts(keys[0], api=api), [f"text {i}" for i in range(5)])
+
+    def test_a_damaged_journal(self):
+        daemon, api, keys = self.prepared()
+        daemon.stop()
+        segment = sorted((daemon.state / "journal").glob("*.jsonl"))[-1]
+        raw = bytearray(segment.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        segment.write_bytes(raw)
+        self.doctor(daemon, code=2)
+        report = self.doctor(daemon, "--repair", code=1)
+        self.assertIn(segment.name, json.dumps(report["repairs"]))
+        self.assertTrue(list((daemon.state / "journal").glob("*.damaged.*")))
+        self.assertEqual(self.doctor(daemon, "--repair", code=1)["repairs"], [])
+        daemon.start()
+        self.assertEqual(self.texts(keys[0], api=api), [f"text {i}" for i in range(5)], "the files had it all")
+
+    def test_migration_keeps_ids_and_seqs(self):
+        daemon, api, keys = self.prepared()
+        session = api.get(S(keys[1])).json
+        daemon.stop()
+        transcript = daemon.agent_dir() / f"{session['sessionId']}.jsonl"
+        old = (b'{"type":"session","id":"%s","cwd":"/"}\n' % session["sessionId"].encode()
+               + b'{"type":"message","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"v1"}}\n'
+               + b'{"type":"user","content":"flat","timestamp":1234567890000,"x":1e400}\ngarbage\n'
+               + b'{"role":"assistant","content":"bare"}\n')
+        transcript.write_bytes(old)
+        daemon.start()
+        before = self.messages(keys[1], api=api)
+        daemon.stop()
+        report = self.doctor(daemon, "--migrate")
+        self.assertEqual([step["path"] for step in report["repairs"]], [str(transcript)])
+        with open(report["repairs"][0]["kept"], "rb") as kept:
+            self.assertEqual(kept.read(), old)
+        self.assertEqual(self.doctor(daemon, "--migrate")["repairs"], [])
+        daemon.start()
+        after = self.messages(keys[1], api=api)
+        for row in before + after:
+            row.pop("parentId")
+        self.assertEqual(after, before)
+        self.assertEqual(self.say(keys[1], "goes on", api=api)["firstSeq"], before[-1]["seq"] + 1)
+        daemon.checkpoint()
+        header, *entries = transcript.read_bytes().splitlines()
+        self.assertEqual(json.loads(header)["version"], 3)
+        self.assertEqual([json.loads(line)["type"] for line in entries if line != b"garbage"], ["message"] * 4)
+        self.assertIn(b'"x":1e400', transcript.read_bytes())
+
+    def test_killed_anywhere_it_is_done_again(self):
+        daemon, api, keys = self.prepared()
+        session = api.get(S(keys[0])).json
+        daemon.stop()
+        directory = daemon.agent_dir()
+        transcript, store = directory / f"{session['sessionId']}.jsonl", directory / "sessions.json"
+        entries, torn = store.read_bytes(), b'{"type":"torn'
+        for i in range(12):
+            lines = transcript.read_bytes().splitlines(keepends=True)
+            flat = b'{"role":"user","content":"flat %d"}\n' % i
+            transcript.write_bytes(b"".join(lines) + flat + torn)
+            store.write_bytes(b"")
+            doctor = subprocess.Popen([binary(), "doctor", "--repair", "--migrate"], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL,
+                                      env={**daemon.env, "SESSIOND_CONFIG": str(daemon.config_file)})
+            try:
+                doctor.wait(0.005 * i)  # any moment will do
+            except subprocess.TimeoutExpired:
+                doctor.kill()
+                doctor.wait()
+            self.doctor(daemon, "--repair", "--migrate", code=1)
+            self.assertEqual(self.doctor(daemon, "--repair", "--migrate", code=1)["repairs"], [])
+            now = transcript.read_bytes().splitlines(keepends=True)
+            self.assertEqual(now[:-1], lines)
+            self.assertEqual(json.loads(now[-1])["message"]["content"], f"flat {i}")
+            self.assertEqual(set(json.loads(store.read_bytes())), set(json.loads(entries)))
+            self.assertIn(torn, [p.read_bytes() for p in directory.glob("*.torn.*")])
+            self.assertEqual([p.name for p in directory.iterdir() if ".tmp" in p.name or p.name.endswith(".lock")], [])

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The power goes at a random file call under load, again and again, and takes what was not synced: nothing that was promised is missing.
+
+    tests/crash/powercut.py --binary PATH [--rounds 20] [--seed N] [--writers 8]
+
+A round: writers append, patch, post inbound messages, reset and delete; at a random call the shim drops un-fsync'ed pages and names, all or
+any subset of them (shim/power.hpp), and kills the daemon. sessions.json is a whole generation. After the next start everything acknowledged
+is there once, what has no answer at most once and once after a retry with the same key, the stream has no hole, and log, API, sessions.json
+and transcripts agree. Some cuts hit the start itself. The last line is `N passed, N failed`.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import threading
+import traceback
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import sessiond  # noqa: E402
+from promises import Promises, append, create, delete, inbound, patch, reset  # noqa: E402
+from shim import ShimmedDaemon  # noqa: E402
+
+
+class Writer:
+    """One client with one request at a time."""
+
+    def __init__(self, number, seed):
+        self.number, self.dice, self.sent, self.requests = number, random.Random(f"{seed} {number}"), 0, []
+        self.key = None
+
+    def next(self):
+        self.sent += 1
+        name = f"w{self.number}.{self.sent}"
+        kind = self.dice.random()
+        if self.key is None:
+            self.key = f"agent:main:cut:{name}"
+            return create(self.key)
+        if kind < 0.10:
+            return patch(self.key, name)
+        if kind < 0.20:
+            return inbound(f"u{self.number}", name)
+        if kind < 0.30:  # its mark is the key: the next request makes another
+            key, self.key = self.key, None
+            return reset(key) if kind < 0.25 else delete(key)
+        return append(self.key, name, self.dice.choice((0, 100, 5000, 20000)), self.dice.choice((None, None, None, "t")))
+
+    def run(self, daemon, token):
+        client = sessiond.Client(daemon, token, timeout=60)
+        while True:
+            request = self.next()
+            self.requests.append(request)
+            reply = request.send(client)
+            if reply is None:
+                return
+            if request.outcome != "acknowledged":
+                raise AssertionError(f"{request}: {reply}")
+
+
+def sound_store(daemon):
+    """sessions.json as the cut left it: a generation, or none yet."""
+    path = daemon.agent_dir() / "sessions.json"
+    if path.exists():
+        json.loads(path.read_bytes())
+
+
+class Cuts:
+    def __init__(self, seed, writers):
+        self.dice, self.seed = random.Random(seed), seed
+        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}})
+        self.promises = Promises()
+        self.writers = [Writer(i, seed) for i in range(writers)]
+        self.last_id = None
+        self.events = []
+        self.classes = Counter()
+
+    def round(self, number):
+        daemon, disk = self.daemon, self.daemon.disk
+        disk.seed, disk.cut_at = self.dice.randrange(1 << 32), 0
+        at_start = number > 1 and self.dice.random() < 0.25
+        if at_start:
+            disk.cut_at = disk.calls + self.dice.randrange(1, 120)
+        try:
+            daemon.start()
+        except AssertionError:
+            self.classes["while starting"] += 1
+            daemon.wait_dead()
+            sound_store(daemon)
+            disk.cut_at = 0
+            daemon.start()
+        client = daemon.client()
+        with client.stream("/v1/events", self.last_id) as stream:
+            disk.cut_at = disk.calls + int(10 ** self.dice.uniform(0, 3))
+            threads = [threading.Thread(target=self.write, args=(writer, client.token)) for writer in self.writers]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            daemon.wait_dead()
+            stream.wait_end(10)
+            self.events += stream.durable
+            self.last_id = stream.last_id or self.last_id
+        disk.cut_at = 0
+        sound_store(daemon)
+        daemon.start(shim=False)
+        self.check()
+        if daemon.stop() != 0:
+            self.promises.faults.append("exit code")
+
+    def write(self, writer, token):
+        try:
+            writer.run(self.daemon, token)
+        except Exception:  # noqa: BLE001: told by the round
+            self.promises.faults.append(traceback.format_exc())
+            self.daemon.disk.cut_at = 1
+
+    def check(self):
+        for writer in self.writers:
+            self.classes.update(request.outcome for request in writer.requests)
+            self.promises.requests += writer.requests
+            writer.requests = []
+            writer.key = None  # what it was doing to it is not known
+        self.promises.streams = [self.events]
+        self.promises.check(self.daemon.client(), self.daemon)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--seed", type=int, help="of everything but the threads' timing (default: random, and printed)")
+    parser.add_argument("--world", type=int, default=10, help="rounds on one state directory")
+    options = parser.parse_args()
+    if options.binary:
+        os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
+    seed = options.seed if options.seed is not None else random.randrange(1 << 31)
+    print(f"seed {seed}", flush=True)
+    passed = failed = 0
+    classes, cuts = Counter(), None
+    for number in range(options.rounds):
+        if cuts is None:
+            cuts = Cuts(seed + number, options.writers)
+        try:
+            cuts.round(number % options.world + 1)
+            faults = cuts.promises.faults
+        except Exception as fault:  # noqa: BLE001: whatever it is, it belongs to this round
+            faults = cuts.promises.faults + [str(fault) if isinstance(fault, AssertionError) else traceback.format_exc()]
+        passed, failed = passed + (not faults), failed + bool(faults)
+        if faults:
+            print(f"FAILED round {number}, world of seed {seed + number - number % options.world}",
+                  *[f[:1500] for f in faults[:6]], *cuts.daemon.stderr[-12:], sep="\n  ", flush=True)
+        if faults or (number + 1) % options.world == 0 or number + 1 == options.rounds:
+            classes += cuts.classes
+            cuts.daemon.close()
+            cuts = None
+            if faults:
+                seed += options.world  # another world; the rounds in it begin anew
+    print(f"{options.rounds} power cuts: " + ", ".join(f"{name} {count}" for name, count in sorted(classes.items())))
+    print(f"{passed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

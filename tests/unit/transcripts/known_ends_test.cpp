@@ -1,0 +1,156 @@
+#include "transcripts/known_ends.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "temp_dir.hpp"
+
+using namespace sessiond;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  TempDir temp;
+  fs::path dir = temp.path() / "sessions";
+  fs::path record = temp.path() / "ends" / "main.jsonl";
+
+  Folder() { fs::create_directory(dir); }
+  void write(const std::string& file, std::string_view bytes, std::ios::openmode mode = std::ios::app) const {
+    std::ofstream(dir / file, mode | std::ios::binary) << bytes;
+  }
+  std::uint64_t inode(const std::string& file) const {
+    struct stat status{};
+    REQUIRE(::stat((dir / file).c_str(), &status) == 0);
+    return status.st_ino;
+  }
+  KnownEnds open(bool adopt = true) const {
+    auto ends = KnownEnds::open(dir, record, adopt);
+    REQUIRE(ends);
+    return std::move(*ends);
+  }
+};
+
+std::optional<Growth> look(const KnownEnds& ends, const std::string& file = "a.jsonl") {
+  auto growth = ends.look(file);
+  REQUIRE(growth);
+  return std::move(*growth);
+}
+
+}  // namespace
+
+TEST_CASE("known ends: what stands there first is known, what follows is not, also after a restart") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\n");
+  folder.write("no transcript", "x");
+  {
+    CHECK_FALSE(look(folder.open()));
+  }
+  folder.write("a.jsonl", "two\n");
+  folder.write("b.jsonl", "new\n");
+  const KnownEnds ends = folder.open();
+  CHECK(look(ends)->kind == Growth::Kind::grown);
+  CHECK(look(ends)->unknown == std::vector<Stretch>{{4, 8}});
+  CHECK(look(ends, "b.jsonl")->unknown == std::vector<Stretch>{{0, 4}});
+  CHECK(ends.look()->size() == 2);
+}
+
+TEST_CASE("known ends: nothing is adopted") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\n");
+  const KnownEnds ends = folder.open(false);
+  CHECK(look(ends)->unknown == std::vector<Stretch>{{0, 4}});
+  CHECK(look(folder.open())->unknown == std::vector<Stretch>{{0, 4}});  // there is a record now
+}
+
+TEST_CASE("known ends: lines of ours behind another program's") {
+  const Folder folder;
+  KnownEnds ends = folder.open();
+  folder.write("a.jsonl",
+               "0123\n"
+               "theirs\n"
+               "ours\n"
+               "their\n"
+               "our\n");
+  const std::uint64_t inode = folder.inode("a.jsonl");
+  ends.add("a.jsonl", inode, {0, 5});
+  ends.add("a.jsonl", inode, {23, 27});
+  ends.add("a.jsonl", inode, {12, 17});
+  const std::vector<Stretch> theirs{{5, 12}, {17, 23}};
+  CHECK(look(ends)->unknown == theirs);
+  REQUIRE(ends.save());
+  CHECK(look(folder.open())->unknown == theirs);
+  ends.add("a.jsonl", inode, {5, 12});
+  CHECK(look(ends)->unknown == std::vector<Stretch>{{17, 23}});
+  ends.add("a.jsonl", inode, {0, 12});  // again
+  ends.add("a.jsonl", inode, {17, 23});
+  CHECK_FALSE(look(ends));
+  CHECK_FALSE(ends.saved());
+  REQUIRE(ends.save());
+  CHECK_FALSE(look(folder.open()));
+}
+
+TEST_CASE("known ends: another file, a shorter one, other lines, none") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\ntwo\n");
+  KnownEnds ends = folder.open();
+  const std::uint64_t inode = folder.inode("a.jsonl");
+
+  folder.write("a.jsonl", "short\n", std::ios::trunc);
+  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  folder.write("a.jsonl", "longer than it was\n", std::ios::trunc);
+  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+
+  folder.write("next", "one\ntwo\nthree\n");
+  fs::rename(folder.dir / "next", folder.dir / "a.jsonl");
+  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  ends.add("a.jsonl", folder.inode("a.jsonl"), {8, 14});  // says nothing of the rest
+  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  ends.replace("a.jsonl", folder.inode("a.jsonl"), 14);
+  CHECK_FALSE(look(ends));
+  ends.add("a.jsonl", inode, {14, 20});  // of the file before
+  CHECK_FALSE(look(ends));
+
+  fs::remove(folder.dir / "a.jsonl");
+  CHECK(look(ends)->kind == Growth::Kind::gone);
+  CHECK(ends.look()->size() == 1);
+  ends.forget("a.jsonl");
+  CHECK_FALSE(look(ends));
+  REQUIRE(ends.save());
+  CHECK(folder.open().look()->empty());
+  fs::remove(folder.dir);
+  CHECK(folder.open().look()->empty());
+}
+
+TEST_CASE("known ends: a torn record says what it said before, and is made anew") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\n");
+  KnownEnds ends = folder.open();
+  const std::uint64_t inode = folder.inode("a.jsonl");
+  std::ofstream(folder.record, std::ios::app) << R"({"file":"a.jsonl","ino)";
+  KnownEnds again = folder.open();
+  CHECK_FALSE(look(again));
+  folder.write("a.jsonl", "two\n");
+  again.add("a.jsonl", inode, {4, 8});
+  REQUIRE(again.save());
+  CHECK_FALSE(look(folder.open()));
+}
+
+TEST_CASE("known ends: the record does not grow without end") {
+  const Folder folder;
+  folder.write("a.jsonl", "0\n");
+  KnownEnds ends = folder.open();
+  for (std::uint64_t i = 1; i <= 3000; ++i) {
+    ends.add("a.jsonl", folder.inode("a.jsonl"), {2 * i, 2 * i + 2});
+    if (i % 100 == 0) REQUIRE(ends.save());
+  }
+  for (std::uint64_t i = 0; i < 1200; ++i) {
+    ends.replace("b" + std::to_string(i) + ".jsonl", 1, 1);
+    REQUIRE(ends.save());
+    ends.forget("b" + std::to_string(i) + ".jsonl");
+    REQUIRE(ends.save());
+  }
+  CHECK(fs::file_size(folder.record) < 200'000);
+}

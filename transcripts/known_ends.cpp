@@ -1,0 +1,212 @@
+#include "transcripts/known_ends.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+
+#include "store/files.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t least_garbage = 1024;  // lines of the record that say nothing any more, before it is made anew
+
+std::uint64_t number_at(std::string_view object, std::string_view name) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(json::int_at(object, name).value_or(0), 0));
+}
+
+// Puts a stretch among those that are there, in order; what touches becomes one.
+void merge(std::vector<Stretch>& stretches, Stretch added) {
+  auto at = std::ranges::lower_bound(stretches, added.begin, {}, &Stretch::end);
+  while (at != stretches.end() && at->begin <= added.end) {
+    added = {std::min(added.begin, at->begin), std::max(added.end, at->end)};
+    at = stretches.erase(at);
+  }
+  stretches.insert(at, added);
+}
+
+}  // namespace
+
+Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
+  KnownEnds ends(std::move(dir), std::move(record));
+  auto text = read_file(ends.record_);
+  if (text) {
+    ends.read(*text);
+    return ends;
+  }
+  if (text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+  if (adopt) ends.adopt();
+  if (auto saved = ends.save(); !saved) return std::unexpected(std::move(saved.error()));
+  return ends;
+}
+
+void KnownEnds::adopt() {
+  for (const std::string& file : listing()) {
+    struct stat status{};
+    if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    ends_[file] = {.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
+  }
+}
+
+void KnownEnds::read(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view one = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++lines_;
+    if (end == std::string_view::npos || !json::check(one)) {  // torn by a crash: save() had not returned
+      lines_ = 0;
+      return;
+    }
+    const std::string file = json::string_at(one, "file").value_or("");
+    End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
+    for (const std::string_view pair : json::elements(json::find(one, "beyond").value_or("[]"))) {
+      std::vector<std::uint64_t> ends;
+      for (const std::string_view offset : json::elements(pair))
+        ends.push_back(static_cast<std::uint64_t>(json::as_int(offset).value_or(0)));
+      if (ends.size() == 2) known.beyond.push_back({ends[0], ends[1]});
+    }
+    if (known.inode == 0) {
+      ends_.erase(file);
+    } else {
+      ends_[file] = std::move(known);
+    }
+  }
+}
+
+std::vector<std::string> KnownEnds::listing() const {
+  std::vector<std::string> files;
+  std::error_code error;  // no folder: no transcripts
+  for (const auto& entry : fs::directory_iterator(dir_, error)) {
+    std::string file = entry.path().filename().string();
+    if (file.ends_with(".jsonl")) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+void KnownEnds::add(std::string_view file, std::uint64_t inode, Stretch lines) {
+  auto at = ends_.find(file);
+  if (at == ends_.end()) at = ends_.emplace(file, End{.inode = inode}).first;
+  End& known = at->second;
+  if (known.inode != inode || lines.end <= known.size) return;
+  if (known.beyond.empty() && lines.begin <= known.size) {
+    known.size = lines.end;
+  } else {
+    merge(known.beyond, lines);
+    if (known.beyond.front().begin <= known.size) {
+      known.size = known.beyond.front().end;
+      known.beyond.erase(known.beyond.begin());
+    }
+  }
+  if (!changed_.contains(file)) changed_.emplace(file);
+}
+
+void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_t size) {
+  if (inode != 0) {
+    ends_[std::string(file)] = {.inode = inode, .size = size};
+  } else if (const auto at = ends_.find(file); at != ends_.end()) {
+    ends_.erase(at);
+  } else {
+    return;
+  }
+  changed_.emplace(file);
+}
+
+Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
+  const auto known = ends_.find(file);
+  struct stat status{};
+  if (::lstat((dir_ / file).c_str(), &status) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return std::unexpected(io_problem("stat", (dir_ / file).native(), errno));
+    if (known == ends_.end()) return std::nullopt;
+    return Growth{.file = file, .kind = Growth::Kind::gone};
+  }
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
+  Growth growth{.file = file, .inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
+  if (known == ends_.end()) {
+    if (growth.size == 0) return std::nullopt;
+    growth.unknown = {{0, growth.size}};
+    return growth;
+  }
+  const End& end = known->second;
+  const std::uint64_t reach = end.beyond.empty() ? end.size : end.beyond.back().end;
+  if (end.inode == growth.inode && reach == growth.size && end.beyond.empty()) return std::nullopt;
+  growth.kind = Growth::Kind::rewritten;
+  if (end.inode != growth.inode || growth.size < reach) return growth;
+  if (end.size > 0) {  // whoever rewrote it in place has hardly ended a line just there
+    auto fd = open_file(dir_ / file, O_RDONLY | O_NONBLOCK);
+    if (!fd) return std::unexpected(std::move(fd.error()));
+    auto last = read_at(fd->get(), end.size - 1, 1, (dir_ / file).native());
+    if (!last) return std::unexpected(std::move(last.error()));
+    if (*last != "\n") return growth;
+  }
+  growth.kind = Growth::Kind::grown;
+  std::uint64_t from = end.size;
+  for (const Stretch& ours : end.beyond) {
+    growth.unknown.push_back({from, ours.begin});
+    from = ours.end;
+  }
+  if (from < growth.size) growth.unknown.push_back({from, growth.size});
+  return growth;
+}
+
+Result<std::vector<Growth>> KnownEnds::look() const {
+  std::vector<Growth> found;
+  std::set<std::string, std::less<>> files;
+  for (std::string& file : listing()) files.insert(std::move(file));
+  for (const auto& [file, end] : ends_) files.insert(file);
+  for (const std::string& file : files) {
+    auto growth = look(file);
+    if (!growth) return std::unexpected(std::move(growth.error()));
+    if (*growth) found.push_back(std::move(**growth));
+  }
+  return found;
+}
+
+std::string KnownEnds::line(std::string_view file, const End& end) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("file", file);
+  writer.integer("inode", static_cast<std::int64_t>(end.inode));
+  writer.integer("size", static_cast<std::int64_t>(end.size));
+  if (!end.beyond.empty()) {
+    std::string beyond;
+    for (const Stretch& ours : end.beyond)
+      beyond += fmt::format("{}[{},{}]", beyond.empty() ? "" : ",", ours.begin, ours.end);
+    writer.raw("beyond", "[" + beyond + "]");
+  }
+  writer.close();
+  return out + "\n";
+}
+
+Result<void> KnownEnds::save() {
+  std::string text;
+  if (lines_ == 0 || lines_ + changed_.size() > 2 * ends_.size() + least_garbage) {
+    for (const auto& [file, end] : ends_) text += line(file, end);
+    if (auto made = make_dirs(record_.parent_path()); !made) return made;
+    lines_ = 0;  // whatever becomes of it
+    if (auto written = replace_file(record_, text); !written) return written;
+    lines_ = ends_.size();
+  } else if (!changed_.empty()) {
+    for (const std::string& file : changed_) {
+      const auto at = ends_.find(file);
+      text += line(file, at == ends_.end() ? End{} : at->second);
+    }
+    const std::size_t before = std::exchange(lines_, 0);  // a part of a line may be left
+    auto fd = open_file(record_, O_WRONLY | O_APPEND);
+    if (!fd) return std::unexpected(std::move(fd.error()));
+    if (auto written = write_all(fd->get(), text, record_.native()); !written) return written;
+    if (::fdatasync(fd->get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
+    lines_ = before + changed_.size();
+  }
+  changed_.clear();
+  return {};
+}
+
+}  // namespace sessiond

@@ -1,0 +1,245 @@
+#include "transcripts/migrate.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "store/files.hpp"
+#include "transcripts/entry.hpp"
+#include "transcripts/entry_shape.hpp"
+#include "transcripts/line_index.hpp"
+#include "transcripts/line_reader.hpp"
+#include "transcripts/members.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::int64_t current_version = 3;
+
+void append(std::string& out, const json::Member& member) {
+  out.append(",\"").append(member.name).append("\":").append(member.value);
+}
+
+std::optional<std::int64_t> ms_of(std::string_view timestamp) {
+  if (const auto text = json::as_string(timestamp)) return parse_iso_time(*text);
+  return json::as_int(timestamp);
+}
+
+// {"type":…,"id":…,"parentId":…: what every entry of version 3 begins with.
+std::string head_of(std::string_view type, std::string_view id, std::string_view parent) {
+  return fmt::format(R"({{"type":{},"id":{},"parentId":{})", type, id, parent);
+}
+
+// The message of a flat line gets an object of its own; what stood beside it in two meanings stays beside it.
+std::string nest(std::string_view line, const EntryFields& fields, std::string head) {
+  const bool role_from_type = !fields.type.empty();
+  std::string message = role_from_type ? fmt::format(",\"role\":{}", fields.role) : "";
+  std::string beside;
+  for (const json::Member& member : json::members(line)) {
+    if (named(member, "type") || named(member, "id") || named(member, "parentId")) continue;
+    if (named(member, "timestamp") && is_string(member.value)) {
+      append(beside, member);
+    } else {
+      append(role_from_type && named(member, "role") ? beside : message, member);
+    }
+  }
+  if (!is_string(fields.timestamp)) {
+    const auto ms = ms_of(fields.timestamp);
+    if (ms && parse_iso_time(iso_time(*ms)) == ms) head += fmt::format(",\"timestamp\":\"{}\"", iso_time(*ms));
+  }
+  return fmt::format("{},\"message\":{{{}}}{}}}", head, message.substr(1), beside);
+}
+
+std::string rename_role(std::string_view message) {
+  json::Edit edit;
+  edit.put_string("role", "custom");
+  return json::apply(message, edit);
+}
+
+class FileMigration {
+ public:
+  FileMigration(const fs::path& path, std::string_view session_id)
+      : path_(path), temp_(path.native() + fmt::format(".{}.{}.tmp", ::getpid(), random_hex(12))), id_(session_id) {}
+  FileMigration(const FileMigration&) = delete;
+  FileMigration& operator=(const FileMigration&) = delete;
+  ~FileMigration() {
+    if (out_) ::unlink(temp_.c_str());
+  }
+
+  Result<Migration> run(const std::function<Result<void>()>& keep) {
+    if (auto done = read_lines(); !done) return std::unexpected(done.error());
+    if (!out_) return result_;
+    if (auto copied = copy_until(size_); !copied) return std::unexpected(copied.error());
+    if (auto synced = sync_file(out_.get(), temp_); !synced) return std::unexpected(synced.error());
+    struct stat now{};
+    if (::lstat(path_.c_str(), &now) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
+    if (identity(now) != seen_)
+      return fail(Code::session_busy, fmt::format("{} was written by another program meanwhile", path_.native()));
+    if (auto kept = keep(); !kept) return std::unexpected(kept.error());
+    if (::rename(temp_.c_str(), path_.c_str()) != 0)
+      return std::unexpected(io_problem("replace", path_.native(), errno));
+    out_ = {};
+    if (auto synced = sync_dir(path_.parent_path()); !synced) return std::unexpected(synced.error());
+    return result_;
+  }
+
+ private:
+  Result<void> read_lines() {
+    auto fd = open_file(path_, O_RDONLY | O_NONBLOCK);
+    if (!fd) return std::unexpected(fd.error());
+    in_ = std::move(*fd);
+    struct stat status{};
+    if (::fstat(in_.get(), &status) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
+    if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path_.native()));
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    seen_ = identity(status);
+    LineReader reader(in_.get(), size_, path_.native());
+    for (std::uint64_t begin = 0; begin < size_;) {
+      const auto end = reader.end_of(begin);
+      if (!end) return std::unexpected(end.error());
+      const auto line = reader.text(begin, *end);
+      if (!line) return std::unexpected(line.error());
+      if (auto taken = take(*line, begin, *end); !taken) return taken;
+      if (result_.version > current_version) return {};  // of a program that is newer than we are
+      begin = *end;
+    }
+    return {};
+  }
+
+  Result<void> take(std::string_view line, std::uint64_t begin, std::uint64_t end) {
+    if (begin == 0 && end <= longest_header && is_header(line)) return take_header(line, end);
+    const std::uint64_t seq = result_.entries++;
+    const EntryFields fields = read_fields(line);
+    if (fields.shape == EntryShape::unreadable) {
+      all_readable_ = false;
+      return {};
+    }
+    if (result_.version == 0 && !result_.header_changed) {
+      if (auto made = make_header(fields); !made) return made;
+    }
+    std::string fresh = migrate_line(line, seq, parent_, result_.version);
+    if (auto named_entry = name_first_kept(fresh, fields); !named_entry) return named_entry;
+    parent_ = entry_id(line, seq);
+    if (fresh == line) return {};
+    ++result_.changed;
+    return replace(fresh, begin, end);
+  }
+
+  Result<void> take_header(std::string_view line, std::uint64_t end) {
+    result_.version = std::max<std::int64_t>(1, json::int_at(line, "version").value_or(1));
+    if (result_.version >= current_version) return {};
+    json::Edit edit;
+    edit.put_int("version", current_version);
+    result_.header_changed = true;
+    return replace(json::apply(line, edit), 0, end);
+  }
+
+  Result<void> make_header(const EntryFields& first) {
+    result_.header_changed = true;
+    const std::int64_t time = ms_of(first.timestamp).value_or(seen_.mtime_ns / 1'000'000);
+    if (auto opened = open_temp(); !opened) return opened;
+    return write_all(out_.get(), header_line(id_, time, "/", ""), temp_.native());
+  }
+
+  // Version 1 counted the file's lines, the header among them.
+  Result<void> name_first_kept(std::string& line, const EntryFields& fields) {
+    if (result_.version != 1 || !all_readable_ || fields.type != "\"compaction\"") return {};
+    const auto index = json::int_at(line, "firstKeptEntryIndex");
+    if (!index || *index < 1 || json::find(line, "firstKeptEntryId")) return {};
+    if (!by_place_) {
+      auto opened = Transcript::open(path_, {});
+      if (!opened) return std::unexpected(opened.error());
+      by_place_ = std::move(*opened);
+    }
+    PageQuery query{.limit = 1};
+    if (*index > 1) query.after = static_cast<std::uint64_t>(*index) - 2;
+    const auto page = by_place_->page(query);
+    if (!page) return std::unexpected(page.error());
+    if (page->lines.empty()) return {};
+    json::Edit edit;
+    edit.put_string("firstKeptEntryId", entry_id(page->lines.front().line, page->lines.front().seq));
+    line = json::apply(line, edit);
+    return {};
+  }
+
+  Result<void> replace(std::string_view fresh, std::uint64_t begin, std::uint64_t end) {
+    if (auto copied = copy_until(begin); !copied) return copied;
+    copied_ = end;
+    return write_all(out_.get(), fmt::format("{}\n", fresh), temp_.native());
+  }
+
+  // What has not changed is copied as it is.
+  Result<void> copy_until(std::uint64_t offset) {
+    if (auto opened = open_temp(); !opened) return opened;
+    const std::uint64_t from = std::exchange(copied_, offset);
+    return copy_range(in_.get(), path_, from, offset, out_.get(), temp_);
+  }
+
+  Result<void> open_temp() {
+    if (out_) return {};
+    auto fd = open_file(temp_, O_WRONLY | O_CREAT | O_EXCL);
+    if (!fd) return std::unexpected(fd.error());
+    out_ = std::move(*fd);
+    return {};
+  }
+
+  const fs::path& path_;
+  fs::path temp_;
+  std::string_view id_;
+  Fd in_{};
+  Fd out_{};  // open while the temp file is there
+  std::uint64_t size_ = 0;
+  FileIdentity seen_{};
+  std::uint64_t copied_ = 0;  // of the old file, into the new one
+  std::string parent_{};
+  bool all_readable_ = true;
+  std::unique_ptr<Transcript> by_place_{};
+  Migration result_{};
+};
+
+}  // namespace
+
+std::string migrate_line(std::string_view line, std::uint64_t seq, std::string_view parent_id, std::int64_t version) {
+  const EntryFields fields = read_fields(line);
+  if (fields.shape == EntryShape::unreadable || (fields.shape == EntryShape::other && !fields.has_type))
+    return std::string(line);
+  std::string_view own_id, own_parent;
+  for (const json::Member& member : json::members(line)) {
+    if (named(member, "id")) own_id = member.value;
+    if (named(member, "parentId")) own_parent = member.value;
+  }
+  if (!own_id.empty() && !is_string(own_id)) return std::string(line);  // nobody's format: left alone
+  const std::string id = fields.id.empty() ? json::quote(entry_id(line, seq)) : std::string(fields.id);
+  const std::string parent = !own_parent.empty() ? std::string(own_parent)
+                             : parent_id.empty() ? "null"
+                                                 : json::quote(parent_id);
+  if (fields.shape == EntryShape::flat) return nest(line, fields, head_of("\"message\"", id, parent));
+
+  const bool old = version < current_version;
+  const bool renamed =
+      old && fields.shape == EntryShape::nested && json::string_at(fields.message, "role") == "hookMessage";
+  if (!fields.id.empty() && (!own_parent.empty() || !old) && !renamed) return std::string(line);
+  std::string out = head_of(fields.type, id, parent);
+  for (const json::Member& member : json::members(line)) {
+    if (named(member, "type") || named(member, "id") || named(member, "parentId")) continue;
+    if (renamed && named(member, "message")) {
+      append(out, {.name = member.name, .value = rename_role(member.value)});
+    } else {
+      append(out, member);
+    }
+  }
+  return out + "}";
+}
+
+Result<Migration> migrate_transcript(const fs::path& path, std::string_view session_id,
+                                     const std::function<Result<void>()>& keep) {
+  return FileMigration(path, session_id).run(keep);
+}
+
+}  // namespace sessiond

@@ -60,9 +60,9 @@ test: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
-	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
 	@SESSIOND_TEST_SLOW=6 python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
-	@python3 tests/crash/faults.py --binary build/release/sessiond --every 41
+	@python3 tests/crash/faults.py --binary build/release/sessiond --every 83
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds 40
 	@python3 tests/crash/full_disk.py --binary build/release/sessiond --mib 24
 	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 100

@@ -41,8 +41,8 @@ class FileLock {
   // This process took it, at this turn or since the last, from a holder who is not provably gone and may go on.
   bool predecessor_may_wake() const { return predecessor_may_wake_; }
   bool held() const;  // false: it was taken from us
-  // Unlinks only our own; a lock that was taken from us is left to whoever has it now. Where that fails the next acquire
-  // of this process takes it away.
+  // Unlinks only our own; a lock that was taken from us is left to whoever has it now. Where that fails the next
+  // acquire of this process takes it away.
   void release();
 
  private:
@@ -60,8 +60,8 @@ class FileLock {
 Result<void> lock_is_free(const std::filesystem::path& target, const LockOptions& options,
                           std::vector<Eviction>& evictions);
 
-// Removes the names that killed processes left beside the lock (<lock>.<pid>.<random>): whose payload says that they are
-// gone.
+// Removes the names that killed processes left beside the lock (<lock>.<pid>.<random>): whose payload says that they
+// are gone.
 void remove_left_lock_names(const std::filesystem::path& target);
 
 // Who holds the lock beside `target`; nothing when it is free. For GET /v1/admin/locks and doctor.

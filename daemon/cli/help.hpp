@@ -80,7 +80,8 @@ Looked for in this order: --config, $SESSIOND_CONFIG, $XDG_CONFIG_HOME/sessiond/
 Exit codes:
   0 fine   1 faults, each as "file: pointer: detail" on stderr   2 wrong usage)";
 
-inline constexpr const char* doctor = R"(Without --repair and --migrate it only looks: changes nothing, takes no lock, and may run beside
+inline constexpr const char* doctor =
+    R"(Without --repair and --migrate it only looks: changes nothing, takes no lock, and may run beside
 the daemon (over HTTP: POST /v1/admin/doctor). Reads all transcripts and the journal, so it takes a
 while on a large store.
 

@@ -220,14 +220,13 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
   Result<void> outcome = co_await settled(state->last_seq);
   std::optional<ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions] =
-        co_await hop(stores_, [file = agent.file, dirty = std::move(dirty),
-                               dir = paths_.state_dir() / paths_.sessions_dir(id)]() mutable {
-          auto made = make_dirs(dir);
-          Result<CheckpointResult> done = made ? file->checkpoint_if_free(in_order(std::move(dirty)))
-                                               : std::unexpected(std::move(made.error()));
-          return std::pair(std::move(done), file->take_evictions());
-        });
+    auto [written, evictions] = co_await hop(stores_, [file = agent.file, dirty = std::move(dirty),
+                                                       dir = paths_.state_dir() / paths_.sessions_dir(id)]() mutable {
+      auto made = make_dirs(dir);
+      Result<CheckpointResult> done =
+          made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
+      return std::pair(std::move(done), file->take_evictions());
+    });
     tell_evictions(id, evictions);
     if (written) {
       foreign = std::move(written->foreign);

@@ -21,8 +21,8 @@ class Paths {
   std::filesystem::path known_ends(std::string_view agent) const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
-  // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it that
-  // have no sessions yet. Blocks.
+  // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it
+  // that have no sessions yet. Blocks.
   std::vector<std::filesystem::path> nurseries() const;
   // The agent whose store lies in this folder of the template, or "".
   std::string agent_of_dir(std::string_view name) const;

@@ -1,4 +1,5 @@
-// Any line can be viewed; what a view shows is JSON; an entry that is accepted is written as one line that is made again from its Message.
+// Any line can be viewed; what a view shows is JSON; an entry that is accepted is written as one line that is made
+// again from its Message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!json::check(text, {.max_depth = 64, .unique_names = true, .utf8 = true})) return 0;
   const auto draft = parse_entry(text, "");
   if (!draft) return 0;
-  const Written written = write_entry(*draft, draft->id.empty() ? "0123456789abcdef" : draft->id, "", 3, 1'795'298'400'000);
+  const Written written =
+      write_entry(*draft, draft->id.empty() ? "0123456789abcdef" : draft->id, "", 3, 1'795'298'400'000);
   if (written.line.find('\n') != written.line.size() - 1) std::abort();
   if (!json::check(written.line) || !json::check(written.message)) std::abort();
   if (written.exact && line_of(written.message) != written.line) std::abort();

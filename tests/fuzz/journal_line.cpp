@@ -17,8 +17,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto event = parse_event(std::string(text))) {
     if (event->data.size() > text.size()) std::abort();
   }
-  if (text.find('\n') != std::string_view::npos || !json::check(text) || json::kind(text) != json::Kind::object) return 0;
-  const Commit commit{.first_seq = 5, .events = {std::make_shared<const std::string>(text)}, .answers = {}, .places = {std::string(text)}};
+  if (text.find('\n') != std::string_view::npos || !json::check(text) || json::kind(text) != json::Kind::object)
+    return 0;
+  const Commit commit{.first_seq = 5,
+                      .events = {std::make_shared<const std::string>(text)},
+                      .answers = {},
+                      .places = {std::string(text)}};
   std::string line;
   journal::build_line(line, {&commit, 1});
   const auto parsed = journal::parse_line(std::string_view(line).substr(0, line.size() - 1));

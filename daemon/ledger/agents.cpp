@@ -95,17 +95,21 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
   if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
   find_topics(*loaded.state, dir);
+  OwnVersions own(loaded.foreign);
   while (replay_from != 0 && replay_from <= journal_->head()) {
     auto page = journal_->read(std::max(replay_from, journal_->oldest()), read_bytes);
     if (!page) return std::unexpected(std::move(page.error()));
     for (const StoredBatch& batch : page->batches) {
       for (const Bytes& bytes : batch.events) {
         auto event = parse_event(*bytes);
-        if (event && event->envelope.agent == id) apply(*loaded.state, *event, Replay::yes);
+        if (!event || event->envelope.agent != id) continue;
+        apply(*loaded.state, *event, Replay::yes);
+        own.applied(*loaded.state, *event);
       }
     }
     replay_from = page->next;
   }
+  own.leave_out(loaded.foreign);
   if (report->rebuilt) {  // the first thing that stands there again is all that is durable
     fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;

@@ -85,6 +85,47 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
   return std::move(drafting.out);
 }
 
+OwnVersions::OwnVersions(const std::optional<ForeignChange>& change) {
+  if (!change) return;
+  const auto want = [this](const std::string& key, const RawEntry& theirs) {
+    if (const auto rev = json::int_at(*theirs, "rev")) wanted_.emplace(static_cast<std::uint64_t>(*rev), key);
+  };
+  for (const NamedEntry& entry : change->created) {
+    if (entry.entry && json::kind(*entry.entry) == json::Kind::object) want(entry.key, entry.entry);
+  }
+  for (const auto& entry : change->updated) want(entry.key, entry.theirs);
+}
+
+void OwnVersions::applied(const AgentState& state, const Event& event) {
+  if (event.envelope.type == EventType::session_deleted) deleted_.insert(event.envelope.key);
+  const auto found = wanted_.find(event.envelope.seq);
+  if (found == wanted_.end() || found->second != event.envelope.key) return;
+  if (const Session* session = state.find_key(found->second); session != nullptr && session->key() == found->second)
+    versions_[found->second] = session->entry();
+}
+
+void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {
+  if (!change) return;
+  const auto version = [this](const std::string& key) {
+    const auto found = versions_.find(key);
+    return found == versions_.end() ? RawEntry{} : found->second;
+  };
+  std::vector<ForeignChange::Changed> updated;
+  for (auto& entry : change->updated) {
+    if (RawEntry ours = version(entry.key)) entry.base = std::move(ours);
+    updated.push_back(std::move(entry));
+  }
+  std::erase_if(change->created, [&](const NamedEntry& entry) {
+    RawEntry ours = version(entry.key);
+    if (ours) updated.push_back({.key = entry.key, .edit = {}, .base = std::move(ours), .theirs = entry.entry});
+    return versions_.contains(entry.key);
+  });
+  std::erase_if(updated, [](const auto& entry) { return *entry.base == *entry.theirs; });
+  change->updated = std::move(updated);
+  std::erase_if(change->deleted, [this](const std::string& key) { return deleted_.contains(key); });
+  if (change->empty()) change.reset();
+}
+
 Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
                               const Context& context) {
   Drafting drafting(state, context);

@@ -1,7 +1,11 @@
 // What other programs wrote, as events: into sessions.json (FORMATS §2 "Merge") and into transcripts (§4).
 #pragma once
 
+#include <set>
+#include <unordered_map>
+
 #include "daemon/ledger/decision.hpp"
+#include "store/event.hpp"
 #include "store/sessions_file.hpp"
 #include "transcripts/transcript.hpp"
 
@@ -12,6 +16,22 @@ namespace sessiond {
 // field.
 // `at_load`: the state is the store as we left it, but for what was deleted.
 Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load);
+
+// Tells our own changes from another program's in what a load found. A power cut can take the note that says which
+// generation of the store is our last: it is then compared with the one before, and what the journal has beyond that
+// one looks like another's work. An entry carries the seq of our last event in it (`rev`), so while those events are
+// replayed it is seen what the entry was then, and their change is what differs from that.
+class OwnVersions {
+ public:
+  explicit OwnVersions(const std::optional<ForeignChange>& change);
+  void applied(const AgentState& state, const Event& event);  // right after apply(state, event)
+  void leave_out(std::optional<ForeignChange>& change) const;
+
+ private:
+  std::unordered_map<std::uint64_t, std::string> wanted_;  // rev -> key
+  std::unordered_map<std::string, RawEntry> versions_;     // by key
+  std::set<std::string, std::less<>> deleted_;             // by us
+};
 
 // What another program did to one transcript: lines that it put there, or, without lines, that it is now another file.
 struct ForeignLines {

@@ -10,6 +10,7 @@
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/apply.hpp"
+#include "daemon/ledger/external.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
@@ -213,7 +214,12 @@ class Recovery {
   Result<void> agent(const std::string& id, const std::vector<Event>& events) {
     auto loaded = ledger_.load_from_disk(id, nullptr, 0);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
-    for (const Event& event : events) apply(*loaded->state, event, Replay::yes);
+    OwnVersions own(loaded->foreign);
+    for (const Event& event : events) {
+      apply(*loaded->state, event, Replay::yes);
+      own.applied(*loaded->state, event);
+    }
+    own.leave_out(loaded->foreign);
     Ledger::Agent& slot = ledger_.slot(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);

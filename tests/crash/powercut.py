@@ -71,7 +71,8 @@ def sound_store(daemon):
 class Cuts:
     def __init__(self, seed, writers):
         self.dice, self.seed = random.Random(seed), seed
-        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}})
+        # A cut can leave a lock whose payload was never written: nobody can be seen to hold it, so it goes after staleMs.
+        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}, "store": {"lock": {"staleMs": 1000}}})
         self.promises = Promises()
         self.writers = [Writer(i, seed) for i in range(writers)]
         self.last_id = None

@@ -252,3 +252,75 @@ TEST_CASE("whose transcript a file is") {
   CHECK(owner("x.jsonl") == "nobody");
   CHECK(owner(".jsonl") == "nobody");
 }
+
+namespace {
+
+// What a load finds when the note is lost: the last generation, taken for another program's work on the one before.
+struct LostNote {
+  World live;
+  World after;  // the power cut
+  std::optional<ForeignChange> change;
+  std::size_t replayed_from = 0;
+  std::vector<NamedEntry> before;
+
+  std::vector<NamedEntry> entries() const {
+    std::vector<NamedEntry> all;
+    for (const auto& [key, session] : live.state.by_name()) all.push_back({std::string(key), session->entry()});
+    return all;
+  }
+  void previous_generation() {
+    before = entries();
+    replayed_from = live.log.size();
+  }
+  void last_generation() { change = diff_stores(before, entries()); }
+
+  Decision load() {
+    for (const NamedEntry& entry : before) {
+      if (std::ranges::find(change->deleted, entry.key) == change->deleted.end()) after.store(entry.key, *entry.entry);
+    }
+    OwnVersions own(change);
+    for (std::size_t index = replayed_from; index < live.log.size(); ++index) {
+      auto event = parse_event(live.log[index]);
+      REQUIRE(event);
+      apply(after.state, *event, Replay::yes);
+      own.applied(after.state, *event);
+    }
+    after.next_seq = live.next_seq;
+    own.leave_out(change);
+    return change ? take(after, *change, true) : Decision{};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("our own last generation is not another program's, whatever we did after it") {
+  LostNote lost;
+  lost.live.run(CreateSession{.key = "agent:main:old", .entry = edit_of(R"({"x":0})")});
+  lost.live.run(CreateSession{.key = "agent:main:gone"});
+  lost.previous_generation();
+  lost.live.run(CreateSession{.key = "agent:main:new"});
+  lost.live.run(PatchSession{.target = {.key = "agent:main:old"}, .patch = R"({"x":1})"});
+  lost.live.run(DeleteSession{.target = {.key = "agent:main:gone"}});
+  lost.last_generation();
+  lost.live.run(DeleteSession{.target = {.key = "agent:main:new"}});
+  lost.live.run(PatchSession{.target = {.key = "agent:main:old"}, .patch = R"({"x":0})"});
+  CHECK(lost.load().events.empty());
+  CHECK(picture(lost.after.state) == picture(lost.live.state));
+}
+
+TEST_CASE("what another program changed in our last generation is theirs, and only that") {
+  LostNote lost;
+  lost.live.run(CreateSession{.key = "agent:main:old", .entry = edit_of(R"({"x":0,"y":0})")});
+  lost.previous_generation();
+  lost.live.run(PatchSession{.target = {.key = "agent:main:old"}, .patch = R"({"x":1})"});
+  lost.live.run(CreateSession{.key = "agent:main:new"});
+  lost.last_generation();
+  for (auto& entry : lost.change->updated) entry.theirs = raw(json::apply(*entry.theirs, edit_of(R"({"y":5})")));
+  lost.change->created.at(0).entry = raw(json::apply(*lost.change->created[0].entry, edit_of(R"({"z":7})")));
+  lost.live.run(PatchSession{.target = {.key = "agent:main:old"}, .patch = R"({"x":0})"});
+  const Decision done = lost.load();
+  CHECK(done.events.size() == 3);  // two changes, and what tells of them
+  CHECK(lost.after.field("agent:main:old", "x") == "0");
+  CHECK(lost.after.field("agent:main:old", "y") == "5");
+  CHECK(lost.after.field("agent:main:new", "z") == "7");
+}

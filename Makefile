@@ -10,10 +10,10 @@ ROUNDS    ?= 1000
 SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
 SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: packages build run test bench soak fuzz format lint clean help
+.PHONY: packages build run test bench bench-stream soak fuzz format lint clean help
 
 help:
-	@echo "make run | test | build | bench | soak ROUNDS=1000 | fuzz SECONDS=60 | format | lint | clean"
+	@echo "make run | test | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | format | lint | clean"
 
 # --- Debian packages: what is missing of config/debian-packages.txt ---
 
@@ -88,6 +88,10 @@ bench: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_bench
 	@python3 tests/bench/run.py
 	@python3 tests/bench/scale.py
+
+bench-stream: build
+	@ninja -C build/release -j $(JOBS) --quiet sessiond_stream_bench
+	@python3 tests/bench/stream.py
 
 # --- tidiness ---
 

@@ -11,7 +11,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using ByKey = std::unordered_map<std::string_view, const NamedEntry*>;
 
-constexpr std::chrono::minutes longest{10};
 constexpr std::size_t most_bytes = 16U << 20;
 constexpr std::size_t version_cost = 128;  // of one, beside its text
 
@@ -65,8 +64,11 @@ bool made_from(const Members& older, const Members& base, const Members& theirs)
 
 void EntryHistory::begin_generation() {
   ++generation_;
+  if (Clock::now() - distrusted_at_ > longest) distrusted_from_ = UINT64_MAX;
+}
+
+void EntryHistory::forget_oldest() {
   const auto now = Clock::now();
-  if (now - distrusted_at_ > longest) distrusted_from_ = UINT64_MAX;
   while (!order_.empty() && (bytes_ > most_bytes || now - order_.front().time > longest)) {
     const auto found = versions_.find(order_.front().key);
     found->second.pop_front();
@@ -90,7 +92,6 @@ void EntryHistory::remember(const std::string& key, RawEntry entry, bool by_us) 
 
 void EntryHistory::changed(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes) {
   begin_generation();
-  if (changes.empty()) return;
   ByKey open = by_key(changes);
   for (const NamedEntry& entry : base) {
     const auto change = open.find(entry.key);
@@ -101,6 +102,7 @@ void EntryHistory::changed(const std::vector<NamedEntry>& base, const std::vecto
   for (const auto& [key, change] : open) {
     if (change->entry) remember(change->key, nullptr, true);
   }
+  forget_oldest();
 }
 
 void EntryHistory::replaced(const std::vector<NamedEntry>& before, const std::vector<NamedEntry>& after) {
@@ -112,6 +114,7 @@ void EntryHistory::replaced(const std::vector<NamedEntry>& before, const std::ve
     if (found != now.end()) now.erase(found);
   }
   for (const auto& [key, entry] : now) remember(entry->key, nullptr, false);
+  forget_oldest();
 }
 
 // The older version that theirs was made from, of several the nearest; null: it was made from `base`. `rev`, which

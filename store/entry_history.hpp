@@ -19,6 +19,7 @@ namespace sessiond {
 
 class EntryHistory {
  public:
+  static constexpr std::chrono::minutes longest{10};
   // What `before` has otherwise than `after`, which took its place in the file just now.
   void replaced(const std::vector<NamedEntry>& before, const std::vector<NamedEntry>& after);
   // The same for a write of ours: `changes` go over `base`.
@@ -44,6 +45,7 @@ class EntryHistory {
 
   void remember(const std::string& key, RawEntry entry, bool by_us);
   void begin_generation();
+  void forget_oldest();
   const Version* origin(std::string_view key, const RawEntry& base, const RawEntry& theirs) const;
   bool was_absent_since(std::string_view key, std::uint64_t generation) const;
 

@@ -52,6 +52,12 @@ Result<void> copy_range(int from, const std::filesystem::path& source, std::uint
                         const std::filesystem::path& target);
 Result<void> sync_file(int fd, const std::filesystem::path& path);  // fsync, EINTR handled
 Result<void> sync_dir(const std::filesystem::path& dir);
+// Calls with every entry of a folder, as far as it can be read; an absent one has none.
+template <class Call>
+void each_in(const std::filesystem::path& dir, Call call) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(dir, error), end; !error && at != end; at.increment(error)) call(*at);
+}
 // temp + fsync + rename + fsync of the directory; the old content or the new one, never less.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
 // Can two files in this folder change places in one step (RENAME_EXCHANGE)? Tries it with two of its own.

@@ -183,12 +183,11 @@ void remove_left_lock_names(const fs::path& target) {
   const auto path = lock_path(target);
   if (!path) return;
   const std::string beginning = path->filename().native() + ".";
-  std::error_code error;  // what cannot be seen or removed is only untidy
-  for (const auto& entry : fs::directory_iterator(path->parent_path(), error)) {
-    if (!entry.path().filename().native().starts_with(beginning)) continue;
+  each_in(path->parent_path(), [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
+    if (!entry.path().filename().native().starts_with(beginning)) return;
     const auto seen = look_at_lock(entry.path());
     if (seen && *seen && provably_gone(read_lock_payload((*seen)->payload))) ::unlink(entry.path().c_str());
-  }
+  });
 }
 
 std::optional<LockHolder> lock_holder(const fs::path& target) {
@@ -197,9 +196,7 @@ std::optional<LockHolder> lock_holder(const fs::path& target) {
   const auto seen = look_at_lock(*path);
   if (!seen || !*seen) return {};
   const LockPayload payload = read_lock_payload((*seen)->payload);
-  const auto now =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  const std::int64_t now = wall_clock_ms();
   const auto gone = provably_gone(payload);
   return LockHolder{.payload = (*seen)->payload,
                     .pid = payload.pid,

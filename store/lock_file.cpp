@@ -20,9 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string make_payload(const std::string& token) {
-  const auto now =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  const std::int64_t now = wall_clock_ms();
   const auto created =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
   std::string text;
@@ -44,6 +42,11 @@ fs::path unique_beside(const fs::path& lock) {
 }
 
 }  // namespace
+
+std::int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, identity(status).ctime_ns}; }
 

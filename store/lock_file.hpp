@@ -15,6 +15,8 @@
 
 namespace sessiond {
 
+std::int64_t wall_clock_ms();  // since the epoch
+
 struct LockId {
   dev_t device = 0;
   ino_t inode = 0;

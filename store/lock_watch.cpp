@@ -23,11 +23,6 @@ struct Wanted {
   std::uint64_t attempts = 0;
 };
 
-std::int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 struct Seen {
   std::mutex mutex;
   std::unordered_map<std::string, Wanted> wanted;

@@ -20,6 +20,7 @@ constexpr std::string_view topic_mark = "-topic-";
 constexpr std::string_view transcript_extension = ".jsonl";
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_alnum(char c) { return is_lower_alnum(c) || (c >= 'A' && c <= 'Z'); }
 char lower_char(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -169,6 +170,19 @@ std::optional<std::string> topic_of_file(std::string_view session_id, std::strin
   std::optional<std::string> topic = decode_topic(file);
   if (!topic || !is_clean_text(*topic)) return std::nullopt;
   return topic;
+}
+
+bool is_passing(std::string_view name) {
+  if (name.ends_with(".lock") || name.ends_with(".tmp") || name.ends_with(".tmp.old")) return true;
+  constexpr std::string_view lock = ".lock.";
+  const std::size_t at = name.rfind(lock);
+  if (at == std::string_view::npos) return false;
+  name.remove_prefix(at + lock.size());
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const std::string_view pid = name.substr(0, dot);
+  const std::string_view random = name.substr(std::min(dot + 1, name.size()));
+  return !pid.empty() && std::ranges::all_of(pid, is_digit) && !random.empty() &&
+         std::ranges::all_of(random, is_alnum) && random != transcript_extension.substr(1);
 }
 
 }  // namespace sessiond

@@ -46,6 +46,9 @@ Result<void> check_topic(std::string_view topic);
 std::string transcript_file(std::string_view session_id, std::string_view topic);
 // What stands between "-topic-" and ".jsonl" of a transcript's name, decoded; nothing for a session's own transcript.
 std::optional<std::string> topic_of_file(std::string_view session_id, std::string_view file);
+// A lock, or what a write makes beside its file for a moment: <file>.lock, <file>.lock.<pid>.<random>, <file>.tmp,
+// <file>.tmp.old. Never a transcript, an archive or what was put aside of one, whatever dots a session id has.
+bool is_passing(std::string_view name);
 
 std::string lower(std::string_view text);      // ASCII
 std::string_view trim(std::string_view text);  // ASCII whitespace

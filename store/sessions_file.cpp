@@ -17,8 +17,8 @@ bool SessionsFile::Impl::unchanged() const {
 }
 
 ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
-  ForeignChange change = history.diff(base, theirs.entries);
-  history.replaced(base, theirs.entries);
+  ForeignChange change = history->diff(base, theirs.entries);
+  history->replaced(base, theirs.entries);
   std::unordered_map<std::string_view, const NamedEntry*> known;
   for (const NamedEntry& entry : base) known.emplace(entry.key, &entry);
   for (NamedEntry& entry : theirs.entries) {
@@ -73,6 +73,8 @@ Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<Name
 std::vector<Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
 std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(impl_->repairs, {}); }
+
+std::shared_ptr<EntryHistory> SessionsFile::history() const { return impl_->history; }
 
 bool SessionsFile::exchange_supported() const { return impl_->exchange; }
 

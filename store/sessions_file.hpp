@@ -17,6 +17,8 @@
 
 namespace sessiond {
 
+class EntryHistory;  // entry_history.hpp
+
 using RawEntry = std::shared_ptr<const std::string>;  // one entry, compact JSON object
 
 struct NamedEntry {
@@ -44,7 +46,7 @@ struct ForeignChange {
 };
 
 struct LoadReport {
-  std::vector<NamedEntry> entries;   // in the file's order
+  std::vector<NamedEntry> entries;   // in the file's order; ours where they overwrote what we wrote
   std::vector<std::string> repairs;  // what was wrong and where the original was put, one sentence each
   // The store is damaged and still stands; the entries are those of an earlier generation. Replay the journal since the
   // checkpoint before the last over them, then checkpoint: that puts the damaged one aside.
@@ -62,7 +64,6 @@ struct CheckpointResult {
   std::optional<ForeignChange> foreign;
   std::uint64_t bytes = 0;
   std::chrono::nanoseconds took{0};
-  std::chrono::nanoseconds held{0};  // of which with the lock held
 };
 
 class SessionsFile {
@@ -72,6 +73,8 @@ class SessionsFile {
     std::filesystem::path previous;  // journal/previous/<agent>.json
     LockOptions lock{};
     bool exchange = true;  // false: as on a file system without RENAME_EXCHANGE
+    // history() of the object that had this store before: what others still hold of then is told from what they change.
+    std::shared_ptr<EntryHistory> history{};
   };
   explicit SessionsFile(Options options);
   ~SessionsFile();
@@ -94,7 +97,8 @@ class SessionsFile {
   // (`store.repaired`).
   std::vector<std::string> take_repairs();
   std::vector<Eviction>
-  take_evictions();                 // locks taken away since the last call, whatever the call that did it returned
+  take_evictions();  // locks taken away since the last call, whatever the call that did it returned
+  std::shared_ptr<EntryHistory> history() const;
   bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE, check-and-rename is used
 
  private:

@@ -11,7 +11,11 @@
 namespace sessiond {
 
 struct SessionsFile::Impl {
-  explicit Impl(Options given) : options(std::move(given)), files(options.previous), exchange(options.exchange) {}
+  explicit Impl(Options given)
+      : options(std::move(given)),
+        files(options.previous),
+        exchange(options.exchange),
+        history(options.history ? options.history : std::make_shared<EntryHistory>()) {}
 
   Options options;
   GenerationFiles files;
@@ -19,9 +23,17 @@ struct SessionsFile::Impl {
   bool loaded = false;
 
   std::vector<NamedEntry> base;  // what we last read or wrote; the entries are shared with whoever got them from us
-  EntryHistory history;          // what the entries of the base were before
-  Snapshot snapshot;             // the file that this was, or the damaged one that stands there now
+  std::shared_ptr<EntryHistory> history;  // what the entries of the base were before
+  Snapshot snapshot;                      // the file that this was, or the damaged one that stands there now
   std::string damage;  // why the file at `snapshot` cannot be the base; it goes to .corrupt at the next checkpoint
+  // A version of another program that an exchange brought out and that could not be read: it lies at `path`, the note
+  // names it, and nothing is written before it is settled. `base`: what it took the place of.
+  struct Left {
+    std::filesystem::path path;
+    std::vector<NamedEntry> base;
+    int tries = 0;
+  };
+  std::optional<Left> came_out;
   std::vector<std::string> repairs;
   std::vector<Eviction> evictions;
 
@@ -51,8 +63,9 @@ struct SessionsFile::Impl {
   Result<Temp> write_temp(const std::vector<NamedEntry>& changes);
   Result<Placed> place(Temp& temp);
   Result<Placed> place_by_rename(Temp& temp);
-  // What came out of the exchange, put where it belongs.
-  Result<ForeignChange> keep_old(const std::filesystem::path& old, bool is_foreign);
+  // What came out of the exchange, put where it belongs; what it changed against `before`.
+  Result<ForeignChange> keep_old(const std::filesystem::path& old, bool is_foreign,
+                                 const std::vector<NamedEntry>& before);
   Result<void> put_aside(const std::filesystem::path& damaged, std::string_view why);
   Result<void> sync_dirs() const;
 };

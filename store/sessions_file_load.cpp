@@ -140,7 +140,15 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   if (ours) return {};
   report.changed_while_down = true;
   if (!started) return {};
-  ForeignChange change = diff_stores(*started, merged);
+  ForeignChange change = history->diff(*started, merged);
+  history->replaced(*started, base);
+  Entries again;
+  const ChangeIndex mine = index_changes(*started);
+  for (const std::string& key : change.overwritten) {
+    const auto held = mine.find(key);
+    again.push_back({.key = key, .entry = held == mine.end() ? nullptr : held->second->entry});
+  }
+  apply_changes(report.entries, again);
   if (change.empty()) {
     report.changed_while_down = false;
   } else {
@@ -178,8 +186,10 @@ Result<LoadReport> SessionsFile::Impl::load() {
   damage = read->damage;
   snapshot = std::move(read->snapshot);
   base = std::move(read->entries);
+  report.entries = base;
   if (damaged) {
     rebuild(report);
+    report.entries = base;
   } else if (!report.first) {
     if (auto found = find_foreign(report, note); !found) return std::unexpected(found.error());
   } else if (auto adopted = adopt_first(); !adopted) {
@@ -190,7 +200,6 @@ Result<LoadReport> SessionsFile::Impl::load() {
   for (std::string& repair : repairs) report.repairs.push_back(std::move(repair));
   repairs.clear();
   loaded = true;
-  report.entries = base;
   return report;
 }
 

@@ -136,7 +136,8 @@ Result<void> SessionsFile::Impl::put_aside(const fs::path& damaged, std::string_
   return {};
 }
 
-Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_foreign) {
+Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_foreign,
+                                                   const std::vector<NamedEntry>& before) {
   ForeignChange change;
   if (!stat_of(old)) return change;
   std::string why = damage;
@@ -144,7 +145,7 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
     auto theirs = read_store(old);
     if (!theirs) return std::unexpected(theirs.error());
     why = theirs->damage;
-    if (theirs->kind == StoreRead::Kind::good) change = history.diff(base, theirs->entries);
+    if (theirs->kind == StoreRead::Kind::good) change = history->diff(before, theirs->entries);
   }
   const auto kept = !why.empty() ? put_aside(old, why) : move_file(old, is_foreign ? files.foreign : files.previous);
   if (kept) return change;
@@ -162,6 +163,20 @@ Result<void> SessionsFile::Impl::sync_dirs() const {
 Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& changes) {
   auto begin = Clock::now();  // moved on by the time that the lock was waited for: that is nobody's work
   CheckpointResult result;
+  if (came_out) {
+    constexpr int most_tries = 10;
+    auto change = keep_old(came_out->path, true, came_out->base);
+    if (!change && ++came_out->tries < most_tries) return std::unexpected(change.error());
+    if (!change) {  // kept, and told; but the store is to be written again one day
+      if (auto aside = put_aside(came_out->path, change.error().detail); !aside) return std::unexpected(aside.error());
+      change = ForeignChange{};
+    }
+    came_out.reset();
+    if (!change->empty()) {
+      result.foreign = std::move(*change);
+      return result;
+    }
+  }
   constexpr int rounds = 20;
   for (int round = 0; round < rounds; ++round) {
     auto temp = write_temp(changes);
@@ -170,15 +185,12 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     auto lock = FileLock::acquire(options.path, options.lock, evictions);
     if (!lock) return std::unexpected(lock.error());
     fault_point("checkpoint.locked");
-    const auto locked = Clock::now();
-    begin += locked - wanted;
+    begin += Clock::now() - wanted;
     // A holder who is not provably gone may wake and write what he had read.
-    if (lock->predecessor_may_wake()) history.distrust();
-    const auto held = [&] { result.held += Clock::now() - locked; };
+    if (lock->predecessor_may_wake()) history->distrust();
 
     if (!unchanged()) {
       lock->release();
-      held();
       auto change = reread();
       if (!change) return std::unexpected(change.error());
       if (change->empty()) continue;  // only the layout, or damage that the next round puts aside
@@ -188,16 +200,16 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     }
     fault_point("checkpoint.unchanged");
     auto placed = place(*temp);
-    if (!lock->held()) history.distrust();  // we were stopped so long that it was taken from us
+    if (!lock->held()) history->distrust();  // we were stopped so long that it was taken from us
     if (!placed) return std::unexpected(placed.error());
     fault_point("checkpoint.exchanged");
     if (*placed == Placed::again) {
       lock->release();
-      held();
       continue;
     }
     // From here on ours is the store, whatever fails: the base follows it, and a repeated call writes the same again.
-    auto foreign = keep_old(temp->path, *placed == Placed::foreign);
+    auto foreign = keep_old(temp->path, *placed == Placed::foreign, base);
+    if (!foreign && *placed == Placed::foreign) came_out = Left{.path = temp->path, .base = base};
     fault_point("checkpoint.old_kept");
     if (*placed == Placed::done && foreign) {
       link_open_file(temp->snapshot.fd.get(), files.current);
@@ -207,9 +219,8 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     struct stat status{};
     if (::fstat(temp->snapshot.fd.get(), &status) == 0) temp->snapshot.id.ctime_ns = identity(status).ctime_ns;
     lock->release();
-    held();
     fault_point("checkpoint.released");
-    history.changed(base, changes);
+    history->changed(base, changes);
     apply_changes(base, changes);
     snapshot = std::move(temp->snapshot);
     if (damage == "it vanished")

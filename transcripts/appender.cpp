@@ -330,6 +330,11 @@ void TranscriptAppender::add(const Place& place, std::string_view line, std::str
 
 std::size_t TranscriptAppender::pending_bytes() const { return impl_->pending_bytes; }
 
+bool TranscriptAppender::has_pending_below(std::string_view dir) const {
+  const auto at = impl_->pending.lower_bound(dir);
+  return at != impl_->pending.end() && at->first.starts_with(dir);
+}
+
 Result<void> TranscriptAppender::flush(std::string_view file) {
   const auto at = impl_->pending.find(file);
   return at == impl_->pending.end() ? Result<void>{} : impl_->flush_one(at);

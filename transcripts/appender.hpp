@@ -44,6 +44,7 @@ class TranscriptAppender {
   // Remembers a line (with its '\n'; `id` is its entry id, empty for a header). Nothing is written until flush.
   void add(const Place& place, std::string_view line, std::string_view id);
   std::size_t pending_bytes() const;
+  bool has_pending_below(std::string_view dir) const;  // `dir` ends in '/'
   // Writes what is remembered; of one file, or of all. A failure keeps the lines for the next try and names the file.
   Result<void> flush(std::string_view file);  // lock_timeout when its lock is held now
   Result<void> flush();                       // leaves out those whose lock is held: waiting() has them then

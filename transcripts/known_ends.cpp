@@ -83,11 +83,10 @@ void KnownEnds::read(std::string_view text) {
 
 std::vector<std::string> KnownEnds::listing() const {
   std::vector<std::string> files;
-  std::error_code error;  // no folder: no transcripts
-  for (const auto& entry : fs::directory_iterator(dir_, error)) {
+  each_in(dir_, [&](const fs::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (file.ends_with(".jsonl")) files.push_back(std::move(file));
-  }
+  });
   return files;
 }
 
@@ -139,20 +138,24 @@ Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
   if (end.inode == growth.inode && reach == growth.size && end.beyond.empty()) return std::nullopt;
   growth.kind = Growth::Kind::rewritten;
   if (end.inode != growth.inode || growth.size < reach) return growth;
+  std::uint64_t from = end.size;
   if (end.size > 0) {  // whoever rewrote it in place has hardly ended a line just there
     auto fd = open_file(dir_ / file, O_RDONLY | O_NONBLOCK);
     if (!fd) return std::unexpected(std::move(fd.error()));
-    auto last = read_at(fd->get(), end.size - 1, 1, (dir_ / file).native());
-    if (!last) return std::unexpected(std::move(last.error()));
-    if (*last != "\n") return growth;
+    const auto there = read_at(fd->get(), end.size - 1, 2, (dir_ / file).native());
+    if (!there) return std::unexpected(there.error());
+    if (!there->starts_with('\n')) {
+      if (!there->ends_with('\n')) return growth;
+      ++from;  // it was adopted without its last newline, which whoever appended first put there
+    }
   }
   growth.kind = Growth::Kind::grown;
-  std::uint64_t from = end.size;
   for (const Stretch& ours : end.beyond) {
-    growth.unknown.push_back({from, ours.begin});
+    if (from < ours.begin) growth.unknown.push_back({from, ours.begin});
     from = ours.end;
   }
   if (from < growth.size) growth.unknown.push_back({from, growth.size});
+  if (growth.unknown.empty()) return std::nullopt;
   return growth;
 }
 

@@ -60,13 +60,12 @@ std::string lock_json(const std::string& agent, const fs::path& target, int wait
 // Transcripts whose lock stands in the agent's folder, or that we wait for.
 std::vector<std::string> locked_transcripts(const fs::path& dir) {
   std::vector<std::string> files;
-  std::error_code error;  // no folder: no locks
-  for (const auto& entry : fs::directory_iterator(dir, error)) {
+  each_in(dir, [&](const fs::directory_entry& entry) {
     std::string name = entry.path().filename().string();
-    if (!name.ends_with(".jsonl.lock")) continue;
+    if (!name.ends_with(".jsonl.lock")) return;
     name.resize(name.size() - std::string_view(".lock").size());
     files.push_back(std::move(name));
-  }
+  });
   std::ranges::sort(files);
   return files;
 }

@@ -53,6 +53,11 @@ Result<void> Packer::pack(std::string& out) {
   crc_ = crc_of(crc_, *bytes);
   offset_ += wanted;
   if (offset_ < file.size) return {};
+  struct stat now{};
+  if (::fstat(fd_.get(), &now) != 0) return std::unexpected(io_problem("stat", file.path, errno));
+  if (file.written_ns && (identity(now).mtime_ns != *file.written_ns || identity(now).size != file.size))
+    return fail(Code::degraded,
+                fmt::format("{} was written while it was read: another program writes it; try again", file.name));
   append_tar_padding(out, file.size);
   if (manifest_) manifest_->files[file.name] = {.size = file.size, .crc = crc_};
   fd_ = {};

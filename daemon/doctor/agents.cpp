@@ -74,15 +74,17 @@ class AgentCheck {
     const std::string store_name = store_.filename().native();
     const fs::path path = dir_ / file.name;
     const std::string_view name = file.name;
-    if (check_link(exam_, path, file.status) || name == store_name || is_transcript_like(name)) return;
+    if (check_link(exam_, path, file.status) || name == store_name) return;
     if (!unsettled_.empty() && name.starts_with(unsettled_)) {
       exam_.report.ok("temporary", path.native(), "of a checkpoint that was interrupted: the next start settles it");
       return;
     }
     if (name.ends_with(".lock")) {
       check_lock(exam_, dir_ / name.substr(0, name.size() - std::string_view(".lock").size()));
-    } else if (name.ends_with(".tmp") || name.contains(".lock.") || name.contains(".tmp.")) {
+    } else if (is_passing(name)) {
       check_temporary(exam_, path, file.status);
+    } else if (is_transcript_like(name)) {
+      return;
     } else if (name.contains(".corrupt.") || name.contains(".torn.") || name.contains(".damaged.")) {
       exam_.report.warning("quarantine", path.native(),
                            fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),

@@ -1,6 +1,8 @@
 // Private to the ledger: one agent's slot, and what a commit leaves in flight.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,10 @@ namespace sessiond {
 
 std::int64_t wall_ms();    // ms since the epoch
 std::int64_t steady_ms();  // monotonic
+
+// Ends a coroutine without which the daemon would go on as if it worked: an exception in it is told and ends the
+// process.
+std::function<void(std::exception_ptr)> or_terminate(std::string_view what);
 
 constexpr std::int64_t transcript_lock_timeout_ms = 60'000;  // FORMATS §3
 
@@ -27,6 +33,9 @@ struct Ledger::Agent {
   std::string id{};
   std::shared_ptr<AgentState> state{};   // null: not loaded
   std::shared_ptr<SessionsFile> file{};  // stores_ strand only
+  std::shared_ptr<EntryHistory>
+      history{};                   // of the file that has left memory, while somebody may still undo what it wrote
+  std::int64_t history_until = 0;  // steady ms
   bool loading = false;
   bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;  // somebody touched its folder

@@ -81,9 +81,7 @@ std::optional<AgentState::Owner> AgentState::owner_of(std::string_view file) con
     auto topic = topic_of_file(id, file);
     if (topic && file_of(*session, topic) == file) return Owner{session, std::move(topic)};
   }
-  for (const auto& [key, session] : by_name_) {
-    if (!session->session_file.empty() && file_of(*session, {}) == file) return Owner{session, {}};
-  }
+  if (const Session* session = first_of(by_file_, file)) return Owner{session, {}};
   return {};
 }
 
@@ -157,12 +155,14 @@ void AgentState::link(Session& session) {
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(session.spawned_by, &session);
+  if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
 
 void AgentState::unlink(Session& session) {
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, session.spawned_by, &session);
+  if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }
 
 }  // namespace sessiond

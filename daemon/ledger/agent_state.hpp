@@ -60,7 +60,7 @@ class AgentState {
   // The base name of a session's transcript, of its own or of a topic.
   static std::string file_of(const Session& session, const std::optional<std::string>& topic);
 
-  // Whose transcript a file is; nothing: nobody's. Looks through all sessions where the name does not tell.
+  // Whose transcript a file is; nothing: nobody's.
   struct Owner {
     const Session* session;
     std::optional<std::string> topic;
@@ -95,6 +95,8 @@ class AgentState {
   std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>>
       by_session_id_;  // foreign stores may share one
   std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_parent_;
+  // Those whose entry names the file, by file_of.
+  std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> by_file_;
   // Those whose key is not lower-case, by the key that would be: a handful, in stores of other programs.
   std::unordered_multimap<std::string, Session*, StringHash, std::equal_to<>> mixed_case_;
   std::set<Session*, ByUpdated> by_updated_;

@@ -1,23 +1,22 @@
-// The part of the ledger that brings agents into memory and lets them go: loading, looking again for what other
-// programs wrote, facts about transcripts, eviction.
+// The part of the ledger that brings agents into memory: loading, looking again for what other programs wrote, facts
+// about transcripts.
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/apply.hpp"
-#include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/external.hpp"
 #include "daemon/ledger/reader.hpp"
+#include "store/entry_history.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
-#include "transcripts/mend.hpp"
 
 namespace sessiond {
 namespace {
@@ -28,14 +27,13 @@ constexpr std::chrono::milliseconds lock_patience{200};
 
 // Which topics there are, by one listing of the folder.
 void find_topics(AgentState& state, const std::filesystem::path& dir) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+  each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     const std::string file = entry.path().filename().string();
     const std::size_t at = file.find("-topic-");
-    if (at == std::string::npos || !file.ends_with(".jsonl")) continue;
+    if (at == std::string::npos || !file.ends_with(".jsonl")) return;
     const std::string session_id = file.substr(0, at);
     if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
-  }
+  });
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
@@ -44,7 +42,9 @@ void go_back(AgentState& state, const ForeignChange& change) {
     if (const Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
       state.erase(*session);
   }
+  const std::set<std::string_view> ours(change.overwritten.begin(), change.overwritten.end());  // is what was loaded
   for (const auto& entry : change.updated) {
+    if (ours.contains(entry.key)) continue;
     if (json::kind(*entry.base) == json::Kind::object) state.insert(entry.key, entry.base);
   }
 }
@@ -70,7 +70,7 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 }
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                              std::uint64_t replay_from) const {
+                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -82,7 +82,11 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
                 .exists = false};
   std::error_code error;
   loaded.exists = std::filesystem::exists(dir, error);
-  if (!loaded.file) loaded.file = std::make_shared<SessionsFile>(store_options(id));
+  if (!loaded.file) {
+    auto options = store_options(id);
+    options.history = std::move(history);
+    loaded.file = std::make_shared<SessionsFile>(std::move(options));
+  }
   auto report = loaded.file->load();
   if (!report) return std::unexpected(std::move(report.error()));
   loaded.state->reserve(report->entries.size());
@@ -131,14 +135,14 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
 asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create) {
   Agent& agent = slot(id);
   agent.touched = steady_ms();
-  if (agent.state) co_return Result<void>{};
-  while (agent.loading) co_await agent.waiting.wait(0);
+  while (agent.loading) co_await agent.waiting.wait(0);  // what others changed is being merged, if it is there already
   if (agent.state) co_return Result<void>{};
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(
-      stores_, [this, id, file = agent.file, replay_from] { return load_from_disk(id, file, replay_from); });
+  auto loaded = co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from] {
+    return load_from_disk(id, file, history, replay_from);
+  });
   Result<void> outcome;
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));
@@ -167,6 +171,7 @@ asio::awaitable<Result<void>> Ledger::install(std::string id, Loaded loaded) {
     if (agent.previous_seq == 0) agent.previous_seq = agent.file_seq;
   }
   agent.file = std::move(loaded.file);
+  agent.history.reset();
   agent.state = std::move(loaded.state);
   agent.looked = agent.touched = steady_ms();
   if (!agent.state->dirty.empty() && agent.dirty_since == 0) {
@@ -227,15 +232,30 @@ asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
   co_return outcome;
 }
 
+// A few entries at a time: the network thread has others to serve. `looking`, `loading` or `checkpointing` keeps
+// whoever reads or writes the file away until the last one is committed.
 asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignChange change, bool at_load) {
   Agent& agent = slot(id);
-  if (failed_) touched_by_failure_.push_back(id);  // read again with all the others, theirs included
-  if (failed_ || !agent.state)
-    co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
   const Intent intent{.actor = "external"};
-  Decision decision = decide_external(*agent.state, change, context(intent, "external"), at_load);
-  auto last = stage(*agent.state, decision, intent);
-  if (!last) co_return std::unexpected(std::move(last.error()));
+  std::uint64_t last = 0;
+  for (ForeignSlices slices(change);;) {
+    if (failed_) touched_by_failure_.push_back(id);  // read again with all the others, theirs included
+    if (failed_ || !agent.state)
+      co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
+    const ForeignChange slice = slices.next();
+    Decision decision = decide_external(*agent.state, slice, context(intent, "external"), at_load);
+    auto staged = stage(*agent.state, decision, intent);
+    if (!staged) co_return std::unexpected(std::move(staged.error()));
+    last = *staged;
+    // Transcripts that were nobody's until now.
+    const auto follow_key = [&](const std::string& key) {
+      if (const Session* session = agent.state->find_key(key)) follow(id, AgentState::file_of(*session, {}));
+    };
+    for (const NamedEntry& entry : slice.created) follow_key(entry.key);
+    for (const auto& entry : slice.updated) follow_key(entry.key);
+    if (slices.done()) break;
+    co_await asio::post(io_, asio::use_awaitable);
+  }
   agent.state->dirty.insert(change.overwritten.begin(), change.overwritten.end());
   if (!change.overwritten.empty() && agent.dirty_since == 0) {
     agent.dirty_since = steady_ms();
@@ -246,14 +266,7 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
                                 {"updated", change.updated.size()},
                                 {"overwritten", change.overwritten.size()},
                                 {"deleted", change.deleted.size()}});
-  // Transcripts that were nobody's until now.
-  for (const NamedEntry& entry : change.created) {
-    if (const Session* session = agent.state->find_key(entry.key)) follow(id, AgentState::file_of(*session, {}));
-  }
-  for (const auto& entry : change.updated) {
-    if (const Session* session = agent.state->find_key(entry.key)) follow(id, AgentState::file_of(*session, {}));
-  }
-  co_return co_await settled(*last);
+  co_return co_await settled(last);
 }
 
 asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
@@ -321,93 +334,6 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
     }
   }
   co_return Result<void>{};
-}
-
-// How old the cache may get; where every read looks, whoever does not read waits for the usual time.
-std::int64_t Ledger::ttl_ms() const {
-  constexpr std::int64_t usual = 45'000;
-  return config_.store.cache_ttl_ms == 0 ? usual : config_.store.cache_ttl_ms;
-}
-
-// Before we first write behind a transcript's end: all that the journal has is there, so what is torn is nobody's.
-// Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
-asio::awaitable<Result<void>> Ledger::mend_transcript(const std::string& agent, const std::string& file) {
-  if (rules_.shared) co_return Result<void>{};
-  if (auto flushed = co_await flush_transcript(agent, file); !flushed) co_return flushed;
-  auto path = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent) + file);
-  if (!path) co_return std::unexpected(std::move(path.error()));
-  auto mended = co_await hop(files_, [path = *path] { return mend_end(path); });
-  if (!mended) co_return std::unexpected(std::move(mended.error()));
-  if (*mended && !(*mended)->torn.empty())
-    tell_repairs(agent,
-                 {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
-                              (*mended)->bytes, (*mended)->torn.filename().native())},
-                 path->native());
-  co_return Result<void>{};
-}
-
-// An agent that nobody touched for longer than the TTL, with nothing on its way, leaves memory.
-void Ledger::evict_idle() {
-  const std::int64_t now = steady_ms();
-  for (auto& [id, agent] : agents_) {
-    const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing || agent->following ||
-                      agent->dirty_since != 0 || !agent->state->dirty.empty() ||
-                      agent->state->last_seq > checkpointed_ || now - agent->touched < ttl_ms();
-    if (busy || !agent->waiting.empty()) continue;
-    asio::post(disk_,
-               [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
-    agent->file_seq = std::max(agent->file_seq, durable_);
-    const std::string dir = paths_.sessions_dir(id);
-    std::erase_if(readers_,
-                  [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
-    asio::post(files_, [this, name = id] { projection_.let_go(name); });
-  }
-}
-
-// Sessions that were to live no longer than the daemon that made them.
-asio::awaitable<void> Ledger::purge_ephemeral(std::string id) {
-  std::vector<std::string> keys;
-  for (const auto& [key, session] : slot(id).state->by_name()) {
-    if (session->ephemeral && session->created_at < started_) keys.emplace_back(key);
-  }
-  for (const std::string& key : keys) {
-    DeleteSession command{.target = {.key = key}, .purge = true, .missing_ok = true};
-    const auto done = co_await commit(id, {.actor = "sessiond"},
-                                      [command](const AgentState& state, const Context& context, const FetchedLines&) {
-                                        return decide(state, command, context);
-                                      });
-    if (!done) log::warn("ephemeral_session_stays", {{"agent", id}, {"key", key}, {"error", done.error().detail}});
-  }
-}
-
-void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path) {
-  for (const std::string& what : repairs) {
-    log::warn("store_repaired", {{"agent", agent}, {"what", what}});
-    repairs_.push_back(agent + ": " + what);
-    std::string data;
-    json::ObjectWriter writer(data);
-    writer.string("path", path.empty() ? paths_.store_file(agent).string() : path);
-    writer.string("what", what);
-    writer.boolean("kept", true);
-    writer.close();
-    asio::co_spawn(io_, announce(EventType::store_repaired, std::move(data), "sessiond", agent),
-                   [](std::exception_ptr, const Result<Reply>&) {});
-  }
-}
-
-void Ledger::tell_evictions(const std::string& agent, const std::vector<Eviction>& evictions) {
-  for (const Eviction& eviction : evictions) {
-    ++counters_.evictions;
-    log::warn("lock_evicted", {{"agent", agent}, {"path", eviction.path}, {"reason", eviction.reason}});
-    std::string data;
-    json::ObjectWriter writer(data);
-    writer.string("path", eviction.path);
-    writer.string("reason", eviction.reason);
-    writer.raw("holder", json::check(eviction.holder) ? json::compact(eviction.holder) : json::quote(eviction.holder));
-    writer.close();
-    asio::co_spawn(io_, announce(EventType::lock_evicted, std::move(data), "sessiond", agent),
-                   [](std::exception_ptr, const Result<Reply>&) {});
-  }
 }
 
 }  // namespace sessiond

@@ -85,10 +85,27 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
   return std::move(drafting.out);
 }
 
+ForeignChange ForeignSlices::next() {
+  constexpr std::size_t most = 256;
+  ForeignChange slice;
+  std::size_t before = 0;  // of the list, among all
+  const auto take = [&](auto& from, auto& into) {
+    for (; at_ < before + from.size() && slice.created.size() + slice.updated.size() + slice.deleted.size() < most;
+         ++at_)
+      into.push_back(std::move(from[at_ - before]));
+    before += from.size();
+  };
+  take(change_.created, slice.created);
+  take(change_.updated, slice.updated);
+  take(change_.deleted, slice.deleted);
+  return slice;
+}
+
 OwnVersions::OwnVersions(const std::optional<ForeignChange>& change) {
   if (!change) return;
   const auto want = [this](const std::string& key, const RawEntry& theirs) {
-    if (const auto rev = json::int_at(*theirs, "rev")) wanted_.emplace(static_cast<std::uint64_t>(*rev), key);
+    if (const auto rev = json::int_at(*theirs, "rev"))
+      wanted_[key] = {static_cast<std::uint64_t>(*rev), json::int_at(*theirs, "updatedAt").value_or(0)};
   };
   for (const NamedEntry& entry : change->created) {
     if (entry.entry && json::kind(*entry.entry) == json::Kind::object) want(entry.key, entry.entry);
@@ -98,10 +115,14 @@ OwnVersions::OwnVersions(const std::optional<ForeignChange>& change) {
 
 void OwnVersions::applied(const AgentState& state, const Event& event) {
   if (event.envelope.type == EventType::session_deleted) deleted_.insert(event.envelope.key);
-  const auto found = wanted_.find(event.envelope.seq);
-  if (found == wanted_.end() || found->second != event.envelope.key) return;
-  if (const Session* session = state.find_key(found->second); session != nullptr && session->key() == found->second)
-    versions_[found->second] = session->entry();
+  const auto found = wanted_.find(event.envelope.key);
+  if (found == wanted_.end()) return;
+  const auto& [key, wanted] = *found;
+  const Session* session = state.find_key(key);
+  if (session == nullptr || session->key() != key || session->rev != wanted.rev) return;
+  // Messages move an entry on without a new rev.
+  const bool moved_on = versions_.contains(key) && session->updated_at <= wanted.updated_at;
+  if (event.envelope.seq == wanted.rev || moved_on) versions_[key] = session->entry();
 }
 
 void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {

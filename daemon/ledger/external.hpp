@@ -17,10 +17,24 @@ namespace sessiond {
 // `at_load`: the state is the store as we left it, but for what was deleted.
 Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load);
 
+// A change in slices, in its order: a store may bring 100 000 entries, and 256 of them take the network thread under
+// 10 ms. What was overwritten is in none.
+class ForeignSlices {
+ public:
+  explicit ForeignSlices(ForeignChange& change) : change_(change) {}
+  ForeignChange next();  // moved out of the change
+  bool done() const { return at_ == change_.created.size() + change_.updated.size() + change_.deleted.size(); }
+
+ private:
+  ForeignChange& change_;
+  std::size_t at_ = 0;
+};
+
 // Tells our own changes from another program's in what a load found. A power cut can take the note that says which
 // generation of the store is our last: it is then compared with the one before, and what the journal has beyond that
 // one looks like another's work. An entry carries the seq of our last event in it (`rev`), so while those events are
-// replayed it is seen what the entry was then, and their change is what differs from that.
+// replayed it is seen what the entry was then, with the messages that it had by its updatedAt, and their change is what
+// differs from that.
 class OwnVersions {
  public:
   explicit OwnVersions(const std::optional<ForeignChange>& change);
@@ -28,9 +42,13 @@ class OwnVersions {
   void leave_out(std::optional<ForeignChange>& change) const;
 
  private:
-  std::unordered_map<std::uint64_t, std::string> wanted_;  // rev -> key
-  std::unordered_map<std::string, RawEntry> versions_;     // by key
-  std::set<std::string, std::less<>> deleted_;             // by us
+  struct Wanted {
+    std::uint64_t rev = 0;
+    std::int64_t updated_at = 0;
+  };
+  std::unordered_map<std::string, Wanted> wanted_;      // by key: what theirs says of itself
+  std::unordered_map<std::string, RawEntry> versions_;  // by key
+  std::set<std::string, std::less<>> deleted_;          // by us
 };
 
 // What another program did to one transcript: lines that it put there, or, without lines, that it is now another file.

@@ -117,7 +117,7 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
     hand_over();
     const auto growth = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
     if (untouched && growth && growth->empty()) {
-      asio::post(files_, [this, id] { projection_.let_go(id); });
+      if (!slot(id).state) asio::post(files_, [this, id] { projection_.let_go(id); });  // else it came meanwhile
       co_return;
     }
     looked = co_await ensure_loaded(id, false);

@@ -72,6 +72,20 @@ std::int64_t steady_ms() {
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+std::function<void(std::exception_ptr)> or_terminate(std::string_view what) {
+  return [what](const std::exception_ptr& thrown) {
+    if (!thrown) return;
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      log::error("fatal", {{"in", what}, {"error", error.what()}, {"next", "ending; the next start recovers"}});
+    } catch (...) {
+      log::error("fatal", {{"in", what}, {"next", "ending; the next start recovers"}});
+    }
+    std::terminate();
+  };
+}
+
 Context Ledger::context(const Intent& intent, std::string_view source) {
   return {.next_seq = next_seq_,
           .now = wall_ms(),
@@ -124,7 +138,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     if (failed_) co_return std::unexpected(*failure_);
     Agent& there = slot(agent);
     there.touched = steady_ms();
-    if (!there.state) {
+    if (!there.state || there.loading) {
       if (auto loaded = co_await ensure_loaded(agent, create); !loaded)
         co_return std::unexpected(std::move(loaded.error()));
       continue;  // much may have changed while we waited
@@ -143,6 +157,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     }
     decision = std::move(*decided);
     if (!decision.need) {
+      if (auto room = count_held(agent, decision); !room) co_return std::unexpected(std::move(room.error()));
       committed = !decision.events.empty();
       auto staged = stage(state, decision, intent);
       if (!staged) co_return std::unexpected(std::move(staged.error()));
@@ -287,7 +302,7 @@ void Ledger::on_failure(const BatchOutcome& outcome) {
     in_flight_.pop_front();
   }
   gate_.fail(outcome.first, failure_);
-  if (first_failure) asio::co_spawn(io_, rebuild(), asio::detached);
+  if (first_failure) asio::co_spawn(io_, rebuild(), or_terminate("rebuild"));
 }
 
 // Goes back to durable state: what failed is forgotten, the agents it touched are read again.
@@ -309,8 +324,9 @@ asio::awaitable<void> Ledger::rebuild() {
   while (!touched_by_failure_.empty()) {  // it may grow while we wait
     const std::string id = std::move(touched_by_failure_.back());
     touched_by_failure_.pop_back();
-    if (id.empty()) continue;
-    const auto agent = agents_.at(id);
+    const auto found = agents_.find(id);
+    if (found == agents_.end()) continue;  // nobody's, or only announced
+    const auto agent = found->second;
     while (agent->checkpointing || agent->looking || agent->loading) co_await agent->waiting.wait(0);
     agent->state.reset();
     agent->rebuild = true;
@@ -351,9 +367,9 @@ LedgerStatus Ledger::status() const {
     if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
     if (agent->lock_wanted != 0) ++out.lock_waits;
   }
-  for (const auto& [file, since] : held_) {
-    if (now - since > transcript_lock_timeout_ms)
-      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - since) / 1000));
+  for (const auto& [file, held] : held_) {
+    if (now - held.since > transcript_lock_timeout_ms)
+      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
   }
   out.lock_waits += held_.size();
   return out;

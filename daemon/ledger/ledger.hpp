@@ -137,7 +137,7 @@ class Ledger {
   Agent& slot(const std::string& id);
   asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                std::uint64_t replay_from) const;
+                                std::shared_ptr<EntryHistory> history, std::uint64_t replay_from) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
@@ -145,6 +145,8 @@ class Ledger {
   struct Reader;
   asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
   asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
+
+  // upkeep.cpp
   std::int64_t ttl_ms() const;
   void evict_idle();
   asio::awaitable<void> purge_ephemeral(std::string id);
@@ -188,6 +190,8 @@ class Ledger {
   asio::awaitable<Result<void>> advance_checkpoint();
   asio::awaitable<void> renew_resting();
   asio::awaitable<void> checkpoint_loop();
+
+  // flush.cpp
   void project(std::vector<Commit> commits, bool at_once, std::uint64_t bytes);
   void hand_over();
   Result<void> project_pending();  // on the files strand
@@ -195,6 +199,8 @@ class Ledger {
   // lock cannot be had in time.
   asio::awaitable<Result<void>> lines_written(std::string agent, std::string file = {});
   bool any_held(std::string_view beginning) const;
+  // lock_timeout when as much waits for a lock already as may wait.
+  Result<void> count_held(const std::string& agent, const Decision& decision);
   std::set<std::string, std::less<>> held_files() const;
   void note_held(const std::set<std::string, std::less<>>& files);
   Result<void> flush_now(const std::string& file);
@@ -218,8 +224,12 @@ class Ledger {
   std::deque<Commit> to_project_;  // files_ only
   std::atomic<bool> projection_failing_{false};
   std::set<std::string, std::less<>> blocked_;  // files_ only: of commits in to_project_ that wait for a lock
-  // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
-  std::map<std::string, std::int64_t, std::less<>> held_;
+  // Transcripts whose lines wait for another program's lock, as of the last flush.
+  struct Held {
+    std::int64_t since = 0;   // steady ms
+    std::uint64_t bytes = 0;  // committed to it since
+  };
+  std::map<std::string, Held, std::less<>> held_;
   Waiters flushed_;  // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "store/files.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -52,23 +53,23 @@ std::vector<std::filesystem::path> Paths::nurseries() const {
   std::filesystem::path top = agents_dir();
   while (top != state_dir_ && !std::filesystem::exists(top, error)) top = top.parent_path();
   std::vector<std::filesystem::path> out{std::move(top)};
-  for (const auto& entry : std::filesystem::directory_iterator(agents_dir(), error)) {
+  each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string agent = agent_of_dir(entry.path().filename().string());
     if (!agent.empty() && entry.is_directory(error) &&
         !std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
       out.push_back(entry.path());
-  }
+  });
   return out;
 }
 
 std::vector<std::string> Paths::agents() const {
   std::vector<std::string> out;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(agents_dir(), error)) {
+  each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     std::string agent = agent_of_dir(entry.path().filename().string());
-    if (agent.empty()) continue;
-    if (std::filesystem::exists(state_dir_ / sessions_dir(agent), error)) out.push_back(std::move(agent));
-  }
+    if (!agent.empty() && std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
+      out.push_back(std::move(agent));
+  });
   std::ranges::sort(out);
   return out;
 }

@@ -54,9 +54,11 @@ Result<void> Projection::forget_gone(const std::string& agent, const std::string
   return {};
 }
 
+// Lines on their way count as ours when they are written only if their folder's ends are there then.
 void Projection::let_go(const std::string& agent) {
   const auto known = ends_.find(paths_.sessions_dir(agent));
-  if (known != ends_.end() && known->second.saved()) ends_.erase(known);
+  if (known == ends_.end() || !known->second.saved() || appender_.has_pending_below(known->first)) return;
+  ends_.erase(known);
 }
 
 Result<void> Projection::sync() {

@@ -118,12 +118,16 @@ class Recovery {
   // What could not be done before the journal was read: it commits.
   asio::awaitable<Result<void>> afterwards() {
     for (auto& [id, change] : foreign_) {
-      if (auto merged = co_await ledger_.commit_external(id, std::move(change), true); !merged) co_return merged;
+      auto merged = co_await ledger_.commit_external(id, std::move(change), true);
+      Ledger::Agent& slot = ledger_.slot(id);
+      slot.loading = false;
+      slot.waiting.release(0);
+      if (!merged) co_return merged;
       fault_point("recovery.merged");
     }
     ledger_.schedule_flush();  // for lines that found their file locked
-    asio::co_spawn(ledger_.io_, ledger_.checkpoint_loop(),
-                   asio::detached);  // not before: what it writes is whole entries
+    // Not before: what it writes is whole entries.
+    asio::co_spawn(ledger_.io_, ledger_.checkpoint_loop(), or_terminate("checkpoint_loop"));
     for (const auto& [id, events] : events_) co_await ledger_.purge_ephemeral(id);
     co_return Result<void>{};
   }
@@ -212,7 +216,7 @@ class Recovery {
   }
 
   Result<void> agent(const std::string& id, const std::vector<Event>& events) {
-    auto loaded = ledger_.load_from_disk(id, nullptr, 0);
+    auto loaded = ledger_.load_from_disk(id, nullptr, nullptr, 0);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
@@ -227,6 +231,7 @@ class Recovery {
     const auto previous = checkpoint_.previous.find(id);
     slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
     slot.touched = slot.looked = slot.dirty_since = steady_ms();
+    slot.loading = loaded->foreign.has_value();  // until it is merged nobody looks at the file
     ledger_.watch(slot);
     ledger_.tell_repairs(id, loaded->repairs);
     ledger_.tell_evictions(id, loaded->evictions);
@@ -248,10 +253,11 @@ namespace {
 // A journal that is new or lost beside stores that are not: its seqs must begin above every rev, or versions would come
 // twice.
 Result<std::uint64_t> seq_above_revs(const Paths& paths) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(paths.journal_dir(), error)) {
-    if (entry.path().extension() == ".jsonl") return 1;
-  }
+  bool has_journal = false;
+  each_in(paths.journal_dir(), [&](const std::filesystem::directory_entry& entry) {
+    has_journal = has_journal || entry.path().extension() == ".jsonl";
+  });
+  if (has_journal) return 1;
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
     auto text = read_file(paths.store_file(agent));
@@ -268,17 +274,16 @@ Result<std::uint64_t> seq_above_revs(const Paths& paths) {
 // files.
 void remove_left_temps(const Paths& paths) {
   std::error_code error;  // what cannot be seen or removed is only untidy
-  const auto remove = [&error](const std::filesystem::path& file) {
-    if (file.extension() == ".tmp") std::filesystem::remove(file, error);
+  const auto remove = [&error](const std::filesystem::directory_entry& entry) {
+    if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
   for (const std::string_view folder : {"", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
-    for (const auto& entry : std::filesystem::directory_iterator(paths.journal_dir() / folder, error))
-      remove(entry.path());
+    each_in(paths.journal_dir() / folder, remove);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(paths.state_dir(), error)) {
+  each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string name = entry.path().filename().native();
-    if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry.path());
-  }
+    if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry);
+  });
 }
 
 }  // namespace

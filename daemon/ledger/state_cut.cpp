@@ -12,6 +12,7 @@
 
 #include "store/files.hpp"
 #include "store/journal_segment.hpp"
+#include "store/names.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -19,17 +20,17 @@ namespace {
 
 constexpr std::string_view links_prefix = "backup.";
 
-bool is_passing(std::string_view name) {
-  return name.ends_with(".tmp") || name.contains(".tmp.") || name.ends_with(".lock") || name.contains(".lock.");
-}
 bool is_made_again(std::string_view name) {
   return name.ends_with(".idx") || name.ends_with(".note") || name.ends_with(".current.json");
 }
 
 bool is_segment(const fs::path& file) { return journal::parse_segment_name(file.filename().native()).has_value(); }
 
+enum class Kind : std::uint8_t { any, replaced };
+
 // One file, if it is there and a regular one; `most` bytes of it at most.
-Result<void> take(StateCut& cut, std::string name, const fs::path& path, std::uint64_t most = UINT64_MAX) {
+Result<void> take(StateCut& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
+                  std::uint64_t most = UINT64_MAX) {
   CutFile file{.name = std::move(name), .path = path.native()};
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0)
@@ -44,6 +45,7 @@ Result<void> take(StateCut& cut, std::string name, const fs::path& path, std::ui
   }
   file.size = std::min(static_cast<std::uint64_t>(status.st_size), most);
   file.mtime = status.st_mtim.tv_sec;
+  if (kind == Kind::replaced) file.written_ns = identity(status).mtime_ns;
   cut.files.push_back(std::move(file));
   return {};
 }
@@ -125,7 +127,7 @@ Result<void> take_stores(StateCut& cut, const Paths& paths) {
   for (const std::string& agent : paths.agents()) {
     if (!taken) return taken;
     const fs::path store = paths.store_file(agent);
-    taken = take(cut, paths.sessions_dir(agent) + store.filename().native(), store);
+    taken = take(cut, paths.sessions_dir(agent) + store.filename().native(), store, Kind::replaced);
   }
   for (const std::string name : {"policy.json", "tokens.json"}) {
     if (!taken) return taken;
@@ -142,7 +144,7 @@ Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::stri
 
 Result<void> take_journal(StateCut& cut, const Journal& journal) {
   const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
-    return take(cut, "journal/" + path.filename().native(), path, bytes);
+    return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
   });
   if (!last) return std::unexpected(last.error());
   cut.as_of = fmt::format("{}-{}", journal.epoch(), *last);

@@ -10,7 +10,7 @@
 // A file is taken by a hard link in a directory of the cut's own and by its size then. What happens to it afterwards
 // does not matter: segments and transcripts only grow, a replaced or purged one lives on under the link, a reset
 // renames the other name. (The link moves ctime: the ledger looks at each sessions.json once more.) A program that
-// shortens a transcript in place meanwhile makes the copy fail, never wrong.
+// shortens a transcript or writes a sessions.json in place meanwhile makes the copy fail, never wrong.
 // Not taken: locks, sockets, temporary files, indexes that are made again, and what speaks of inodes (previous/*.note,
 // *.current.json: the last generation by another name). Of an OpenClaw tree only the sessions folders, whole: the rest
 // (its configuration, credentials, workspaces) is not ours.
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct CutFile {
   std::string path{};  // where its bytes are read
   std::uint64_t size = 0;
   std::int64_t mtime = 0;  // s since the epoch
+  // Of a file that is replaced, never appended to: when it was written. Written since, the copy would be of two
+  // versions.
+  std::optional<std::int64_t> written_ns{};
 };
 
 // A directory of hard links, journal/backup.<pid>.<random>.tmp; removed with the object (blocks).

@@ -190,6 +190,35 @@ class Backup(BackupCase):
         done = daemon.cli("backup", self.place("b"), "--state-dir", self.place("nowhere"))
         self.assertEqual(done.returncode, 1)
 
+    def test_names_with_dots(self):
+        """Transcripts, topics, archives and what was put aside of them, whose names look like a lock's or a temporary's."""
+        daemon = self.spawn()
+        api = daemon.client()
+        said = []
+        for session_id in ("build.lock", "a.tmp.b", "c.lock.77", "d.lock.77.ab", "e.tmp"):
+            key = f"agent:main:slack:channel:{uid()}"
+            self.ok(api.post("/v1/agents/main/sessions", {"key": key, "sessionId": session_id}), 201)
+            self.assertEqual(self.ok(api.get(S(key)))["sessionId"], session_id)
+            said += [uid() for _ in range(3)]
+            self.say(key, said[-3], api=api)
+            self.say(key, said[-2], api=api, query="?topic=a.lock.b")
+            self.ok(api.post(S(key, "main", "reset"), {}))
+            self.say(key, said[-1], api=api)
+        daemon.checkpoint()
+        torn = daemon.agent_dir() / "build.lock.jsonl.torn.2026-01-02T03-04-05.678Z"
+        torn.write_text("half a l")
+        passing = daemon.agent_dir() / "build.lock.jsonl.lock.99999999.0a1b2c3d4e5f"
+        passing.write_text("")
+        state = self.place("state")
+        done = daemon.cli("restore", self.backup(daemon), "--state-dir", state)
+        self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+        (state / "agents" / "main" / "sessions" / torn.name).rename(self.daemon.home / torn.name)
+        self.assertEqual((self.daemon.home / torn.name).read_text(), "half a l")
+        self.assertEqual(sorted(texts_of(state)), sorted(said))
+        self.assertFalse((state / "agents" / "main" / "sessions" / passing.name).exists())
+        told = {Path(f.get("path") or "").name: f["check"] for f in self.findings(daemon.state)}
+        self.assertEqual((told.get(torn.name), told.get(passing.name)), ("quarantine", "temporary"), told)
+
     def test_real_trees(self):
         for tree in trees():
             with self.subTest(tree.name):
@@ -203,7 +232,7 @@ class Backup(BackupCase):
                 done = daemon.cli("restore", backup, "--state-dir", restored)
                 self.assertIn(done.returncode, (0, 1, 2), done.stderr)
                 kept = lambda root: {n: b for n, b in files_of(root).items()
-                                     if "/sessions/" in n and not n.endswith((".lock", ".tmp")) and ".lock." not in n}
+                                     if "/sessions/" in n and not n.endswith((".lock", ".tmp"))}
                 self.assertEqual(kept(restored), kept(state))
                 bare = lambda root: sorted((f["level"], f["check"], f["detail"]) for f in self.findings(root)
                                            if f["check"] not in ("modes", "temporary", "lock", "state_dir"))

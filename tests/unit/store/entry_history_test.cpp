@@ -99,3 +99,29 @@ TEST_CASE("it is bounded, and what it has forgotten is compared with the newest 
   REQUIRE(change.updated.size() == 1);
   CHECK(*change.updated[0].base == *at.base[0].entry);
 }
+
+TEST_CASE("what is left of a store that left memory still tells who writes what he read long before") {
+  const StoreFixture at;
+  auto options = at.options();
+  {
+    SessionsFile file(options);
+    loaded(file);
+    checkpointed(file, {named("a", R"({"n":1,"rev":1})"), named("gone", R"({"sessionId":"s","rev":2})")});
+    checkpointed(file, {named("a", R"({"n":2,"rev":3})"), gone("gone"), named("new", R"({"n":1,"rev":4})")});
+    options.history = file.history();
+  }
+  at.replace(R"({"a":{"n":1,"rev":1,"x":9},"gone":{"sessionId":"s","rev":2}})");
+  SessionsFile file(options);
+  const LoadReport report = loaded(file);
+  REQUIRE(report.foreign);
+  const ForeignChange& change = *report.foreign;
+  CHECK(std::set<std::string>(change.overwritten.begin(), change.overwritten.end()) ==
+        std::set<std::string>{"a", "gone", "new"});
+  CHECK(change.created.empty());
+  CHECK(change.deleted.empty());
+  REQUIRE(change.updated.size() == 1);
+  REQUIRE(change.updated[0].edit.set.size() == 1);
+  CHECK(change.updated[0].edit.set[0].name == "x");
+  CHECK(keys(report.entries) == "a new ");
+  CHECK(*report.entries[0].entry == R"({"n":2,"rev":3})");
+}

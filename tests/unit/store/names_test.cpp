@@ -163,6 +163,24 @@ TEST_CASE("session ids become file names") {
   CHECK(verdict(std::string_view("a\0b", 3)) == "invalid_id");
 }
 
+TEST_CASE("what passes is told from transcripts whose names have dots") {
+  for (const char* name :
+       {"sessions.json.lock", "sessions.json.lock.77.0a1b2c3d4e5f", "a.jsonl.lock", "a.jsonl.lock.77.0a1b2c3d4e5f",
+        "sessions.json.77.bb3f5b80-0000-4000-8000-000000000000.tmp", "sessions.json.77.x.tmp.old",
+        "sessions.json.77.x.tmp.old.tmp", "build.lock.jsonl.lock", "s.jsonl.reset.b.jsonl.lock", ".tmp"}) {
+    CAPTURE(name);
+    CHECK(is_passing(name));
+  }
+  for (const char* name :
+       {"sessions.json", "a.jsonl", "build.lock.jsonl", "a.tmp.b.jsonl", "a.tmp.jsonl", "build.lock.77.jsonl",
+        "build.lock.77.ab.jsonl", "s-topic-a.lock.b.jsonl", "build.lock.jsonl.reset.2026-01-02T03-04-05.678Z",
+        "build.lock.77.jsonl.deleted.2026-01-02T03-04-05.678Z", "build.lock.jsonl.torn.2026-01-02T03-04-05.678Z",
+        "sessions.json.corrupt.2026-01-02T03-04-05.678Z", "x.lock.", "x.lock.77", "x.lock.77.", "x.lock..y", ""}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_passing(name));
+  }
+}
+
 TEST_CASE("entry ids") {
   CHECK(valid_entry_id("a:b._-9Z"));
   CHECK(valid_entry_id(std::string(128, 'x')));

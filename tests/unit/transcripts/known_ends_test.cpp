@@ -92,6 +92,30 @@ TEST_CASE("known ends: lines of ours behind another program's") {
   CHECK_FALSE(look(folder.open()));
 }
 
+TEST_CASE("known ends: adopted without its last newline") {
+  const Folder folder;
+  folder.write("a.jsonl", "one");
+  KnownEnds ends = folder.open();
+  const std::uint64_t inode = folder.inode("a.jsonl");
+  folder.write("a.jsonl", "\nours\n");
+  ends.add("a.jsonl", inode, {4, 9});
+  CHECK_FALSE(look(ends));
+  folder.write("a.jsonl", "theirs\n");
+  CHECK(look(ends)->kind == Growth::Kind::grown);
+  CHECK(look(ends)->unknown == std::vector<Stretch>{{9, 16}});
+  ends.add("a.jsonl", inode, {9, 16});
+  CHECK_FALSE(look(ends));
+  REQUIRE(ends.save());
+  CHECK_FALSE(look(folder.open()));
+
+  folder.write("b.jsonl", "one");
+  ends.replace("b.jsonl", folder.inode("b.jsonl"), 3);
+  folder.write("b.jsonl", "\ntheirs\n");
+  CHECK(look(ends, "b.jsonl")->unknown == std::vector<Stretch>{{4, 11}});
+  folder.write("b.jsonl", "another\n", std::ios::trunc);
+  CHECK(look(ends, "b.jsonl")->kind == Growth::Kind::rewritten);
+}
+
 TEST_CASE("known ends: another file, a shorter one, other lines, none") {
   const Folder folder;
   folder.write("a.jsonl", "one\ntwo\n");

@@ -197,6 +197,30 @@ TEST_CASE("a file that becomes shorter under the cut makes it fail, one that gro
   CHECK_FALSE(bytes);
 }
 
+TEST_CASE("a store that is written in place under the cut makes it fail, one that is replaced does not") {
+  const TempDir temp;
+  make_state(temp / "state");
+  const fs::path store = temp / "state/agents/main/sessions/sessions.json";
+  const auto whole = [](Packer packer) {
+    auto bytes = packer.next();
+    while (bytes && !bytes->empty()) bytes = packer.next();
+    return bytes.has_value();
+  };
+  SUBCASE("as long as it was") {
+    StateCut cut = cut_of(temp / "state");
+    const auto cut_at = fs::last_write_time(store);
+    write(store, "[]");
+    fs::last_write_time(store, cut_at + std::chrono::milliseconds(3));
+    CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
+  }
+  SUBCASE("longer") {
+    StateCut cut = cut_of(temp / "state");
+    write(store, "{} ");
+    CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
+  }
+  SUBCASE("not at all") { CHECK(whole(Packer(cut_of(temp / "state"), "x", 1))); }
+}
+
 TEST_CASE("links keep what was cut, whatever becomes of the names, and go with the cut") {
   const TempDir temp;
   make_state(temp / "state");

@@ -251,6 +251,15 @@ TEST_CASE("whose transcript a file is") {
   CHECK(owner("t.jsonl") == "nobody");
   CHECK(owner("x.jsonl") == "nobody");
   CHECK(owner(".jsonl") == "nobody");
+  world.store("named", R"({"sessionId":"n","sessionFile":"moved.jsonl"})");
+  world.store("second", R"({"sessionId":"m","sessionFile":"/a/moved.jsonl"})");
+  CHECK(owner("other.jsonl") == "nobody");
+  CHECK(owner("moved.jsonl") == "named");
+  world.state.edit(*world.state.mutable_session("named"), edit_of(R"({"sessionFile":"again.jsonl"})"));
+  CHECK(owner("moved.jsonl") == "second");
+  CHECK(owner("again.jsonl") == "named");
+  world.state.erase(world.session("named"));
+  CHECK(owner("again.jsonl") == "nobody");
 }
 
 namespace {
@@ -323,4 +332,66 @@ TEST_CASE("what another program changed in our last generation is theirs, and on
   CHECK(lost.after.field("agent:main:old", "x") == "0");
   CHECK(lost.after.field("agent:main:old", "y") == "5");
   CHECK(lost.after.field("agent:main:new", "z") == "7");
+}
+
+TEST_CASE("a large change is taken in slices, each entry once and in order") {
+  World world;
+  world.store("old", R"({"sessionId":"o","updatedAt":1})");
+  world.store("gone", R"({"sessionId":"g","updatedAt":1})");
+  ForeignChange change;
+  std::vector<std::string> keys;
+  for (int n = 0; n < 600; ++n) {
+    keys.push_back("k" + std::to_string(n));
+    change.created.push_back({keys.back(), raw(R"({"sessionId":"s)" + std::to_string(n) + R"(","updatedAt":5})")});
+  }
+  change.updated = {changed(R"({"sessionId":"o","updatedAt":1})", R"({"sessionId":"o","updatedAt":7,"n":1})", "old")};
+  change.deleted = {"gone"};
+  std::vector<std::string> told;
+  int slices = 0;
+  ForeignSlices rest(change);
+  do {
+    const Decision done = take(world, rest.next());
+    ++slices;
+    CHECK(done.events.size() <= 257);
+    REQUIRE(done.events.back().envelope.type == EventType::store_external_change);
+    for (const std::string_view key : json::elements(at(done.events.back().data, "changed")))
+      told.push_back(json::as_string(key).value_or(""));
+  } while (!rest.done());
+  CHECK(slices == 3);
+  keys.insert(keys.end(), {"old", "gone"});
+  CHECK(told == keys);
+  CHECK(world.state.size() == 601);
+  CHECK(world.field("old", "n") == "1");
+
+  ForeignChange nothing;
+  ForeignSlices none(nothing);
+  CHECK(none.next().empty());
+  CHECK(none.done());
+}
+
+TEST_CASE("messages after the last event that moved rev are ours as well") {
+  LostNote lost;
+  lost.live.run(CreateSession{.key = "agent:main:old", .entry = edit_of(R"({"x":0})")});
+  lost.previous_generation();
+  lost.live.run(PatchSession{.target = {.key = "agent:main:old"}, .patch = R"({"x":1})"});
+  const auto message = [&] {
+    lost.live.now += 1000;
+    AppendMessages command{.target = {.key = "agent:main:old"}};
+    command.append.entries.push_back(*parse_entry(R"({"role":"user","text":"hello"})", ""));
+    lost.live.run(command);
+  };
+  message();
+  message();
+  lost.last_generation();
+  message();
+  SUBCASE("nothing was theirs") { CHECK(lost.load().events.empty()); }
+  SUBCASE("a field of theirs, and a copy of the entry under another key") {
+    auto& updated = lost.change->updated.at(0);
+    updated.theirs = raw(json::apply(*updated.theirs, edit_of(R"({"y":5})")));
+    lost.change->created.push_back({"agent:main:a-copy", updated.theirs});
+    CHECK(lost.load().events.size() == 3);
+    CHECK(lost.after.field("agent:main:old", "y") == "5");
+    CHECK(lost.after.field("agent:main:old", "x") == "1");
+  }
+  CHECK(lost.after.field("agent:main:old", "messageCount") == "3");
 }

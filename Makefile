@@ -15,13 +15,15 @@ SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 help:
 	@echo "make run | test | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | format | lint | clean"
 
-# --- Debian packages: what is missing of config/debian-packages.txt ---
+# --- Debian packages: what is missing of config/debian-packages.txt; a program of that name is as good (NodeSource's nodejs brings an npm, and
+# refuses Debian's) ---
 
 packages: build/.packages
-build/.packages: config/debian-packages.txt
+build/.test-packages: | build/.packages
+build/.packages build/.test-packages: config/debian-packages.txt
 	@mkdir -p build; \
-	missing=$$(for p in $$(sed 's/#.*//' $<); do \
-	  [ "$$(dpkg-query -W -f='$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || echo $$p; done); \
+	missing=$$(for p in $$(sed $(if $(findstring test,$@),,-e '/^# only for make test/,$$d') -e 's/#.*//' $<); do \
+	  [ "$$(dpkg-query -W -f='$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || command -v $$p >/dev/null || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
 	  echo "installing" $$missing; \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends $$(echo $$missing)"; \
@@ -51,15 +53,16 @@ run: build
 	wait $$pid
 
 # --- tests ---
-# Unit and api tests under address+undefined sanitizers, api tests of the release binary and under the thread sanitizer, and a slice of what
-# takes minutes (`make soak`, `make fuzz`).
+# Unit and api tests under address+undefined sanitizers, api tests of the release binary and under the thread sanitizer, real clients of the
+# event stream (Chromium; npm's), and a slice of what takes minutes (`make soak`, `make fuzz`).
 
-test: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
+test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
 	@ninja -C build/asan -j $(JOBS) --quiet
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
+	@python3 tests/browser/run.py --binary build/release/sessiond
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
 	@SESSIOND_TEST_SLOW=6 python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
 	@python3 tests/crash/faults.py --binary build/release/sessiond --every 83

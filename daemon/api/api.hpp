@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config/config.hpp"
+#include "daemon/auth/tickets.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
@@ -17,6 +18,7 @@ struct Api {
   const Config& config;
   Ledger& ledger;
   Tokens& tokens;
+  Tickets& tickets;
   const Counters* counters = nullptr;  // of the server; set before it listens
   bool draining = false;
   bool policy_is_changing = false;  // a PUT of the send policy is on its way to policy.json
@@ -32,6 +34,7 @@ void add_message_routes(Router& router, Api& api);  // messages and transcripts
 void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
 void add_policy_routes(Router& router, Api& api);   // send policy
 void add_event_routes(Router& router, Api& api);    // SSE
+void add_ticket_routes(Router& router, Api& api);   // tickets for SSE
 void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config
 void add_lock_routes(Router& router, Api& api);     // locks shared with other programs
 
@@ -44,6 +47,7 @@ inline void add_routes(Router& router, Api& api) {
   add_bridge_routes(router, api);
   add_policy_routes(router, api);
   add_event_routes(router, api);
+  add_ticket_routes(router, api);
   add_admin_routes(router, api);
   add_lock_routes(router, api);
 }

@@ -1,5 +1,6 @@
 // Event streams over everything, an agent, a session (API §6).
 #include "daemon/api/handler.hpp"
+#include "daemon/api/tickets.hpp"
 #include "daemon/stream/stream.hpp"
 
 namespace sessiond {
@@ -22,6 +23,15 @@ Result<void> takes_events(const Request& request) {
   return fail(Code::not_acceptable, "this route answers text/event-stream");
 }
 
+// By token or by ticket.
+Served stream_for(Api& api, StreamContext& context, Request& request, StreamScope scope) {
+  auto ticket = take_ticket(api, request);
+  if (!ticket) co_return std::unexpected(std::move(ticket.error()));
+  auto response = open_stream(context, request, std::move(scope));
+  if (response && *ticket) co_await remember_ticket(api, **ticket, *response);
+  co_return response;
+}
+
 }  // namespace
 
 void add_event_routes(Router& router, Api& api) {
@@ -33,15 +43,16 @@ void add_event_routes(Router& router, Api& api) {
                     .again = [&api](const Principal& principal) { return again(api, principal); },
                     .token_generation = [&api] { return api.tokens.generation(); },
                     .draining = api.draining});
-  router.add("GET", "/v1/events", Permission::stream, answering([context](Request& request) -> Served {
+  router.add("GET", "/v1/events", Permission::stream, answering([context, &api](Request& request) -> Served {
                if (auto fine = takes_events(request); !fine) co_return std::unexpected(std::move(fine.error()));
-               co_return open_stream(*context, request, {});
+               co_return co_await stream_for(api, *context, request, {});
              }));
-  router.add("GET", "/v1/agents/{agent}/events", Permission::stream, answering([context](Request& request) -> Served {
+  router.add("GET", "/v1/agents/{agent}/events", Permission::stream,
+             answering([context, &api](Request& request) -> Served {
                if (auto fine = takes_events(request); !fine) co_return std::unexpected(std::move(fine.error()));
                auto agent = agent_param(request);
                if (!agent) co_return std::unexpected(std::move(agent.error()));
-               co_return open_stream(*context, request, {.agent = *agent, .key = {}});
+               co_return co_await stream_for(api, *context, request, {.agent = *agent, .key = {}});
              }));
   router.add("GET", "/v1/agents/{agent}/sessions/{key}/events", Permission::stream,
              answering([context, &api](Request& request) -> Served {
@@ -54,7 +65,7 @@ void add_event_routes(Router& router, Api& api) {
                if (!state) co_return std::unexpected(std::move(state.error()));
                auto session = visible(**state, *target, request.principal);
                if (!session) co_return std::unexpected(std::move(session.error()));
-               co_return open_stream(*context, request, {.agent = *agent, .key = (*session)->key()});
+               co_return co_await stream_for(api, *context, request, {.agent = *agent, .key = (*session)->key()});
              }));
 }
 

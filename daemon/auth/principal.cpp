@@ -25,15 +25,15 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, write, bridge, policy, maintenance, tokens, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, write, bridge, policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, policy, maintenance, Permission::metrics});
     case Role::bridge:
-      return of({read, stream, Permission::bridge});
+      return of({read, stream, ticket, Permission::bridge});
     case Role::runner:
-      return of({read, stream, write});
+      return of({read, stream, ticket, write});
     case Role::viewer:
-      return of({read, stream});
+      return of({read, stream, ticket});
     case Role::metrics:
       return of({Permission::metrics});
   }
@@ -88,6 +88,8 @@ std::string_view name(Permission permission) {
       return "read";
     case Permission::stream:
       return "stream";
+    case Permission::ticket:
+      return "ticket";
     case Permission::write:
       return "write";
     case Permission::bridge:

@@ -17,7 +17,8 @@ std::optional<Role> role(std::string_view name);
 enum class Permission : std::uint8_t {
   open,         // no token: healthz, readyz, version, openapi, dashboard
   read,         // GET of sessions and messages
-  stream,       // events
+  stream,       // event streams: these routes, and no others, take a ticket in the place of a token
+  ticket,       // making a ticket for them: whoever may stream
   write,        // sessions and messages
   bridge,       // inbound, outbound, route
   policy,       // PUT of the send policy

@@ -1,6 +1,7 @@
 #include "daemon/auth/secret.hpp"
 
 #include <openssl/crypto.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <sys/random.h>
 
@@ -9,6 +10,7 @@
 #include <span>
 #include <system_error>
 #include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -33,7 +35,6 @@ constexpr bool in_base64url(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-// Without padding, as RFC 4648 §5 has it.
 std::string encode(std::span<const std::uint8_t> bytes) {
   std::string text;
   text.reserve((bytes.size() * 8 + 5) / 6);
@@ -79,6 +80,42 @@ std::optional<std::string_view> id_of_token(std::string_view token) {
   if (token[prefix.size() + token_id_size] != '_' || !valid_token_id(id)) return std::nullopt;
   if (!std::ranges::all_of(secret, in_base64url)) return std::nullopt;
   return id;
+}
+
+std::string random_bytes(std::size_t count) {
+  std::vector<std::uint8_t> bytes(count);
+  random_bytes(std::span(bytes));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string to_base64url(std::string_view bytes) {
+  return encode({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+}
+
+std::optional<std::string> from_base64url(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size() * 6 / 8);
+  std::uint32_t bits = 0;
+  unsigned count = 0;
+  for (const char c : text) {
+    const auto value = base64url.find(c);
+    if (value == base64url.npos) return std::nullopt;
+    bits = (bits << 6) | static_cast<std::uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>((bits >> count) & 0xFFU);
+  }
+  if (to_base64url(bytes) != text) return std::nullopt;
+  return bytes;
+}
+
+TokenHash hmac_sha256(std::string_view secret, std::string_view text) {
+  TokenHash mac{};
+  unsigned length = 0;
+  ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
+  return mac;
 }
 
 TokenHash hash_token(std::string_view token) {

@@ -54,7 +54,7 @@ void set_up_log(const Config& config) {
   log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
 }
 
-// Random bytes that sign list cursors; kept, so that a cursor outlives a restart.
+// Random bytes that sign list cursors and stream tickets; kept, so that these outlive a restart.
 Result<std::string> cursor_secret(const std::filesystem::path& path) {
   auto kept = read_file(path);
   if (kept && kept->size() == 64) return kept;
@@ -105,16 +105,17 @@ ServerOptions server_options(const Config& config) {
 class Daemon {
  public:
   Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
-         Tokens& tokens, std::string secret)
+         Tokens& tokens, Tickets& tickets, std::string secret)
       : options_(std::move(options)),
         config_(config),
         io_(io),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
+             .tickets = tickets,
              .cursor_secret = std::move(secret),
              .started_at = wall_now()},
-        router_([this](const Request& request) { return authenticate(request); }),
+        router_([this](const Request& request, Permission wanted) { return authenticate(request, wanted); }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
@@ -150,7 +151,15 @@ class Daemon {
   }
 
  private:
-  Result<Principal> authenticate(const Request& request) {
+  static Result<Principal> who(Result<Ticket> ticket) {
+    if (!ticket) return std::unexpected(std::move(ticket.error()));
+    return std::move(ticket->principal);
+  }
+
+  // A ticket goes before all else: browsers send by themselves whatever Authorization a proxy in between asked for.
+  Result<Principal> authenticate(const Request& request, Permission wanted) {
+    if (const std::string* ticket = request.query_value("ticket"); ticket != nullptr && wanted == Permission::stream)
+      return who(api_.tickets.find(*ticket, wall_now()));
     if (request.local_admin && request.header("authorization").empty())
       return Principal{.id = "local", .role = Role::admin};
     return api_.tokens.authenticate(request.header("authorization"), wall_now());
@@ -271,7 +280,10 @@ int serve(const ServeOptions& options) {
   if (!first) return refuse("no_admin_token", first.error());
   if (*first) tell_first_token(**first);
 
-  Daemon daemon(options, *config, io, disk, **ledger, **tokens, std::move(*secret));
+  Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
+  if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
+
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, std::move(*secret));
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   daemon.run();
   disk.join();

@@ -203,7 +203,8 @@ class JournalCheck {
       const fs::path path = dir_ / file.name;
       modes.look(path, file.status);
       if (check_link(exam_, path, file.status)) continue;
-      if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name.ends_with(".idx"))
+      if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
+          file.name.ends_with(".idx"))
         continue;
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {

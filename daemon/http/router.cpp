@@ -138,7 +138,7 @@ Router::Found Router::find(Request& request) const {
 
 Result<void> Router::admit(Request& request, const Route& route) const {
   if (route.permission == Permission::open) return {};
-  Result<Principal> principal = authenticator_(request);
+  Result<Principal> principal = authenticator_(request, route.permission);
   if (!principal) return std::unexpected(std::move(principal.error()));
   request.principal = std::move(*principal);
   if (request.principal.may(route.permission)) return {};

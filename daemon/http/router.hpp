@@ -17,8 +17,9 @@
 
 namespace sessiond {
 
-// Who sends this request; the Problem is what the client gets (unauthorized, too_many_requests).
-using Authenticator = std::function<Result<Principal>(const Request&)>;
+// Who sends this request to a route that needs this permission; the Problem is what the client gets (unauthorized,
+// too_many_requests).
+using Authenticator = std::function<Result<Principal>(const Request&, Permission)>;
 
 class Router {
  public:

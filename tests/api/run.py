@@ -85,8 +85,8 @@ def classes(suite, found):
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(folder=HERE, description=__doc__):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
     parser.add_argument("-k", dest="patterns", action="append",
                         help="only tests whose name has this (fnmatch pattern or part)")
@@ -104,7 +104,7 @@ def main():
     loader = unittest.TestLoader()
     if options.patterns:
         loader.testNamePatterns = [p if "*" in p else f"*{p}*" for p in options.patterns]
-    suites = list(classes(loader.discover(str(HERE), "test_*.py", str(HERE)), {}).values())
+    suites = list(classes(loader.discover(str(folder), "test_*.py", str(folder)), {}).values())
     results = []
 
     def run(suite):

@@ -14,7 +14,7 @@ ROUTES = {
             "/v1/whoami", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/config"],
     "post": ["/v1/agents/{agent}/sessions", "S/reset", "S/archive", "S/unarchive", "S/spawn", "S/messages",
              "S/outbound",
-             "/v1/inbound", "/v1/policy/evaluate", "/v1/admin/tokens", "/v1/admin/checkpoint", "/v1/admin/backup", "/v1/admin/doctor",
+             "/v1/inbound", "/v1/policy/evaluate", "/v1/stream-tickets", "/v1/admin/tokens", "/v1/admin/checkpoint", "/v1/admin/backup", "/v1/admin/doctor",
              "/v1/admin/locks/{agent}/evict"],
     "put": ["S", "S/route", "S/send-policy", "/v1/policy/send"],
     "patch": ["S"],

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <utility>
 
 using namespace sessiond;
 
@@ -58,4 +59,27 @@ TEST_CASE("tokens of different lengths are not the same") {
   CHECK_FALSE(same_token("abc", "abd"));
   CHECK_FALSE(same_token("abc", "ab"));
   CHECK_FALSE(same_token("", "a"));
+}
+
+TEST_CASE("base64url, both ways, one text for each bytes") {
+  const std::pair<std::string, std::string> known[] = {{"", ""},        {"f", "Zg"},        {"fo", "Zm8"},
+                                                       {"foo", "Zm9v"}, {"foob", "Zm9vYg"}, {"\xfb\xff", "-_8"}};
+  for (const auto& [bytes, text] : known) {
+    CAPTURE(text);
+    CHECK(to_base64url(bytes) == text);
+    CHECK(from_base64url(text) == bytes);
+  }
+  for (const char* bad : {"Z", "Zh", "Zg==", "Zm9", "+/", "Zm 8", "Zm8\n"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(from_base64url(bad));
+  }
+  const std::string bytes = random_bytes(1000);
+  CHECK(bytes.size() == 1000);
+  CHECK(bytes != random_bytes(1000));
+  CHECK(from_base64url(to_base64url(bytes)) == bytes);
+}
+
+TEST_CASE("HMAC-SHA-256: RFC 4231, case 2") {
+  CHECK(to_hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }

@@ -21,7 +21,7 @@ Handler says(std::string text) {
   };
 }
 
-Result<Principal> by_header(const Request& request) {
+Result<Principal> by_header(const Request& request, Permission) {
   if (request.header("authorization").empty()) return fail(Code::unauthorized, "no token");
   return Principal{.id = "t", .role = *role(request.header("authorization"))};
 }

@@ -142,7 +142,8 @@ void RunningServer::stop() {
 std::future<void> RunningServer::stopped() { return asio::co_spawn(io, server->stopped(), asio::use_future); }
 
 Router plain_routes() {
-  Router router([](const Request&) -> Result<Principal> { return Principal{.id = "t", .role = Role::admin}; });
+  Router router(
+      [](const Request&, Permission) -> Result<Principal> { return Principal{.id = "t", .role = Role::admin}; });
   router.add("GET", "/hello", Permission::open, [](Request&) -> asio::awaitable<Response> {
     Response response;
     response.content_type = "text/plain";

@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+"""Runs real clients of the event stream against a binary: tests/browser/run.py --binary PATH [-k PATTERN] [-v]
+
+Headless Chromium's EventSource, and the npm clients of package.json in node. Prints and exits as tests/api/run.py does.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "api"))
+
+import run  # noqa: E402  of tests/api
+
+if __name__ == "__main__":
+    run.main(HERE, __doc__)

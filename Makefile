@@ -70,7 +70,7 @@ test: build/.test-packages build/release/build.ninja build/asan/build.ninja buil
 	@python3 tests/crash/full_disk.py --binary build/release/sessiond --mib 24
 	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 100
 	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
-	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
+	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
 
 soak: build
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim

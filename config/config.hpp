@@ -42,6 +42,10 @@ struct Config {
     std::uint64_t json_depth = 64;
     friend bool operator==(const Limits&, const Limits&) = default;
   };
+  struct Network {
+    std::uint64_t threads = 1;
+    friend bool operator==(const Network&, const Network&) = default;
+  };
   struct Journal {
     std::uint64_t segment_bytes = 64ULL << 20;
     std::uint64_t max_bytes = 1ULL << 30;
@@ -73,6 +77,7 @@ struct Config {
     std::int64_t stall_timeout_ms = 60'000;
     std::uint64_t tail_bytes = 16ULL << 20;
     std::int64_t retry_ms = 2'000;
+    std::int64_t coalesce_ms = 10;  // 0: never
     friend bool operator==(const Stream&, const Stream&) = default;
   };
   struct Reset {
@@ -117,6 +122,7 @@ struct Config {
   std::string state_dir = "~/.sessiond";
   Listen listen{};
   Limits limits{};
+  Network network{};
   Journal journal{};
   Idempotency idempotency{};
   Store store{};

@@ -118,6 +118,11 @@ void describe(Visitor& v, AConfig& c) {
         "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree.");
   v.group("listen", "Where the daemon listens.", [&] { describe_listen(v, c.listen); });
   v.group("limits", "What one client may ask of it.", [&] { describe_limits(v, c.limits); });
+  v.group("network", "How the daemon uses the machine.", [&] {
+    v.key("threads", c.network.threads, Between{1, 64},
+          "Threads for the network. The first does everything but event streams; each further one serves its share of "
+          "them. Worth it for thousands of readers on a machine with cores to spare.");
+  });
   v.group("journal", "The log of all that happened: how far back a subscriber can replay.", [&] {
     v.key("segmentBytes", c.journal.segment_bytes, Between{64 * kib, 4 * gib}, "A new file is begun at this size.");
     v.key("maxBytes", c.journal.max_bytes, Between{64 * kib, pib}, "The oldest files go beyond this size.");
@@ -135,6 +140,8 @@ void describe(Visitor& v, AConfig& c) {
     v.key("tailBytes", c.stream.tail_bytes, Between{4 * kib, 16 * gib},
           "The newest events kept in memory for all streams together; older ones are read from the journal.");
     v.key("retryMs", c.stream.retry_ms, Between{10, hour}, "When browsers should reconnect.");
+    v.key("coalesceMs", c.stream.coalesce_ms, Between{0, 1000},
+          "When events come faster than 100 a second, what comes within this time is sent together. 0: each at once.");
   });
   v.group("session", "Which messages belong together.", [&] { describe_session(v, c.session); });
   v.key("sendPolicy", c.send_policy_json, RawObject{},

@@ -7,11 +7,11 @@
 namespace sessiond {
 namespace {
 
-constexpr std::array<std::string_view, 18> names{
+constexpr std::array<std::string_view, 20> names{
     "session.created", "session.updated",  "session.reset",  "session.archived", "session.unarchived",
     "session.deleted", "message.appended", "topic.created",  "topic.deleted",    "policy.changed",
     "policy.denied",   "lock.evicted",     "store.repaired", "store.degraded",   "store.external_change",
-    "config.reloaded", "token.created",    "token.revoked"};
+    "config.reloaded", "token.created",    "token.revoked",  "session.typing",   "text.delta"};
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Event make_event(Envelope envelope, std::string_view data) {
   auto json = std::make_shared<std::string>();
   json->reserve(data.size() + envelope.key.size() + 320);
   json::ObjectWriter out(*json);
-  out.integer("seq", static_cast<std::int64_t>(envelope.seq));
+  if (envelope.seq != 0) out.integer("seq", static_cast<std::int64_t>(envelope.seq));
   out.integer("time", envelope.time);
   out.raw("type", {});
   json->append("\"").append(name(envelope.type)).append("\"");

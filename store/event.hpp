@@ -33,6 +33,9 @@ enum class EventType : std::uint8_t {
   config_reloaded,
   token_created,
   token_revoked,
+  // Published, never in a journal.
+  session_typing,  // {}
+  text_delta,      // {runId?, text}
 };
 std::string_view name(EventType type);  // "session.created"
 std::optional<EventType> event_type(std::string_view name);

@@ -126,6 +126,8 @@ Result<Fd> open_file(const fs::path& path, int flags) {
 }
 
 Result<void> make_dirs(const fs::path& path) {
+  struct stat there{};
+  if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
   fs::path made;
   for (const fs::path& part : path) {
     made /= part;

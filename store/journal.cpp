@@ -202,6 +202,12 @@ Result<void> Journal::resume() {
   return {};
 }
 
+Result<std::uint64_t> Journal::each_event(
+    std::uint64_t from, std::size_t max_bytes,
+    const std::function<void(std::uint64_t seq, std::string_view json)>& take) const {
+  return journal::read_events(impl_->catalog, from, max_bytes, take);
+}
+
 Result<JournalPage> Journal::read(std::uint64_t from, std::size_t max_bytes) const {
   return journal::read_page(impl_->catalog, from, max_bytes);
 }

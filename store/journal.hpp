@@ -104,6 +104,11 @@ class Journal {
   // oldest(). Any thread; blocks.
   Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const;
 
+  // The events alone, without a copy: take(seq, json) for each from seq `from` on, of about max_bytes of batches (at
+  // least one). The seq to go on at. As read().
+  Result<std::uint64_t> each_event(std::uint64_t from, std::size_t max_bytes,
+                                   const std::function<void(std::uint64_t seq, std::string_view json)>& take) const;
+
   // For backups: every segment's file in order with how many of its bytes are durable now; none is removed before this
   // returns. The last durable seq in them. Any thread; blocks.
   Result<std::uint64_t> each_segment(

@@ -59,6 +59,20 @@ std::vector<std::string> strings(std::string_view array) {
   return out;
 }
 
+// As build_line lays it out: the events are gone through once, what follows them not at all.
+std::optional<Line> events_of(std::string_view body) {
+  static constexpr std::string_view before_events = ",\"events\":";
+  const std::size_t comma = body.find(',');
+  if (comma == std::string_view::npos || !body.substr(comma).starts_with(before_events)) return std::nullopt;
+  const auto seq = as_seq(body.substr(body_start.size(), comma - body_start.size()));
+  if (!seq) return std::nullopt;
+  Line line{.first = *seq, .next = *seq};
+  for (const std::string_view event : json::elements(body.substr(comma + before_events.size())))
+    line.events.push_back(event);
+  line.next += line.events.size();
+  return line;
+}
+
 }  // namespace
 
 void build_line(std::string& out, std::span<const Commit> commits) {
@@ -90,7 +104,7 @@ std::string override_line(std::uint64_t seq) {
   return line;
 }
 
-std::optional<Line> parse_line(std::string_view text) {
+std::optional<Line> parse_line(std::string_view text, Parts parts) {
   if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
   std::uint32_t crc = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + crc_digits, crc, 16);
@@ -99,8 +113,12 @@ std::optional<Line> parse_line(std::string_view text) {
   const std::string_view body = text.substr(body_at);
   if (!body.starts_with(body_start) || crc_of(body) != crc) return std::nullopt;
 
+  if (parts == Parts::events) {
+    if (auto line = events_of(body)) return line;
+  }
   Line line;
   bool has_seq = false;
+  bool has_events = false;
   for (const json::Member& member : json::members(body)) {
     if (member.name == "seq") {
       const auto seq = as_seq(member.value);
@@ -108,17 +126,17 @@ std::optional<Line> parse_line(std::string_view text) {
       line.first = *seq;
       has_seq = true;
     } else if (member.name == "events") {
-      line.events = member.value;
+      if (!member.value.starts_with('[')) return std::nullopt;
+      for (const std::string_view event : json::elements(member.value)) line.events.push_back(event);
+      has_events = true;
     } else if (member.name == "answers") {
       line.answers = member.value;
     } else if (member.name == "places") {
       line.places = member.value;
     }
   }
-  if (!has_seq || !line.events.starts_with('[')) return std::nullopt;
-  const auto events = json::elements(line.events);
-  line.next = line.first;
-  for (auto event = events.begin(); event != events.end(); ++event) ++line.next;
+  if (!has_seq || !has_events) return std::nullopt;
+  line.next = line.first + line.events.size();
   return line;
 }
 
@@ -126,7 +144,7 @@ StoredBatch to_batch(const Line& line, std::uint64_t from) {
   StoredBatch batch{.first = std::max(line.first, from), .events = {}, .answers = {}, .places = {}};
   batch.events.reserve(line.next - std::min(batch.first, line.next));
   std::uint64_t seq = line.first;
-  for (const std::string_view event : json::elements(line.events))
+  for (const std::string_view event : line.events)
     if (seq++ >= from) batch.events.push_back(std::make_shared<const std::string>(event));
   if (line.next == line.first) batch.first = line.first;
   batch.answers = strings(line.answers);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/journal.hpp"
 
@@ -22,12 +23,14 @@ std::string override_line(std::uint64_t seq);
 struct Line {
   std::uint64_t first = 0;
   std::uint64_t next = 0;  // first + number of events
-  std::string_view events{};
+  std::vector<std::string_view> events{};
   std::string_view answers{};
   std::string_view places{};
 };
-// `text` without its '\n'. Nothing when it is damaged: CRC, shape, or no seq.
-std::optional<Line> parse_line(std::string_view text);
+// `text` without its '\n'. Nothing when it is damaged: CRC, shape, or no seq. `events`: the rest of a line that we
+// wrote is not looked at.
+enum class Parts : std::uint8_t { all, events };
+std::optional<Line> parse_line(std::string_view text, Parts parts = Parts::all);
 StoredBatch to_batch(const Line& line, std::uint64_t from);  // events before `from` are dropped
 
 // Where inside `text` another line seems to begin; npos if nowhere. What we write can have these bytes only at the

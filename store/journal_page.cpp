@@ -12,12 +12,12 @@
 namespace sessiond::journal {
 namespace {
 
-class PageReader {
+// Goes through lines from the one that holds `from`, giving each to `take`, until it has about `max_bytes` of them.
+template <class Take>
+class Walk {
  public:
-  PageReader(std::uint64_t from, std::size_t max_bytes, std::uint64_t head)
-      : from_(from), max_bytes_(max_bytes), head_(head) {
-    page_.next = from;
-  }
+  Walk(std::uint64_t from, std::size_t max_bytes, std::uint64_t head, Parts parts, Take take)
+      : parts_(parts), from_(from), max_bytes_(max_bytes), head_(head), next_(from), take_(std::move(take)) {}
 
   // Reads on in one segment; false when the page is full.
   Result<bool> read(const Catalog::Stretch& stretch) {
@@ -29,7 +29,7 @@ class PageReader {
       const auto raw = reader.next();
       if (!raw) return std::unexpected(raw.error());
       if (!*raw) break;
-      const auto line = (*raw)->ended ? parse_line((*raw)->text) : std::nullopt;
+      const auto line = (*raw)->ended ? parse_line((*raw)->text, parts_) : std::nullopt;
       if (!line || line->first < least_) return damaged(stretch, (*raw)->offset);
       least_ = line->next;
       at = (*raw)->offset + (*raw)->text.size() + 1;
@@ -40,7 +40,7 @@ class PageReader {
     return true;
   }
 
-  JournalPage take_page() { return std::move(page_); }
+  std::uint64_t next() const { return next_; }
 
  private:
   static std::unexpected<Problem> damaged(const Catalog::Stretch& stretch, std::uint64_t offset) {
@@ -50,36 +50,35 @@ class PageReader {
   void take(const Line& line, std::size_t length) {
     const bool has_events = line.next > line.first;
     if (has_events ? line.next <= from_ : line.first < from_) return;
-    StoredBatch batch = to_batch(line, from_);
-    // The first line of an overriding segment says nothing to a reader.
-    if (!batch.events.empty() || !batch.answers.empty() || !batch.places.empty())
-      page_.batches.push_back(std::move(batch));
-    page_.next = std::max(page_.next, line.next);
+    take_(line);
+    next_ = std::max(next_, line.next);
     bytes_ += length;
     // Never full of batches without events alone: such a page would lead to itself again. Nor at the head: those behind
     // the last event belong to what must be read before `next` is beyond it.
-    full_ = bytes_ >= max_bytes_ && page_.next > from_ && page_.next <= head_;
+    full_ = bytes_ >= max_bytes_ && next_ > from_ && next_ <= head_;
   }
 
+  Parts parts_;
   std::uint64_t from_;
   std::size_t max_bytes_;
   std::uint64_t head_;
+  std::uint64_t next_;
+  Take take_;
   std::size_t bytes_ = 0;
   std::uint64_t least_ = 0;  // seqs rise
   bool full_ = false;
-  JournalPage page_{};
 };
 
-}  // namespace
-
-Result<JournalPage> read_page(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes) {
+// Where to go on.
+template <class Take>
+Result<std::uint64_t> walk(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes, Parts parts, Take take) {
   const auto gone = [&] {
     return fail(Code::bad_cursor,
                 fmt::format("seq {} is older than what the journal keeps ({})", from, catalog.oldest()));
   };
   if (from < catalog.oldest()) return gone();
   const Catalog::End until = catalog.end();
-  PageReader reader(from, max_bytes, until.head);
+  Walk reader(from, max_bytes, until.head, parts, std::move(take));
   for (auto stretch = catalog.locate(from, until); stretch; stretch = catalog.following(stretch->serial, until)) {
     const auto more = reader.read(*stretch);
     if (!more && more.error().code == Code::not_found) {
@@ -91,7 +90,30 @@ Result<JournalPage> read_page(const Catalog& catalog, std::uint64_t from, std::s
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
   }
-  return reader.take_page();
+  return reader.next();
+}
+
+}  // namespace
+
+Result<JournalPage> read_page(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes) {
+  JournalPage page;
+  const auto next = walk(catalog, from, max_bytes, Parts::all, [&page, from](const Line& line) {
+    StoredBatch batch = to_batch(line, from);
+    // The first line of an overriding segment says nothing to a reader.
+    if (!batch.events.empty() || !batch.answers.empty() || !batch.places.empty())
+      page.batches.push_back(std::move(batch));
+  });
+  if (!next) return std::unexpected(next.error());
+  page.next = *next;
+  return page;
+}
+
+Result<std::uint64_t> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
+                                  const std::function<void(std::uint64_t, std::string_view)>& take) {
+  return walk(catalog, from, max_bytes, Parts::events, [&take, from](const Line& line) {
+    for (std::size_t index = 0; index < line.events.size(); ++index)
+      if (line.first + index >= from) take(line.first + index, line.events[index]);
+  });
 }
 
 }  // namespace sessiond::journal

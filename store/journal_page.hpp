@@ -1,6 +1,9 @@
 // Reading the journal back: a page of batches from a seq on, each line's CRC verified. Any thread; reads the disk.
 #pragma once
 
+#include <functional>
+#include <string_view>
+
 #include "store/journal.hpp"
 #include "store/journal_catalog.hpp"
 
@@ -8,5 +11,8 @@ namespace sessiond::journal {
 
 // See Journal::read. A damaged line is a `degraded` problem naming segment and offset.
 Result<JournalPage> read_page(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes);
+// See Journal::each_event.
+Result<std::uint64_t> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
+                                  const std::function<void(std::uint64_t, std::string_view)>& take);
 
 }  // namespace sessiond::journal

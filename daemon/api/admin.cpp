@@ -1,6 +1,9 @@
 // Operating the daemon: who am I, tokens, checkpoint, backup, configuration, doctor (API §§7, 8).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "config/print.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
@@ -65,7 +68,7 @@ Served create_token(Api& api, Request& request) {
 Served revoke_token(Api& api, Request& request) {
   const std::string id = request.params.at(0);
   if (auto gone = api.tokens.revoke(id); !gone) co_return std::unexpected(std::move(gone.error()));
-  api.ledger.tail().wake();  // streams look at their tokens
+  api.streams.check_tokens();
   if (auto saved = co_await save_tokens(api); !saved) co_return std::unexpected(std::move(saved.error()));
   if (auto told = co_await api.ledger.announce(EventType::token_revoked, "{\"id\":" + json::quote(id) + "}",
                                                request.principal.id);
@@ -139,6 +142,50 @@ Served backup(Api& api, Request& request) {
   co_return response;
 }
 
+std::string to_json(const StreamInfo& stream, const std::string& epoch) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.integer("id", static_cast<std::int64_t>(stream.id));
+  writer.string("token", stream.token);
+  writer.string("peer", stream.peer);
+  writer.string("requestId", stream.request_id);
+  writer.raw("filters", stream.filters);
+  writer.string("state", stream.state);
+  writer.string("position", fmt::format("{}-{}", epoch, stream.position));
+  writer.raw("lag", fmt::format(R"({{"events":{},"bytes":{}}})", stream.lag_events, stream.lag_bytes));
+  writer.integer("sentBytes", static_cast<std::int64_t>(stream.sent_bytes));
+  writer.integer("openMs", stream.open_ms);
+  if (stream.waits_ms > 0) writer.integer("waitsMs", stream.waits_ms);
+  writer.close();
+  return out;
+}
+
+Served list_streams(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may list the streams");
+  auto streams = co_await api.streams.list();
+  std::ranges::sort(streams, {}, &StreamInfo::id);
+  std::string body = "{\"data\":[";
+  for (const StreamInfo& stream : streams) {
+    if (body.back() != '[') body += ',';
+    body += to_json(stream, api.ledger.epoch());
+  }
+  co_return json_response(body + "]}");
+}
+
+Served close_stream(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may close streams");
+  const std::string& text = request.params.at(0);
+  std::uint64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  if (!number || !co_await api.streams.close(id)) co_return fail(Code::not_found, "there is no stream " + text);
+  Response response = json_response("", 204);
+  response.content_type.clear();
+  co_return response;
+}
+
 }  // namespace
 
 void add_admin_routes(Router& router, Api& api) {
@@ -151,6 +198,8 @@ void add_admin_routes(Router& router, Api& api) {
   on("DELETE", "/v1/admin/tokens/{id}", Permission::tokens, revoke_token);
   on("POST", "/v1/admin/checkpoint", Permission::maintenance, checkpoint);
   on("POST", "/v1/admin/backup", Permission::tokens, backup);  // tokens.json is in it
+  on("GET", "/v1/admin/streams", Permission::maintenance, list_streams);
+  on("DELETE", "/v1/admin/streams/{id}", Permission::maintenance, close_stream);
   on("GET", "/v1/admin/config", Permission::maintenance, configuration);
   on("POST", "/v1/admin/doctor", Permission::maintenance, doctor);
 }

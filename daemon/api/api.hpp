@@ -11,6 +11,7 @@
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/stream/streams.hpp"
 
 namespace sessiond {
 
@@ -18,6 +19,7 @@ struct Api {
   const Config& config;
   Ledger& ledger;
   Tokens& tokens;
+  Streams& streams;
   Tickets& tickets;
   const Counters* counters = nullptr;  // of the server; set before it listens
   bool draining = false;

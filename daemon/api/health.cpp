@@ -43,7 +43,7 @@ Served readyz(Api& api, Request&) {
 }
 
 Served metrics(Api& api, Request&) {
-  Response response = json_response(metrics_text(api));
+  Response response = json_response(metrics_text(api, co_await api.streams.list()));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   co_return response;
 }

@@ -3,7 +3,9 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -90,12 +92,39 @@ void add_ledger(Families& families, const LedgerStatus& status) {
   families.gauge("sessiond_agents", "Agents in memory.", static_cast<double>(status.agents));
 }
 
+// Those who lag most are named; a hundred at most.
+void add_streams(Families& families, const StreamCounters& counters, std::vector<StreamInfo> streams) {
+  families.counter("sessiond_streams_stalled_total", "Streams closed because their reader took nothing.",
+                   counters.stalled);
+  families.counter("sessiond_stream_gaps_total", "Gaps told to readers.", counters.gaps);
+  families.counter("sessiond_stream_dropped_total", "Events that are not kept, dropped for want of room.",
+                   counters.dropped);
+  constexpr std::size_t most = 100;
+  std::erase_if(streams, [](const StreamInfo& stream) { return stream.lag_events == 0 || stream.state == "live"; });
+  std::ranges::sort(streams, std::ranges::greater{}, &StreamInfo::lag_events);
+  MetricFamily events{"sessiond_stream_lag_events", "How far a stream is behind.", MetricType::Gauge, {}};
+  MetricFamily bytes{
+      "sessiond_stream_lag_bytes", "How far a stream is behind, in bytes of journal.", MetricType::Gauge, {}};
+  for (std::size_t index = 0; index < std::min(most, streams.size()); ++index) {
+    const StreamInfo& stream = streams[index];
+    ClientMetric metric;
+    metric.label = {{"stream", std::to_string(stream.id)}, {"token", stream.token}, {"peer", stream.peer}};
+    metric.gauge.value = static_cast<double>(stream.lag_events);
+    events.metric.push_back(metric);
+    metric.gauge.value = static_cast<double>(stream.lag_bytes);
+    bytes.metric.push_back(std::move(metric));
+  }
+  families.all.push_back(std::move(events));
+  families.all.push_back(std::move(bytes));
+}
+
 }  // namespace
 
-std::string metrics_text(const Api& api) {
+std::string metrics_text(const Api& api, std::vector<StreamInfo> streams) {
   Families families;
   add_ledger(families, api.ledger.status());
   if (api.counters != nullptr) add_http(families, *api.counters);
+  add_streams(families, api.streams.counters(), std::move(streams));
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
                  static_cast<double>(api.started_at) / 1e3);
   return prometheus::TextSerializer().Serialize(families.all);

@@ -7,6 +7,6 @@
 
 namespace sessiond {
 
-std::string metrics_text(const Api& api);
+std::string metrics_text(const Api& api, std::vector<StreamInfo> streams);
 
 }  // namespace sessiond

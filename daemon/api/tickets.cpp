@@ -82,8 +82,13 @@ Result<std::optional<std::string>> take_ticket(Api& api, Request& request) {
 }
 
 asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& response) {
-  response.stream = [open = api.tickets.use(ticket, wall_now()),
-                     serve = std::move(response.stream)](StreamWriter& writer) { return serve(writer); };
+  const auto open = api.tickets.use(ticket, wall_now());
+  if (response.take_over) {
+    response.take_over = [open, give = std::move(response.take_over)](TakenSocket socket) {
+      socket.place = std::make_shared<std::pair<std::shared_ptr<void>, Tickets::Handle>>(socket.place, open);
+      give(std::move(socket));
+    };
+  }
   if (!api.tickets.unsaved()) co_return;
   const auto saved = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tickets.save(wall_now()); });
   if (!saved) log::warn("tickets_not_saved", {{"error", saved.error().detail}});

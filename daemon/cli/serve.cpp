@@ -101,6 +101,20 @@ ServerOptions server_options(const Config& config) {
   return options;
 }
 
+StreamSettings stream_settings(const Config& config) {
+  return {.heartbeat_ms = config.stream.heartbeat_ms,
+          .retry_ms = config.stream.retry_ms,
+          .stall_timeout_ms = config.stream.stall_timeout_ms,
+          .coalesce_ms = config.stream.coalesce_ms,
+          .tail_bytes = config.stream.tail_bytes};
+}
+
+// Who a token is by now: streams outlive the request that opened them.
+Result<Principal> principal_now(const Tokens& tokens, const Principal& principal) {
+  if (principal.id == "local") return principal;
+  return tokens.principal(principal.id, wall_now());
+}
+
 // The daemon once all is open: listens, serves, and ends in order. Members are declared in the order of their life.
 class Daemon {
  public:
@@ -109,9 +123,17 @@ class Daemon {
       : options_(std::move(options)),
         config_(config),
         io_(io),
+        streams_(ledger,
+                 {.journal = ledger.journal(),
+                  .disk = disk,
+                  .version = SESSIOND_VERSION,
+                  .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
+                  .token_generation = [&tokens] { return tokens.generation(); }},
+                 stream_settings(config), config.network.threads),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
+             .streams = streams_,
              .tickets = tickets,
              .cursor_secret = std::move(secret),
              .started_at = wall_now()},
@@ -123,7 +145,7 @@ class Daemon {
     api_.counters = &server_.counters();
     server_.on_stop([this] {
       api_.draining = true;
-      api_.ledger.tail().wake();
+      streams_.drain();
     });
   }
 
@@ -192,7 +214,7 @@ class Daemon {
     if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
-    api_.ledger.tail().wake();
+    streams_.check_tokens();
     const auto fresh = read_config(options_);
     if (!fresh)
       co_return log::error("config_not_reloaded", {{"next", "the old one holds; mend the file and send SIGHUP again"}});
@@ -211,6 +233,7 @@ class Daemon {
     config_.listen.hosts = fresh->listen.hosts;
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
+    streams_.reconfigure(stream_settings(config_));
     log::info("config_reloaded");
     auto told = co_await api_.ledger.announce(EventType::config_reloaded, "{}", "sessiond");
     if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
@@ -219,6 +242,7 @@ class Daemon {
   asio::awaitable<void> end() {
     server_.stop();
     co_await server_.stopped();
+    co_await streams_.stopped(server_options(config_).stop_grace);
     co_await api_.ledger.stop();
     log::info("stopped");
     signals_.cancel();
@@ -240,6 +264,7 @@ class Daemon {
   ServeOptions options_;
   Config& config_;
   asio::io_context& io_;
+  Streams streams_;
   Api api_;
   Router router_;
   Server server_;

@@ -113,7 +113,11 @@ asio::awaitable<void> Connection::run() {
                              {"status", response.status},
                              {"us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()}});
     }
-    close_ = service_->draining || !reader_.framing().keep_alive || response.stream;
+    close_ = service_->draining || !reader_.framing().keep_alive || response.stream || response.take_over;
+    if (response.take_over && !head_only_) {
+      co_await hand_over(response);
+      break;
+    }
     if (response.stream && !head_only_) {
       co_await reply_stream(response);
       break;
@@ -194,7 +198,7 @@ void Connection::head(const Response& response, std::optional<std::uint64_t> len
 }
 
 asio::awaitable<bool> Connection::reply(Response& response) {
-  if (response.stream) {
+  if (response.stream || response.take_over) {
     head(response, std::nullopt);
   } else {
     head(response, response.file ? response.file->length : response.body.size());

@@ -71,7 +71,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Problem> arrived(Request& request);
   boost::asio::awaitable<bool> reply(Response& response);
   boost::asio::awaitable<bool> reply_file(const Request& request, Response& response);
+  boost::asio::awaitable<bool> begin_stream(const Response& response);
   boost::asio::awaitable<void> reply_stream(Response& response);
+  boost::asio::awaitable<void> hand_over(Response& response);
   boost::asio::awaitable<void> refuse(const Request& request, const Problem& problem);
   boost::asio::awaitable<void> linger();
   void head(const Response& response, std::optional<std::uint64_t> length);

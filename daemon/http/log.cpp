@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "store/raw_json.hpp"
 
@@ -29,6 +30,7 @@ spdlog::level::level_enum native(Level level) {
 }
 
 struct Output {
+  std::mutex mutex;  // so that a line and what is put around it are of one format
   Format format = Format::text;
   spdlog::logger logger{"sessiond", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
 
@@ -62,7 +64,10 @@ std::optional<Level> level(std::string_view name) {
   return static_cast<Level>(found - std::begin(names));
 }
 
-void set_up(Level level, Format format) { output().set(level, format); }
+void set_up(Level level, Format format) {
+  const std::lock_guard guard(output().mutex);
+  output().set(level, format);
+}
 
 bool enabled(Level level) { return output().logger.should_log(native(level)); }
 
@@ -95,6 +100,7 @@ std::string line(Format format, std::string_view event, std::initializer_list<Fi
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   if (!enabled(level)) return;
+  const std::lock_guard guard(output().mutex);
   // As a plain string: spdlog must not read braces in it as a format.
   const std::string text = line(output().format, event, fields);
   output().logger.log(native(level), spdlog::string_view_t(text.data(), text.size()));

@@ -15,7 +15,7 @@ enum class Level : std::uint8_t { debug, info, warn, error };
 enum class Format : std::uint8_t { text, json };
 std::optional<Level> level(std::string_view name);  // "debug" "info" "warn" "error"
 
-// Before it is called, info and above go out as text. May be called again (reload); not while other threads log.
+// Before it is called, info and above go out as text. May be called again (reload). Any thread may log.
 void set_up(Level level, Format format);
 bool enabled(Level level);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/auth/principal.hpp"
+#include "store/files.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {
@@ -33,7 +34,7 @@ struct Request {
   const std::string* query_value(std::string_view name) const;  // the last of that name, or null
 };
 
-// The open end of a streaming reply (SSE): bytes go out as they are written, in one gather-write a call.
+// The open end of a reply without a length: bytes go out as they are written, in one gather-write a call.
 class StreamWriter {
  public:
   virtual ~StreamWriter() = default;
@@ -44,6 +45,13 @@ class StreamWriter {
   virtual void on_close(std::function<void()> call) = 0;
 };
 
+// A connection that its reply has taken over, the head being sent. Non-blocking.
+struct TakenSocket {
+  Fd fd{};
+  std::string peer{};
+  std::shared_ptr<void> place{};  // in limits.connections, for as long as it lives
+};
+
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
@@ -51,7 +59,9 @@ struct Response {
       headers;  // further ones; Date, X-Request-Id, Content-Length, Cache-Control come by themselves
   std::string body;
   bool cacheable = false;  // assets: no Cache-Control: no-store
-  // Set: a stream; headers are sent at once, then this runs until it returns.
+  // Set: the head is sent at once, then the connection is this call's, which may give it to another thread.
+  std::function<void(TakenSocket)> take_over;
+  // Set: the head is sent at once, then this runs until it returns.
   std::function<boost::asio::awaitable<void>(StreamWriter&)> stream;
   // Set: the body is this file's [offset, offset+length), sent piecewise (transcripts of any size).
   struct FileBody {

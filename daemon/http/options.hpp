@@ -33,7 +33,7 @@ struct Counters {
   Count connections_open{0};
   Count connections_total{0};
   Count connections_refused{0};  // over the limit
-  Count streams_open{0};
+  Count streams_open{0};         // connections that streams have taken over, beside connections_open
   Count bytes_in{0};
   Count bytes_out{0};
   std::array<Count, 6> by_class{};  // [2]: replies with 2xx, …

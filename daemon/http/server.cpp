@@ -127,7 +127,7 @@ asio::awaitable<void> Server::accept(Acceptor& acceptor) {
 
 void Server::start(Connection::Socket socket, Connection::Peer peer) {
   const std::size_t limit = service_->options.connections + (peer.unix_socket ? kept_for_operators : 0);
-  if (service_->connections.size() >= limit) {
+  if (service_->connections.size() + service_->counters.streams_open.load(std::memory_order_relaxed) >= limit) {
     add(service_->counters.connections_refused, 1);
     turn_away(*service_, socket);
     return;

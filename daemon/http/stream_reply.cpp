@@ -1,5 +1,5 @@
-// A reply that goes on: the header at once, then whatever the stream writes, ended by closing. Meanwhile a read waits
-// for the client to go away.
+// Replies without a length. One is written by its handler: the head at once, then whatever it writes, ended by closing;
+// meanwhile a read waits for the client to go away. Another takes the whole connection over (event streams).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -77,16 +77,36 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
   bool writing_ = false;
 };
 
-asio::awaitable<void> Connection::reply_stream(Response& response) {
+asio::awaitable<bool> Connection::begin_stream(const Response& response) {
   head(response, std::nullopt);
   asio::const_buffer buffers[] = {asio::buffer(head_)};
-  if (!co_await write(buffers)) co_return;
+  if (!co_await write(buffers)) co_return false;
   if (!peer_.unix_socket) {
-    // A peer that vanished without a word is noticed while the kernel still holds what it did not acknowledge.
-    const auto ms = static_cast<unsigned>(service_->options.stall_timeout.count());
+    // A peer that vanished without a word is noticed while the kernel still holds what it did not acknowledge; later
+    // than one that only takes nothing, of which we tell.
+    const auto ms = static_cast<unsigned>(2 * service_->options.stall_timeout.count());
     ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
   }
-  add(service_->counters.streams_open, 1);
+  co_return true;
+}
+
+asio::awaitable<void> Connection::hand_over(Response& response) {
+  if (!co_await begin_stream(response)) co_return;
+  error_code error;
+  Fd fd(socket_.release(error));
+  if (error) {
+    log::error("stream_failed", {{"request_id", request_id_}, {"what", error.message()}});
+    co_return;
+  }
+  service_->counters.streams_open.fetch_add(1, std::memory_order_relaxed);
+  std::shared_ptr<void> place(service_.get(), [service = service_](void*) {
+    service->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
+  });
+  response.take_over({.fd = std::move(fd), .peer = peer_.name, .place = std::move(place)});
+}
+
+asio::awaitable<void> Connection::reply_stream(Response& response) {
+  if (!co_await begin_stream(response)) co_return;
   auto stream = std::make_shared<StreamReply>(shared_from_this());
   stream->watch();
   std::string failure;
@@ -100,7 +120,6 @@ asio::awaitable<void> Connection::reply_stream(Response& response) {
   if (!failure.empty()) log::error("stream_failed", {{"request_id", request_id_}, {"what", failure}});
   const bool open = stream->open();
   stream->finish();
-  service_->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
   if (open) co_await linger();
 }
 

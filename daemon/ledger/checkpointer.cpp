@@ -21,7 +21,8 @@
 namespace sessiond {
 namespace {
 
-constexpr std::int64_t least_pause_ms = 5;  // between two checkpoints of an agent
+constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
+constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
 constexpr std::int64_t retry_ms = 1000;
 constexpr std::int64_t last_lock_wait_ms = 1000;      // at the end; the journal has what a held lock keeps back
 constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
@@ -234,7 +235,8 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
     });
   }
   room_.release(0);
-  next_sync_ = steady_ms() + pause_for(std::chrono::steady_clock::now() - begin, config_.store.checkpoint_duty);
+  next_sync_ = steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
+                                                                     config_.store.checkpoint_duty));
   co_return Result<void>{};
 }
 

@@ -12,7 +12,7 @@
 namespace sessiond {
 namespace {
 
-constexpr std::chrono::milliseconds flush_delay{20};  // transcript lines gather this long, unless somebody reads them
+constexpr std::chrono::milliseconds flush_delay{50};  // transcript lines gather this long, unless somebody reads them
 constexpr std::size_t flush_bytes = 1U << 20;         // or this much
 constexpr std::int64_t retry_ms = 1000;
 constexpr std::uint64_t most_held = 64ULL << 20;  // bytes that wait for another program's lock on one transcript

@@ -267,16 +267,17 @@ void Ledger::on_durable(BatchOutcome outcome) {
   counters_.batch_bytes += outcome.bytes;
   counters_.sync_ns += outcome.sync_ns;
   bool archives = false;
+  std::vector<Event> events;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
     if (done.answer) answers_->put(*done.answer);
     archives = archives || done.archives;
-    for (Event& event : done.events) tail_.push(std::move(event));
+    std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();
   }
   project(std::move(outcome.commits), archives, outcome.bytes);
+  if (on_events_ && !events.empty()) on_events_(std::move(events));  // streams that replies lead to find them
   gate_.release(durable_);
-  tail_.wake();
 }
 
 void Ledger::on_failure(const BatchOutcome& outcome) {

@@ -24,7 +24,6 @@
 #include "daemon/ledger/paths.hpp"
 #include "daemon/ledger/projection.hpp"
 #include "daemon/ledger/state_cut.hpp"
-#include "daemon/ledger/tail.hpp"
 #include "daemon/ledger/waiters.hpp"
 #include "daemon/ledger/watch.hpp"
 #include "store/answers.hpp"
@@ -110,7 +109,9 @@ class Ledger {
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
   Rules& rules() { return rules_; }
-  Tail& tail() { return tail_; }
+  // Called with the events of each batch when it is durable, in order.
+  void on_events(std::function<void(std::vector<Event>)> call) { on_events_ = std::move(call); }
+  std::uint64_t durable() const { return durable_; }
   const Journal& journal() const { return *journal_; }
   const std::string& epoch() const { return epoch_; }
   const Paths& paths() const { return paths_; }
@@ -243,7 +244,7 @@ class Ledger {
   std::uint64_t durable_ = 0;
   Waiters gate_;
   Waiters room_;  // commits that wait for the journal's backlog to shrink
-  Tail tail_;
+  std::function<void(std::vector<Event>)> on_events_{};
   std::unique_ptr<AnswerStore> answers_;
 
   Watch watch_;

@@ -81,7 +81,6 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       projection_(paths_, transcript_locks(config), adopting_),
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
-      tail_(journal->head(), config.stream.tail_bytes),
       answers_(std::move(answers)),
       watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
       follow_timer_(io),

@@ -14,11 +14,12 @@ namespace {
 // Lines are appended to transcripts by programs that keep them open; a store is looked at when its writer is done.
 constexpr std::uint32_t in_folder =
     IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR | IN_MASK_ADD;
+constexpr std::chrono::milliseconds gathering{100};
 constexpr std::uint32_t in_nursery = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD;
 
 }  // namespace
 
-Watch::Watch(boost::asio::io_context& io, OnSeen seen) : inotify_(io), seen_(std::move(seen)) {
+Watch::Watch(boost::asio::io_context& io, OnSeen seen) : inotify_(io), timer_(io), seen_(std::move(seen)) {
   const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
     trouble_ = fmt::format("no inotify: {}", std::strerror(errno));
@@ -51,6 +52,7 @@ Result<bool> Watch::add_nursery(const std::filesystem::path& dir) {
 }
 
 void Watch::stop() {
+  timer_.cancel();
   boost::system::error_code ignored;
   inotify_.close(ignored);
 }
@@ -60,8 +62,16 @@ void Watch::read() {
                            [this](const boost::system::error_code& error, std::size_t bytes) {
                              if (error) return;
                              seen_(take(bytes));
-                             if (inotify_.is_open()) read();
+                             if (inotify_.is_open()) pause();
                            });
+}
+
+// What follows is taken together: a checkpoint of ours alone is a dozen.
+void Watch::pause() {
+  timer_.expires_after(gathering);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && inotify_.is_open()) read();
+  });
 }
 
 Watch::Seen Watch::take(std::size_t bytes) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -39,11 +40,13 @@ class Watch {
     bool nursery = false;
   };
   void read();
+  void pause();
   Seen take(std::size_t bytes);
   void take_one(std::uint32_t mask, int watch, const char* name, Seen& seen);
   Result<Watched*> add(const std::filesystem::path& dir, std::uint32_t events);
 
   boost::asio::posix::stream_descriptor inotify_;
+  boost::asio::steady_timer timer_;
   OnSeen seen_;
   std::string trouble_{};  // why there is no inotify at all
   std::map<int, Watched> watched_{};

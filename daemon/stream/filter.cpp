@@ -10,13 +10,13 @@
 namespace sessiond {
 namespace {
 
-constexpr unsigned type_count = static_cast<unsigned>(EventType::token_revoked) + 1;
+constexpr unsigned type_count = static_cast<unsigned>(EventType::text_delta) + 1;
 static_assert(type_count <= 32);
 
 // API §6: kept free for events to come, so that a client may already ask for them.
-constexpr std::array<std::string_view, 11> reserved{"run.*",      "step.*",    "text.delta",   "tool.*",
-                                                    "approval.*", "context.*", "compaction.*", "doom_loop.detected",
-                                                    "delivery.*", "hook.*",    "retention.*"};
+constexpr std::array<std::string_view, 10> reserved{
+    "run.*",      "step.*", "tool.*",     "approval.*", "context.*", "compaction.*", "doom_loop.detected",
+    "delivery.*", "hook.*", "retention.*"};
 
 std::uint32_t bit(EventType type) { return 1U << static_cast<unsigned>(type); }
 
@@ -140,6 +140,10 @@ std::string EventFilter::json(const StreamScope& scope) const {
 bool sees(const Principal& principal, const Envelope& event) {
   if (!event.key.empty()) return principal.sees(event.agent, event.key, event.channel);
   return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);
+}
+
+bool StreamView::shows_all() const {
+  return scope.agent.empty() && scope.key.empty() && filter.matches_all() && principal.sees_everything();
 }
 
 bool StreamView::shows(const Envelope& event) const {

@@ -27,6 +27,7 @@ class EventFilter {
   static Result<EventFilter> parse(const Request& request);
 
   bool matches(const Envelope& event) const;
+  bool matches_all() const { return types_ == UINT32_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
   // {"types":[…],"agent":…,…}: what was asked for, the scope's agent and key first.
   std::string json(const StreamScope& scope) const;
 
@@ -50,6 +51,7 @@ struct StreamView {
   Principal principal{};
 
   bool shows(const Envelope& event) const;
+  bool shows_all() const;  // every event there can be
 };
 
 }  // namespace sessiond

@@ -14,25 +14,25 @@ constexpr std::uint64_t longest_stride = 65'536;
 
 }  // namespace
 
-boost::asio::awaitable<Result<std::uint64_t>> look_back(Ledger& ledger, std::shared_ptr<const StreamView> view,
-                                                        std::uint64_t n, std::function<bool()> go_on) {
-  const Tail& tail = ledger.tail();
+boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const Journal& journal,
+                                                        boost::asio::thread_pool& disk,
+                                                        std::shared_ptr<const StreamView> view, std::uint64_t n,
+                                                        std::function<bool()> go_on) {
   std::uint64_t start = tail.head() + 1;
   std::uint64_t found = 0;
   std::uint64_t end = tail.oldest();  // everything from here on has been looked at
   for (std::uint64_t seq = tail.head(); seq >= end && found < n; --seq) {
-    if (!view->shows(tail.at(seq).envelope)) continue;
+    if (!view->shows(tail.batch(seq)->envelope(seq))) continue;
     start = seq;
     ++found;
   }
   std::size_t looked_at = 0;
   for (std::uint64_t stride = 256; found < n && looked_at < reach_bytes && go_on();) {
-    const std::uint64_t oldest = std::max<std::uint64_t>(ledger.journal().oldest(), 1);
+    const std::uint64_t oldest = std::max<std::uint64_t>(journal.oldest(), 1);
     if (end <= oldest) break;
     const std::uint64_t from = end - std::min(stride, end - oldest);
-    auto stored = co_await hop(ledger.disk().get_executor(), [&journal = ledger.journal(), view, from, end] {
-      return find_stored(journal, *view, from, end - 1);
-    });
+    auto stored = co_await hop(disk.get_executor(),
+                               [&journal, view, from, end] { return find_stored(journal, *view, from, end - 1); });
     if (!stored) {
       if (stored.error().code == Code::bad_cursor) break;  // retention came nearer meanwhile
       co_return std::unexpected(std::move(stored.error()));

@@ -3,19 +3,22 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
-#include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/filter.hpp"
-#include "store/problem.hpp"
+#include "daemon/stream/tail.hpp"
+#include "store/journal.hpp"
 
 namespace sessiond {
 
 // The seq of the first event to replay; head+1 when there is none. `go_on` is asked before each read of the disk; false
 // ends the search with what it has.
-boost::asio::awaitable<Result<std::uint64_t>> look_back(Ledger& ledger, std::shared_ptr<const StreamView> view,
-                                                        std::uint64_t n, std::function<bool()> go_on);
+boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const Journal& journal,
+                                                        boost::asio::thread_pool& disk,
+                                                        std::shared_ptr<const StreamView> view, std::uint64_t n,
+                                                        std::function<bool()> go_on);
 
 }  // namespace sessiond

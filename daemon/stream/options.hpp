@@ -1,4 +1,5 @@
-// How a stream runs, as its query asks: heartbeatMs (100..60000), replay (0..1000), ping=event.
+// How a stream runs, as its query asks: heartbeatMs (100..60000), replay (0..1000), ping=event; with poll=1 as a page
+// instead: waitMs (0..60000), limit (1..1000).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,9 @@ struct StreamOptions {
   std::int64_t heartbeat_ms = 15'000;
   std::uint64_t replay = 0;  // start before the last so many events that match
   bool ping_event = false;   // keep-alives as events, for clients that cannot see comments
+  bool poll = false;
+  std::int64_t wait_ms = 25'000;  // poll: for the first event
+  std::uint64_t limit = 500;      // poll: events a page
 };
 
 // bad_request for what is malformed, out of range, or no parameter of a stream.

@@ -4,37 +4,48 @@
 
 #include <algorithm>
 
+#include "daemon/stream/frames.hpp"
+#include "store/raw_json.hpp"
+
 namespace sessiond {
 namespace {
 
 // What a slow subscriber holds in memory while it is being written to; the journal's index is about as coarse.
 constexpr std::size_t page_bytes = 256 << 10;
 
-// Calls `take(event)` for every event of one page up to `last`; where to read on.
+// Calls take(seq, json) for every event of one page up to `last`; where to read on.
 template <class Take>
 Result<std::uint64_t> for_each(const Journal& journal, std::uint64_t from, std::uint64_t last, Take take) {
-  auto page = journal.read(from, page_bytes);
-  if (!page) return std::unexpected(std::move(page.error()));
-  if (page->next <= from)
+  Result<void> understood;
+  auto next = journal.each_event(from, page_bytes, [&](std::uint64_t seq, std::string_view json) {
+    if (seq <= last && understood) understood = take(seq, json);
+  });
+  if (!next) return next;
+  if (!understood) return std::unexpected(std::move(understood.error()));
+  if (*next <= from)
     return fail(Code::degraded, fmt::format("the journal has nothing at seq {} and says that it has", from));
-  for (const StoredBatch& batch : page->batches) {
-    for (const Bytes& bytes : batch.events) {
-      auto event = parse_event(*bytes);
-      if (!event) return std::unexpected(std::move(event.error()));
-      if (event->envelope.seq > last) return last + 1;
-      take(std::move(*event));
-    }
-  }
-  return std::min(page->next, last + 1);
+  return std::min(*next, last + 1);
 }
 
 }  // namespace
 
-Result<StoredEvents> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from,
-                                 std::uint64_t last) {
-  StoredEvents out;
-  auto next = for_each(journal, from, last, [&](Event event) {
-    if (view.shows(event.envelope)) out.events.push_back(std::move(event));
+Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last) {
+  StoredPage out;
+  out.text.reserve(page_bytes + page_bytes / 4);
+  const bool all = view.shows_all();
+  auto next = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
+    if (all) {
+      const auto type = json::string_at(json, "type");
+      if (!type) return fail(Code::bad_request, fmt::format("what the journal has at seq {} is no event", seq));
+      frames::append_event(out.text, journal.epoch(), seq, *type, json);
+    } else {
+      auto event = parse_event(std::string(json));
+      if (!event) return std::unexpected(std::move(event.error()));
+      if (!view.shows(event->envelope)) return {};
+      frames::append_event(out.text, journal.epoch(), seq, name(event->envelope.type), json);
+    }
+    out.ends.push_back({seq, out.text.size()});
+    return {};
   });
   if (!next) return std::unexpected(std::move(next.error()));
   out.next = *next;
@@ -44,9 +55,12 @@ Result<StoredEvents> read_stored(const Journal& journal, const StreamView& view,
 Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last) {
   StoredSeqs out;
   while (from <= last) {
-    auto next = for_each(journal, from, last, [&](const Event& event) {
-      out.bytes += event.json->size();
-      if (view.shows(event.envelope)) out.seqs.push_back(event.envelope.seq);
+    auto next = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
+      out.bytes += json.size();
+      auto event = parse_event(std::string(json));
+      if (!event) return std::unexpected(std::move(event.error()));
+      if (view.shows(event->envelope)) out.seqs.push_back(seq);
+      return {};
     });
     if (!next) return std::unexpected(std::move(next.error()));
     from = *next;

@@ -3,21 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "daemon/stream/filter.hpp"
-#include "store/event.hpp"
+#include "daemon/stream/tail.hpp"
 #include "store/journal.hpp"
 
 namespace sessiond {
 
-struct StoredEvents {
-  std::vector<Event> events{};  // that the view shows, in order
-  std::uint64_t next = 0;       // read on from here
+struct StoredPage {
+  std::string text{};            // frames of the events that the view shows, in order
+  std::vector<FrameEnd> ends{};  // of each
+  std::uint64_t next = 0;        // read on from here
 };
 // About a quarter of a MiB of the journal (a batch at least), from seq `from` and never beyond `last`.
-Result<StoredEvents> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from,
-                                 std::uint64_t last);
+Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last);
 
 struct StoredSeqs {
   std::vector<std::uint64_t> seqs{};  // of the events that the view shows, in order

@@ -25,6 +25,7 @@ from urllib.parse import quote
 from sse import EventStream
 
 REPO = Path(__file__).resolve().parents[2]
+THREADS = int(os.environ.get("SESSIOND_TEST_THREADS", "0"))  # network.threads of every daemon; 0: the default
 SLOW = float(os.environ.get("SESSIOND_TEST_SLOW", "1"))
 SANITIZER = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:|"
                        r"UndefinedBehaviorSanitizer")
@@ -165,6 +166,8 @@ class Daemon:
         self.unix = str(self.home / "s.sock")
         self.config_file = self.home / "sessiond.json"
         self.config = {"stateDir": str(self.state), "listen": {"tcp": "127.0.0.1:0", "unix": self.unix}}
+        if THREADS:
+            self.config["network"] = {"threads": THREADS}
         for name, value in (config or {}).items():
             section = self.config.get(name)
             self.config[name] = {**section, **value} if isinstance(section, dict) and isinstance(value, dict) else value

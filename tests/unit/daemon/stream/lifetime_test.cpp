@@ -1,6 +1,5 @@
 // How long a stream lives and what it says meanwhile: keep-alives, tokens that lose their right, shutdown, clients that
 // hang up.
-#include "daemon/stream/stream.hpp"
 #include "store/raw_json.hpp"
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
@@ -76,8 +75,6 @@ TEST_CASE("an expired token: the generation says nothing, the stream ends all th
   fixture.run_until([&] { return client->first("stream.hello").has_value(); });
   fixture.again = [](const Principal&) -> Result<Principal> { return fail(Code::unauthorized, "expired"); };
   fixture.run_until([&] { return client->ended; });
-  CHECK(client->open());
-  client->hang_up();  // the close that is told after the end finds nobody
 }
 
 TEST_CASE("a token with another scope: the stream ends, so that the next has the new one") {
@@ -115,13 +112,11 @@ TEST_CASE("shutdown: bye, and the end, also for who comes now") {
   fixture.run_until([&] { return witness->first("stream.hello").has_value(); });
   fixture.commit({{.key = key}});
   fixture.run_to(*witness, 1);
-  fixture.draining = true;
-  fixture.ledger().tail().wake();
+  fixture.streams().drain();
   fixture.run_until([&] { return client->ended; });
   const auto frames = client->frames();
   CHECK(frames.back() == Frame{.type = "stream.bye", .data = R"({"retryMs":2000})"});
   CHECK(client->last_id() == fixture.id(1));  // filtered away, yet behind it
-  CHECK(client->open());
 
   const auto late = fixture.open({}, fixture.id(0));
   fixture.run_until([&] { return late->ended; });
@@ -130,26 +125,25 @@ TEST_CASE("shutdown: bye, and the end, also for who comes now") {
   CHECK(late->last_id() == fixture.id(0));
 }
 
-TEST_CASE("a client that hangs up: waiting, stalled in a write, and at once") {
+TEST_CASE("a client that hangs up: waiting, stalled, and at once") {
   Fixture fixture;
+  const auto nobody = [&] { return fixture.await(fixture.streams().list()).empty(); };
   const auto waiting = fixture.open({{"heartbeatMs", "60000"}});
   fixture.run_until([&] { return waiting->first("stream.hello").has_value(); });
   waiting->hang_up();
-  fixture.run_until([&] { return waiting->ended; });
-  CHECK(!waiting->failure);
+  fixture.run_until(nobody);
 
-  const auto stalled = fixture.start(std::move(*fixture.ask({})), 2);
+  const auto stalled = fixture.open({});
   fixture.run_until([&] { return stalled->first("stream.hello").has_value(); });
-  fixture.commit({{.key = key}});
-  fixture.run_until([&] { return stalled->waiting; });
-  CHECK(!stalled->ended);
+  stalled->pause();
+  fixture.commit({{.key = key, .text = std::string(1 << 20, 'x')}});
+  fixture.run_until_state("blocked");
   stalled->hang_up();
-  fixture.run_until([&] { return stalled->ended; });
+  fixture.run_until(nobody);
 
-  const auto gone = fixture.start(std::move(*fixture.ask({{"replay", "10"}})), 0);
+  const auto gone = fixture.start(std::move(*fixture.ask({{"replay", "10"}})), false);
   gone->hang_up();
-  fixture.run_until([&] { return gone->ended; });
-  CHECK(gone->text.empty());
+  fixture.run_until(nobody);
   fixture.commit({{.key = key}});  // and nobody wakes who is gone
 }
 
@@ -170,20 +164,79 @@ TEST_CASE("hundreds of subscribers, all told of everything") {
   }
 }
 
-TEST_CASE("the ledger may go while a stream still waits") {
-  asio::io_context io;
-  std::optional<Tail> tail;
-  tail.emplace(0, 100);
-  bool returned = false;
-  asio::co_spawn(
-      io,
-      [&]() -> asio::awaitable<void> {
-        TailFollower follower(*tail, io.get_executor());
-        co_await follower.wait(TailFollower::Clock::time_point::max());
-        returned = true;
-      },
-      [](const std::exception_ptr&) {});
-  io.poll();
-  tail.reset();
-  CHECK(!returned);  // its frame goes with the io_context
+TEST_CASE("pings between the parts of a round, and sockets that are full at any moment") {
+  Fixture fixture;
+  std::vector<std::shared_ptr<Client>> clients;
+  for (int i = 0; i < 700; ++i) clients.push_back(fixture.open({{"heartbeatMs", "100"}}, fixture.id(0)));
+  for (int i = 0; i < 60; ++i) {
+    fixture.commit({{.key = key, .text = std::string(static_cast<std::size_t>(37 * i % 3000), 'x')}});
+    for (std::size_t one = static_cast<std::size_t>(i % 3); one < clients.size(); one += 3) {
+      if (i % 2 == 0) clients[one]->pause();
+      if (i % 2 == 1) clients[one]->read();
+    }
+  }
+  for (const auto& client : clients) client->read();
+  std::vector<std::string> all;
+  for (std::uint64_t seq = 1; seq <= 60; ++seq) all.push_back(fixture.id(seq));
+  for (const auto& client : clients) {
+    fixture.run_to(*client, 60);
+    CHECK(client->ids() == all);
+  }
+}
+
+TEST_CASE("who takes nothing is closed, costs the others nothing, and has it all when it comes back") {
+  Config config;
+  config.stream.stall_timeout_ms = 1000;
+  config.stream.tail_bytes = 100'000;
+  for (const std::size_t threads : {1U, 3U}) {
+    Fixture fixture(config, threads);
+    const auto stalled = fixture.open({});
+    const auto other = fixture.open({});
+    fixture.run_until([&] { return stalled->first("stream.hello") && other->first("stream.hello"); });
+    stalled->pause();
+    for (int i = 0; i < 40; ++i) fixture.commit({{.key = key, .text = std::string(20'000, 'x')}});
+    fixture.run_to(*other, 40);
+    fixture.run_until([&] { return fixture.await(fixture.streams().list()).size() == 1; });
+    CHECK(fixture.streams().counters().stalled == 1);
+    stalled->read();
+    fixture.run_until([&] { return stalled->ended; });
+    const auto ids = stalled->ids();
+    REQUIRE(ids.size() < 40);
+    const auto again = fixture.open({}, ids.empty() ? fixture.id(0) : ids.back());
+    fixture.run_to(*again, 40);
+    auto all = ids;
+    std::ranges::copy(again->ids(), std::back_inserter(all));
+    CHECK(all == other->ids());
+  }
+}
+
+TEST_CASE("a blocked reader goes on where it was, in the tail and behind it") {
+  for (const std::uint64_t tail_bytes : {100'000U, 100'000'000U}) {
+    Config config;
+    config.stream.tail_bytes = tail_bytes;
+    Fixture fixture(config);
+    const auto client = fixture.open({});
+    fixture.run_until([&] { return client->first("stream.hello").has_value(); });
+    for (int round = 1; round <= 5; ++round) {
+      client->pause();
+      for (int i = 0; i < 40; ++i) fixture.commit({{.key = key, .text = std::string(20'000, 'x')}});
+      fixture.run_until_state("blocked");
+      client->read();
+      fixture.run_to(*client, static_cast<std::uint64_t>(round) * 40);
+    }
+    CHECK(client->ids().size() == 200);
+  }
+}
+
+TEST_CASE("an operator closes one stream") {
+  Fixture fixture(Config{}, 2);
+  const auto one = fixture.open({});
+  const auto two = fixture.open({});
+  fixture.run_until([&] { return one->first("stream.hello") && two->first("stream.hello"); });
+  const auto all = fixture.await(fixture.streams().list());
+  REQUIRE(all.size() == 2);
+  CHECK(fixture.await(fixture.streams().close(all[0].id)));
+  CHECK(!fixture.await(fixture.streams().close(all[0].id)));
+  fixture.run_until([&] { return one->ended || two->ended; });
+  CHECK(one->ended != two->ended);
 }

@@ -1,5 +1,7 @@
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
+#include <sys/socket.h>
+
 #include <boost/asio/detached.hpp>
 
 #include "store/raw_json.hpp"
@@ -53,31 +55,44 @@ std::vector<Frame> parse_frames(std::string_view text) {
   return out;
 }
 
-asio::awaitable<bool> Client::write(const std::vector<std::string_view>& buffers) {
-  waiting = true;
-  while (open_ && allowed_ == 0) co_await stalled_.wait(0);
-  waiting = false;
-  if (!open_) co_return false;
-  if (allowed_ != SIZE_MAX) --allowed_;
-  std::size_t bytes = 0;
-  for (const std::string_view buffer : buffers) {
-    text.append(buffer);
-    bytes += buffer.size();
-  }
-  largest_write = std::max(largest_write, bytes);
-  ++writes;
-  co_return true;
+Client::Client(asio::io_context& io) : socket_(io) {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  socket_.assign({}, ends[0]);
+  server_end_ = Fd(ends[1]);
+  const int small = 4096;
+  ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
 }
+
+TakenSocket Client::server_end() { return {.fd = std::move(server_end_), .peer = "test", .place = {}}; }
+
+void Client::read() {
+  reading_ = true;
+  read_some();
+}
+
+void Client::read_some() {
+  if (waiting_ || !reading_) return;
+  waiting_ = true;
+  socket_.async_read_some(asio::buffer(buffer_),
+                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
+                            self->waiting_ = false;
+                            self->text.append(self->buffer_.data(), size);
+                            if (error) {
+                              self->ended = true;
+                            } else {
+                              self->read_some();
+                            }
+                          });
+}
+
+void Client::pause() { reading_ = false; }
 
 void Client::hang_up() {
-  open_ = false;
-  stalled_.release(0);
-  if (const auto call = std::exchange(call_, nullptr); call && !waiting) call();
-}
-
-void Client::allow(std::size_t n) {
-  allowed_ = n;
-  stalled_.release(0);
+  ended = true;
+  reading_ = false;
+  boost::system::error_code ignored;
+  socket_.close(ignored);
 }
 
 std::vector<std::string> Client::ids() const {
@@ -96,12 +111,13 @@ std::optional<Frame> Client::first(std::string_view type) const {
 }
 
 std::string Client::last_id() const {
-  const std::size_t at = text.rfind("id: ");
-  if (at == text.npos) return {};
-  return text.substr(at + 4, text.find('\n', at) - at - 4);
+  const std::string_view whole = std::string_view(text).substr(0, text.rfind("\n\n") + 1);
+  const std::size_t at = whole.rfind("id: ");
+  if (at == whole.npos) return {};
+  return std::string(whole.substr(at + 4, whole.find('\n', at) - at - 4));
 }
 
-Fixture::Fixture(Config changed) : config_(std::move(changed)) {
+Fixture::Fixture(Config changed, std::size_t threads) : config_(std::move(changed)), threads_(threads) {
   config_.state_dir = dir_.path().native();
   launch();
 }
@@ -112,27 +128,30 @@ void Fixture::launch() {
   auto opened = Ledger::open(*io_, *disk_, config_, Rules{}, false);
   REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
   ledger_ = std::move(*opened);
-  context_.reset(new StreamContext{.ledger = *ledger_,
-                                   .heartbeat_ms = 100,
-                                   .retry_ms = 2000,
-                                   .version = "0.1.0",
-                                   .again = [this](const Principal& principal) -> Result<Principal> {
-                                     ++times_asked;
-                                     return again ? again(principal) : principal;
-                                   },
-                                   .token_generation = [this] { return generation; },
-                                   .draining = draining});
+  streams_.reset(new Streams(*ledger_,
+                             {.journal = ledger_->journal(),
+                              .disk = *disk_,
+                              .version = "0.1.0",
+                              .again = [this](const Principal& principal) -> Result<Principal> {
+                                ++times_asked;
+                                return again ? again(principal) : principal;
+                              },
+                              .token_generation = [this] { return generation; }},
+                             {.heartbeat_ms = 100,
+                              .stall_timeout_ms = config_.stream.stall_timeout_ms,
+                              .coalesce_ms = config_.stream.coalesce_ms,
+                              .tail_bytes = config_.stream.tail_bytes},
+                             threads_));
 }
 
 void Fixture::stop() {
   for (const auto& client : clients_) client->hang_up();
-  run_until([&] { return std::ranges::all_of(clients_, [](const auto& client) { return client->ended; }); });
   clients_.clear();
   bool stopped = false;
   asio::co_spawn(*io_, ledger_->stop(), [&stopped](const std::exception_ptr&) { stopped = true; });
   run_until([&] { return stopped; });
   disk_->join();
-  context_.reset();
+  streams_.reset();
   io_->poll();  // what the disk threads had to say to the ledger
   ledger_.reset();
   io_.reset();  // what still waits in it is never run: it knows the ledger
@@ -184,7 +203,7 @@ Result<Response> Fixture::ask(Query query, std::string last_event_id, StreamScop
   request.request_id = "r";
   request.principal = std::move(who);
   if (!last_event_id.empty()) request.headers.emplace_back("last-event-id", std::move(last_event_id));
-  return open_stream(*context_, request, std::move(scope));
+  return await(streams_->open(request, std::move(scope)));
 }
 
 std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, StreamScope scope, Principal who) {
@@ -193,19 +212,11 @@ std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, St
   return start(std::move(*response));
 }
 
-std::shared_ptr<Client> Fixture::start(Response response, std::size_t allowed) {
-  auto client = std::make_shared<Client>();
-  client->allow(allowed);
+std::shared_ptr<Client> Fixture::start(Response response, bool reading) {
+  auto client = std::make_shared<Client>(*io_);
   clients_.push_back(client);
-  asio::co_spawn(*io_, response.stream(*client), [client](const std::exception_ptr& failure) {
-    client->ended = true;
-    if (!failure) return;
-    try {
-      std::rethrow_exception(failure);
-    } catch (const std::exception& error) {
-      client->failure = error.what();
-    }
-  });
+  if (reading) client->read();
+  response.take_over(client->server_end());
   return client;
 }
 

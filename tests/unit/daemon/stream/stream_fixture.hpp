@@ -5,8 +5,10 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <filesystem>
@@ -18,7 +20,7 @@
 #include <vector>
 
 #include "daemon/ledger/ledger.hpp"
-#include "daemon/stream/stream.hpp"
+#include "daemon/stream/streams.hpp"
 
 namespace sessiond::stream_test {
 
@@ -43,15 +45,15 @@ struct Frame {
 };
 std::vector<Frame> parse_frames(std::string_view text);
 
-class Client final : public StreamWriter {
+// The other end of a stream's socket, whose buffers are small: frames are cut anywhere.
+class Client : public std::enable_shared_from_this<Client> {
  public:
-  asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) override;
-  bool open() const override { return open_; }
-  void on_close(std::function<void()> call) override { call_ = std::move(call); }
+  explicit Client(asio::io_context& io);
+  TakenSocket server_end();  // once
 
+  void read();   // on and on, from now
+  void pause();  // reads nothing more
   void hang_up();
-  // The next `n` writes go through, then they wait for the next call.
-  void allow(std::size_t n);
 
   std::vector<Frame> frames() const { return parse_frames(text); }
   std::vector<std::string> ids() const;                     // of events with data, hello and gap left out
@@ -59,17 +61,16 @@ class Client final : public StreamWriter {
   std::string last_id() const;                              // as an EventSource has it
 
   std::string text{};
-  std::size_t largest_write = 0;
-  std::size_t writes = 0;
-  bool waiting = false;  // in a write
-  bool ended = false;    // the stream has returned
-  std::optional<std::string> failure{};
+  bool ended = false;  // the stream has
 
  private:
-  bool open_ = true;
-  std::size_t allowed_ = SIZE_MAX;
-  Waiters stalled_{};
-  std::function<void()> call_{};
+  void read_some();
+
+  asio::local::stream_protocol::socket socket_;
+  Fd server_end_;
+  std::array<char, 16384> buffer_;
+  bool reading_ = false;
+  bool waiting_ = false;  // for a read that was begun
 };
 
 // What the tests commit: enough of an envelope to be filtered by.
@@ -84,14 +85,15 @@ struct Said {
 
 class Fixture {
  public:
-  explicit Fixture(Config changed = {});
+  explicit Fixture(Config changed = {}, std::size_t threads = 1);
   ~Fixture();
   Fixture(const Fixture&) = delete;
   Fixture& operator=(const Fixture&) = delete;
 
   Ledger& ledger() { return *ledger_; }
   std::string id(std::uint64_t seq) const { return ledger_->epoch() + "-" + std::to_string(seq); }
-  std::uint64_t head() { return ledger_->tail().head(); }
+  Streams& streams() { return *streams_; }
+  std::uint64_t head() { return streams_->tail().head(); }
 
   std::uint64_t commit(std::vector<Said> said);  // durable when it returns; the last seq
   void restart();                                // the tail is empty afterwards
@@ -100,7 +102,7 @@ class Fixture {
   Result<Response> ask(Query query, std::string last_event_id = {}, StreamScope scope = {}, Principal who = admin());
   std::shared_ptr<Client> open(Query query, std::string last_event_id = {}, StreamScope scope = {},
                                Principal who = admin());
-  std::shared_ptr<Client> start(Response response, std::size_t allowed = SIZE_MAX);
+  std::shared_ptr<Client> start(Response response, bool reading = true);
 
   template <class Until>
   void run_until(Until until) {
@@ -127,10 +129,14 @@ class Fixture {
 
   static Principal admin() { return {.id = "a", .role = Role::admin}; }
 
+  // Until the stream of this client, the only one, is in this state.
+  void run_until_state(std::string_view state) {
+    run_until([&] { return await(streams_->list()).front().state == state; });
+  }
+
   // Who the tokens are: what `again` answers, null for as they were.
   std::function<Result<Principal>(const Principal&)> again{};
   std::uint64_t generation = 1;
-  bool draining = false;
   std::int64_t times_asked = 0;
 
  private:
@@ -139,10 +145,11 @@ class Fixture {
 
   TempDir dir_;
   Config config_;
+  const std::size_t threads_;
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::thread_pool> disk_;
   std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<StreamContext> context_;
+  std::unique_ptr<Streams> streams_;
   std::vector<std::shared_ptr<Client>> clients_;
 };
 

@@ -1,0 +1,83 @@
+#include "daemon/stream/gather.hpp"
+
+#include <algorithm>
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t most_bytes = 256 << 10;
+constexpr std::size_t most_buffers = 512;  // under IOV_MAX
+constexpr std::uint64_t most_looked_at = 4096;
+
+}  // namespace
+
+void Gathered::add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends) {
+  runs_.push_back({text, frames, ends});
+  // sendmsg only reads them.
+  buffers_.push_back({const_cast<char*>(frames.data()), frames.size()});  // NOLINT(*-const-cast)
+  bytes_ += frames.size();
+  if (ends.back().seq != 0) last_seq_ = ends.back().seq;
+}
+
+void Gathered::keep(SharedBatch batch) {
+  if (kept_.empty() || kept_.back() != batch) kept_.push_back(std::move(batch));
+}
+
+void Gathered::clear() {
+  runs_.clear();
+  buffers_.clear();
+  kept_.clear();
+  bytes_ = 0;
+  last_seq_ = 0;
+  next = 0;
+}
+
+bool Gathered::full() const { return bytes_ >= most_bytes || buffers_.size() >= most_buffers; }
+
+Gathered::Cut Gathered::cut(std::size_t taken) const {
+  std::uint64_t before = 0;  // the last event sent whole
+  for (const Run& run : runs_) {
+    auto begin = static_cast<std::size_t>(run.frames.data() - run.text.data());
+    for (const FrameEnd& frame : run.ends) {
+      const std::size_t size = frame.end - begin;
+      if (taken == 0) return {before, {}};
+      if (taken < size) return {frame.seq != 0 ? frame.seq : before, run.text.substr(begin + taken, size - taken)};
+      taken -= size;
+      begin = frame.end;
+      if (frame.seq != 0) before = frame.seq;
+    }
+  }
+  return {before, {}};
+}
+
+void gather(Gathered& out, const Tail& tail, const StreamView& view, std::uint64_t from, std::uint64_t to) {
+  out.next = from;
+  const std::uint64_t last = std::min(to, from + most_looked_at - 1);
+  while (out.next <= last && !out.full()) {
+    const SharedBatch& batch = tail.batch(out.next);
+    const std::uint64_t end = std::min(batch->last(), last);
+    while (out.next <= end && !out.full()) {
+      std::uint64_t begin = out.next;
+      while (begin <= end && !view.shows(batch->envelope(begin))) ++begin;
+      out.next = begin;
+      std::size_t bytes = 0;
+      while (out.next <= end && out.bytes() + bytes < most_bytes && view.shows(batch->envelope(out.next))) {
+        bytes += batch->frames(out.next, out.next).size();
+        ++out.next;
+      }
+      if (out.next == begin) continue;
+      out.add(batch->text(), batch->frames(begin, out.next - 1), batch->ends(begin, out.next - 1));
+      out.keep(batch);
+    }
+  }
+}
+
+void gather(Gathered& out, const SharedBatch& batch, const StreamView& view) {
+  for (std::size_t index = 0; index < batch->size() && !out.full(); ++index) {
+    if (!view.shows(batch->envelope_at(index))) continue;
+    out.add(batch->text(), batch->frame_at(index), batch->ends_at(index));
+    out.keep(batch);
+  }
+}
+
+}  // namespace sessiond

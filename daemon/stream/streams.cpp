@@ -1,0 +1,206 @@
+#include "daemon/stream/streams.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/stream/options.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr std::size_t most_pending = 1000;
+constexpr std::size_t most_pending_bytes = 1 << 20;
+}  // namespace
+
+Streams::Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads)
+    : ledger_(ledger),
+      context_(std::move(context)),
+      settings_(settings),
+      tail_(ledger.durable(), settings.tail_bytes),
+      all_gone_(ledger.io()),
+      publish_timer_(ledger.io()) {
+  if (threads <= 1) {
+    own_ = std::make_unique<Hub>(context_, settings_, counters_, ledger.io().get_executor(), ledger.durable());
+  }
+  for (std::size_t number = 1; number < threads; ++number) {
+    auto made = std::make_unique<Thread>();
+    made->hub = std::make_unique<Hub>(context_, settings_, counters_, made->io.get_executor(), ledger.durable());
+    made->thread = std::jthread([&io = made->io] {
+      const auto work = asio::make_work_guard(io);
+      io.run();
+    });
+    threads_.push_back(std::move(made));
+  }
+  ledger_.on_events([this](std::vector<Event> events) { deliver(std::move(events)); });
+}
+
+Streams::~Streams() {
+  ledger_.on_events(nullptr);
+  for (const auto& thread : threads_) {
+    thread->io.stop();
+    thread->thread.join();
+  }
+}
+
+// To every hub, on its thread.
+template <class Call>
+void Streams::each(Call call) {
+  if (own_) return call(*own_);
+  for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
+}
+
+void Streams::deliver(std::vector<Event> events) {
+  if (!pending_.empty()) {
+    for (const Event& event : events) {
+      if (event.envelope.type != EventType::message_appended) continue;
+      std::erase_if(pending_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
+    }
+  }
+  const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
+  tail_.push(batch);
+  each([batch](Hub& hub) { hub.deliver(batch); });
+  for (asio::steady_timer* poller : pollers_) poller->cancel();
+}
+
+void Streams::publish(Ephemeral event) {
+  const auto same = std::ranges::find_if(pending_, [&](const Ephemeral& one) {
+    return one.type == event.type && one.envelope.key == event.envelope.key &&
+           one.envelope.topic == event.envelope.topic && one.envelope.actor == event.envelope.actor &&
+           one.run_id == event.run_id;
+  });
+  if (pending_bytes_ + event.text.size() > most_pending_bytes ||
+      (same == pending_.end() && pending_.size() >= most_pending)) {
+    ++counters_.dropped;
+    return;
+  }
+  pending_bytes_ += event.text.size();
+  if (same == pending_.end()) {
+    pending_.push_back(std::move(event));
+  } else {
+    same->text += event.text;
+  }
+  if (std::exchange(publishing_, true)) return;
+  publish_timer_.expires_at(published_ + std::chrono::milliseconds(settings_.coalesce_ms));
+  publish_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) publish_pending();
+  });
+}
+
+void Streams::publish_pending() {
+  publishing_ = false;
+  published_ = std::chrono::steady_clock::now();
+  pending_bytes_ = 0;
+  std::vector<Event> events;
+  for (Ephemeral& one : std::exchange(pending_, {})) {
+    std::string data;
+    json::ObjectWriter out(data);
+    if (!one.run_id.empty()) out.string("runId", one.run_id);
+    if (one.type == EventType::text_delta) out.string("text", one.text);
+    out.close();
+    events.push_back(make_event(std::move(one.envelope), data));
+  }
+  if (events.empty()) return;
+  const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
+  each([batch](Hub& hub) { hub.publish(batch); });
+}
+
+asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
+  auto options = stream_options(request, settings_.heartbeat_ms);
+  if (!options) co_return std::unexpected(std::move(options.error()));
+  auto asked = asked_position(request);
+  if (!asked) co_return std::unexpected(std::move(asked.error()));
+  auto filter = EventFilter::parse(request);
+  if (!filter) co_return std::unexpected(std::move(filter.error()));
+  if (*asked) co_await settle(**asked);
+
+  Subscription subscription{
+      .id = next_id_++,
+      .view = std::make_shared<const StreamView>(
+          StreamView{.scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal}),
+      .options = *options,
+      .asked = std::move(*asked),
+      .request_id = request.request_id};
+  Response response;
+  response.content_type = "text/event-stream";
+  response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
+  response.take_over = [this, subscription = std::move(subscription)](TakenSocket socket) mutable {
+    take(std::move(subscription), std::move(socket));
+  };
+  co_return response;
+}
+
+// The id of an answer given before it was durable (202) is soon no longer ahead of the log.
+asio::awaitable<void> Streams::settle(const Position& asked) {
+  if (asked.epoch != ledger_.epoch() || asked.seq <= tail_.head() || asked.seq > ledger_.status().head) co_return;
+  if (const auto settled = co_await ledger_.settled(asked.seq); !settled)
+    log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked.seq}});
+}
+
+void Streams::take(Subscription subscription, TakenSocket socket) {
+  if (own_) return own_->open(std::move(subscription), std::move(socket));
+  Thread& thread = *threads_[turn_++ % threads_.size()];
+  asio::post(thread.io,
+             [hub = thread.hub.get(), subscription = std::move(subscription), socket = std::move(socket)]() mutable {
+               hub->open(std::move(subscription), std::move(socket));
+             });
+}
+
+void Streams::check_tokens() {
+  each([](Hub& hub) { hub.check_tokens(); });
+}
+
+void Streams::reconfigure(StreamSettings settings) {
+  settings_ = settings;
+  each([settings](Hub& hub) { hub.reconfigure(settings); });
+}
+
+void Streams::drain() {
+  for (asio::steady_timer* poller : pollers_) poller->cancel();
+  each([](Hub& hub) { hub.drain(); });
+}
+
+asio::awaitable<void> Streams::stopped(std::chrono::milliseconds grace) {
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  constexpr std::chrono::milliseconds look{20};
+  while (co_await count() > 0 && std::chrono::steady_clock::now() < deadline) {
+    all_gone_.expires_after(look);
+    co_await all_gone_.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  each([](Hub& hub) { hub.close_all(); });
+}
+
+asio::awaitable<std::size_t> Streams::count() {
+  if (own_) co_return own_->readers();
+  std::size_t all = 0;
+  for (const auto& thread : threads_)
+    all += co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->readers(); });
+  co_return all;
+}
+
+asio::awaitable<std::vector<StreamInfo>> Streams::list() {
+  if (own_) co_return own_->describe();
+  std::vector<StreamInfo> all;
+  for (const auto& thread : threads_) {
+    auto some = co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->describe(); });
+    std::ranges::move(some, std::back_inserter(all));
+  }
+  co_return all;
+}
+
+asio::awaitable<bool> Streams::close(std::uint64_t id) {
+  if (own_) co_return own_->close(id, "admin");
+  for (const auto& thread : threads_) {
+    if (co_await hop(thread->io.get_executor(), [hub = thread->hub.get(), id] { return hub->close(id, "admin"); }))
+      co_return true;
+  }
+  co_return false;
+}
+
+}  // namespace sessiond

@@ -55,7 +55,8 @@ TEST_CASE("every key reaches its field") {
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
               "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}},
-    "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1000, "tailBytes": 4096.0, "retryMs": 10},
+    "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1000, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
+    "network": {"threads": 3},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
                 "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
@@ -70,7 +71,8 @@ TEST_CASE("every key reaches its field") {
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
   wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}};
-  wanted.stream = {1500, 1000, 4096, 10};
+  wanted.stream = {1500, 1000, 4096, 10, 7};
+  wanted.network = {3};
   wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;
   wanted.session.identity_links = {{"alice", {"slack:U1", "matrix:@a:b.org"}}};
   wanted.session.main_key = "home";
@@ -131,6 +133,8 @@ TEST_CASE("ranges: both ends are allowed, one beyond is not") {
       {"/store/cacheTtlMs", {0, 86'400'000}},
       {"/store/lock/staleMs", {1000, 3'600'000}},
       {"/stream/tailBytes", {4096, 16LL << 30}},
+      {"/stream/coalesceMs", {0, 1000}},
+      {"/network/threads", {1, 64}},
       {"/session/reset/atHour", {0, 23}},
       {"/session/resetByType/direct/atHour", {0, 23}},
       {"/session/spawn/depth", {0, 32}},
@@ -164,7 +168,7 @@ TEST_CASE("unknown keys, and what may have been meant") {
   CHECK(detail("/segmentBytes") == "unknown key, did you mean /journal/segmentBytes?");  // another group's
   CHECK(detail("/session/resetByType/groups") == "unknown key, did you mean /session/resetByType/group?");
   CHECK(detail("/session/resetByType/group/atHours") == "unknown key, did you mean /session/resetByType/group/atHour?");
-  for (const std::string pointer : {"/network", "/tls", "/cors", "/audit", "/limits/requestsPerSecond", "/zzz", "/x"})
+  for (const std::string pointer : {"/web", "/tls", "/cors", "/audit", "/limits/requestsPerSecond", "/zzz", "/x"})
     CHECK(detail(pointer) == "unknown key");
   CHECK(detail("/" + std::string(100'000, 'a')) == "unknown key");
   CHECK(pointers_of(R"({"a/b~":1,"":2})") == Pointers{"/a~1b~0", "/"});

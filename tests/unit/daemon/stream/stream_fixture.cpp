@@ -151,8 +151,8 @@ void Fixture::stop() {
   asio::co_spawn(*io_, ledger_->stop(), [&stopped](const std::exception_ptr&) { stopped = true; });
   run_until([&] { return stopped; });
   disk_->join();
+  io_->poll();  // what the disk threads had to say
   streams_.reset();
-  io_->poll();  // what the disk threads had to say to the ledger
   ledger_.reset();
   io_.reset();  // what still waits in it is never run: it knows the ledger
   disk_.reset();

@@ -332,7 +332,7 @@ class NotWatched(Case):
         api = daemon.client()
         why = eventually(lambda: self.ok(api.get("/readyz"), 200)["unwatched"], what="/readyz telling it")
         self.assertIn("cannot be watched", why)
-        self.assertTrue(any("not_watched" in row for row in daemon.stderr))
+        eventually(lambda: any("not_watched" in row for row in daemon.stderr), what="the log telling it")
         session = self.new(api=api)
         self.say(session["key"], "0", api=api)
         self.texts(session["key"], api=api)

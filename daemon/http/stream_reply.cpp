@@ -84,7 +84,7 @@ asio::awaitable<bool> Connection::begin_stream(const Response& response) {
   if (!peer_.unix_socket) {
     // A peer that vanished without a word is noticed while the kernel still holds what it did not acknowledge; later
     // than one that only takes nothing, of which we tell.
-    const auto ms = static_cast<unsigned>(2 * service_->options.stall_timeout.count());
+    const auto ms = static_cast<unsigned>(2 * service_->options.stall_timeout.count() + 2000);
     ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
   }
   co_return true;

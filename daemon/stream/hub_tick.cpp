@@ -57,8 +57,8 @@ void Hub::check_tokens() {
 
 // Runs only while there are readers: an idle daemon sleeps.
 void Hub::arm_tick() {
-  const auto period =
-      std::clamp<Clock::duration>(milliseconds(shortest_heartbeat_ms_ / 4), shortest_tick, longest_tick);
+  const auto period = std::clamp<Clock::duration>(
+      milliseconds(std::min(shortest_heartbeat_ms_, settings_.stall_timeout_ms) / 4), shortest_tick, longest_tick);
   const Clock::time_point at = Clock::now() + period;
   if (ticking_ && tick_timer_.expiry() <= at) return;
   ticking_ = true;

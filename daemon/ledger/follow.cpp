@@ -112,8 +112,10 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
   if (slot(id).state) {
     looked = co_await look_again(id);
   } else {
-    const bool untouched =
-        co_await hop(stores_, [options = store_options(id)] { return SessionsFile::untouched(options); });
+    const bool untouched = co_await hop(stores_, [options = store_options(id), first = adopting_.load()] {
+      if (first) remove_left_lock_names(options.path);  // loading does it, but this agent may not be loaded
+      return SessionsFile::untouched(options);
+    });
     hand_over();
     const auto growth = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
     if (untouched && growth && growth->empty()) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -90,6 +91,17 @@ Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::ve
   if (!taken) return std::unexpected(taken.error());
   if (*taken) evictions.push_back(eviction_of(lock, std::move(*reason), payload, presumed));
   return true;
+}
+
+// A name beside the lock, "<lock>.<pid>.<random>", that nobody will take away any more. One whose maker died before it
+// had written who it is has only its name to tell; should a living one of another host have that pid, it is refused
+// the lock and asks again.
+bool is_left(const SeenLock& seen, std::string_view maker) {
+  const LockPayload payload = read_lock_payload(seen.payload);
+  if (payload.readable) return provably_gone(payload).has_value();
+  std::int64_t pid = 0;
+  std::from_chars(maker.data(), maker.data() + maker.size(), pid);
+  return pid > 0 && process_status(pid).dead;
 }
 
 std::chrono::microseconds with_jitter(std::chrono::milliseconds interval) {
@@ -184,9 +196,11 @@ void remove_left_lock_names(const fs::path& target) {
   if (!path) return;
   const std::string beginning = path->filename().native() + ".";
   each_in(path->parent_path(), [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
-    if (!entry.path().filename().native().starts_with(beginning)) return;
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(beginning)) return;
     const auto seen = look_at_lock(entry.path());
-    if (seen && *seen && provably_gone(read_lock_payload((*seen)->payload))) ::unlink(entry.path().c_str());
+    if (seen && *seen && is_left(**seen, std::string_view(name).substr(beginning.size())))
+      ::unlink(entry.path().c_str());
   });
 }
 

@@ -61,7 +61,7 @@ Result<void> lock_is_free(const std::filesystem::path& target, const LockOptions
                           std::vector<Eviction>& evictions);
 
 // Removes the names that killed processes left beside the lock (<lock>.<pid>.<random>): whose payload says that they
-// are gone.
+// are gone, or whose name does where they died before they had written it.
 void remove_left_lock_names(const std::filesystem::path& target);
 
 // Who holds the lock beside `target`; nothing when it is free. For GET /v1/admin/locks and doctor.

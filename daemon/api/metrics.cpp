@@ -37,15 +37,17 @@ class Families {
   std::vector<MetricFamily> all;
 };
 
-void add_http(Families& families, const Counters& counters) {
+void add_http(Families& families, const Counters& counters, std::uint64_t stream_bytes) {
   const auto get = [](const Counters::Count& count) { return count.load(std::memory_order_relaxed); };
-  families.gauge("sessiond_connections", "Open connections.", static_cast<double>(get(counters.connections_open)));
+  families.gauge("sessiond_connections", "Open connections, streams included.",
+                 static_cast<double>(get(counters.connections_open) + get(counters.streams_open)));
   families.counter("sessiond_connections_total", "Connections accepted.", get(counters.connections_total));
   families.counter("sessiond_connections_refused_total", "Connections refused over limits.connections.",
                    get(counters.connections_refused));
   families.gauge("sessiond_streams", "Open event streams.", static_cast<double>(get(counters.streams_open)));
   families.counter("sessiond_received_bytes_total", "Bytes read from clients.", get(counters.bytes_in));
-  families.counter("sessiond_sent_bytes_total", "Bytes written to clients.", get(counters.bytes_out));
+  families.counter("sessiond_sent_bytes_total", "Bytes written to clients, streams included.",
+                   get(counters.bytes_out) + stream_bytes);
   MetricFamily requests{"sessiond_requests_total", "Requests answered, by class of status.", MetricType::Counter, {}};
   for (std::size_t klass = 1; klass < counters.by_class.size(); ++klass) {
     ClientMetric metric;
@@ -123,7 +125,7 @@ void add_streams(Families& families, const StreamCounters& counters, std::vector
 std::string metrics_text(const Api& api, std::vector<StreamInfo> streams) {
   Families families;
   add_ledger(families, api.ledger.status());
-  if (api.counters != nullptr) add_http(families, *api.counters);
+  if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
   add_streams(families, api.streams.counters(), std::move(streams));
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
                  static_cast<double>(api.started_at) / 1e3);

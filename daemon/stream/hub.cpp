@@ -42,7 +42,7 @@ std::uint64_t Hub::reached(const Reader& reader) const {
 // --- beginning ---
 
 void Hub::open(Subscription subscription, TakenSocket socket) {
-  const auto reader = std::make_shared<Reader>(executor_, std::move(subscription), std::move(socket));
+  const auto reader = std::make_shared<Reader>(executor_, std::move(subscription), std::move(socket), counters_.bytes);
   reader->audience = audiences_.of(reader->wish.view);
   reader->wish.view = reader->audience->view;
   reader->place = all_.size();
@@ -83,11 +83,9 @@ void Hub::begin(Reader& reader) {
   } else {
     const Position& asked = *reader.wish.asked;
     text += hello(reader, to_string(asked));
-    const bool same_epoch = asked.epoch == context_.journal.epoch();
-    if (same_epoch && asked.seq <= head) {
-      reader.next = asked.seq + 1;
-    } else {
-      text += gap(to_string(asked), head, same_epoch ? "ahead" : "epoch");
+    reader.next = asked.seq + 1;
+    if (const auto reason = gap_reason(asked, context_.journal.epoch(), head)) {
+      text += gap(to_string(asked), head, *reason);
       reader.next = head + 1;
     }
   }
@@ -110,14 +108,7 @@ std::string Hub::hello(const Reader& reader, const std::string& at) const {
 
 std::string Hub::gap(const std::string& from, std::uint64_t to, std::string_view reason) {
   ++counters_.gaps;
-  std::string data;
-  json::ObjectWriter out(data);
-  out.string("from", from);
-  out.string("to", id(to));
-  out.string("reason", reason);
-  out.boolean("resync", true);
-  out.close();
-  return frames::event(id(to), "stream.gap", data);
+  return frames::event(id(to), "stream.gap", gap_data(from, id(to), reason));
 }
 
 void Hub::leave(Reader& reader) {
@@ -255,6 +246,11 @@ void Hub::send_page(Reader& reader, Clock::time_point now) {
     }
   }
   after(reader, sent);
+}
+
+void Hub::reconfigure(StreamSettings settings) {
+  settings_ = settings;
+  tail_.limit(settings.tail_bytes);
 }
 
 // --- ending ---

@@ -44,6 +44,7 @@ struct StreamContext {
 };
 
 struct StreamCounters {
+  std::atomic<std::uint64_t> bytes{0};    // sent
   std::atomic<std::uint64_t> stalled{0};  // closed because they took nothing
   std::atomic<std::uint64_t> gaps{0};
   std::atomic<std::uint64_t> dropped{0};  // batches of what is not kept, for want of room
@@ -77,7 +78,7 @@ class Hub {
   void deliver(SharedBatch batch);
   void publish(SharedBatch ephemeral);  // to who has everything, if there is room
   void check_tokens();                  // now
-  void reconfigure(StreamSettings settings) { settings_ = settings; }
+  void reconfigure(StreamSettings settings);
   void drain();      // everybody hears bye and goes
   void close_all();  // at once
   bool close(std::uint64_t id, std::string_view reason);

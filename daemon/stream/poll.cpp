@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "daemon/http/hop.hpp"
@@ -29,52 +30,37 @@ struct Page {
   }
 };
 
-constexpr std::size_t most_bytes = 1 << 20;  // of a page, but for its last event
-
-std::string gap_json(const std::string& from, const std::string& to, std::string_view reason) {
-  std::string out;
-  json::ObjectWriter writer(out);
-  writer.string("from", from);
-  writer.string("to", to);
-  writer.string("reason", reason);
-  writer.boolean("resync", true);
-  writer.close();
-  return out;
-}
+constexpr std::size_t most_bytes = 1 << 20;     // of a page, but for its last event
+constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before others get their turn
 
 }  // namespace
 
 asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamScope scope, const bool& draining) {
-  auto options = stream_options(request, settings_.heartbeat_ms);
-  if (!options) co_return std::unexpected(std::move(options.error()));
-  auto asked = asked_position(request);
-  if (!asked) co_return std::unexpected(std::move(asked.error()));
-  auto filter = EventFilter::parse(request);
-  if (!filter) co_return std::unexpected(std::move(filter.error()));
-  if (*asked) co_await settle(**asked);
-  const auto view = std::make_shared<const StreamView>(
-      StreamView{.scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal});
+  auto subscription = co_await subscribe(request, std::move(scope));
+  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
+  const StreamOptions& options = subscription->options;
+  std::shared_ptr<const StreamView> view = subscription->view;
   const auto id = [this](std::uint64_t seq) { return fmt::format("{}-{}", context_.journal.epoch(), seq); };
 
   Page page{.next = tail_.head() + 1};
   std::string gap;
-  if (*asked) {
-    const bool same_epoch = (*asked)->epoch == context_.journal.epoch();
-    if (same_epoch && (*asked)->seq <= tail_.head()) {
-      page.next = (*asked)->seq + 1;
+  if (const auto& asked = subscription->asked) {
+    const auto reason = gap_reason(*asked, context_.journal.epoch(), tail_.head());
+    if (reason) {
+      gap = gap_data(to_string(*asked), id(tail_.head()), *reason);
     } else {
-      gap = gap_json(to_string(**asked), id(tail_.head()), same_epoch ? "ahead" : "epoch");
+      page.next = asked->seq + 1;
     }
-  } else if (options->replay > 0) {
-    const auto first = co_await look_back(tail_, context_.journal, context_.disk, view, options->replay,
+  } else if (options.replay > 0) {
+    const auto first = co_await look_back(tail_, context_.journal, context_.disk, view, options.replay,
                                           [&draining] { return !draining; });
     if (!first) co_return std::unexpected(first.error());
     page.next = *first;
   }
 
   asio::steady_timer timer(ledger_.io());
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options->wait_ms);
-  const auto full = [&] { return page.count >= options->limit || page.events.size() >= most_bytes; };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
+  const auto full = [&] { return page.count >= options.limit || page.events.size() >= most_bytes; };
   while (!full()) {
     const std::uint64_t head = tail_.head();
     if (page.next > head) {
@@ -83,11 +69,13 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       const auto place = pollers_.insert(pollers_.end(), &timer);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
       pollers_.erase(place);
-      const auto now = context_.again(view->principal);
-      if (!now) co_return std::unexpected(now.error());
+      auto now = context_.again(view->principal);
+      if (!now) co_return std::unexpected(std::move(now.error()));
+      view = std::make_shared<const StreamView>(view->scope, view->filter, std::move(*now));  // as it may see now
     } else if (page.next >= tail_.oldest()) {
-      const SharedBatch& batch = tail_.batch(page.next);
+      const SharedBatch batch = tail_.batch(page.next);  // may leave the tail while others have their turn
       const std::uint64_t seq = page.next++;
+      if (seq % looked_at_once == 0) co_await asio::post(ledger_.io(), asio::use_awaitable);
       if (view->shows(batch->envelope(seq))) page.add(seq, frames::data_of(batch->frames(seq, seq)));
     } else {
       auto stored = co_await hop(context_.disk.get_executor(), [this, view, from = page.next, head] {
@@ -98,7 +86,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
         if (stored.error().code != Code::bad_cursor || oldest <= page.next)
           co_return std::unexpected(std::move(stored.error()));
         if (page.count > 0) break;  // the gap is the next page's
-        gap = gap_json(id(page.next - 1), id(oldest), "retention");
+        gap = gap_data(id(page.next - 1), id(oldest), "retention");
         page.next = oldest;
         continue;
       }

@@ -38,6 +38,23 @@ std::optional<Position> parse_position(std::string_view text) {
   return position;
 }
 
+std::optional<std::string_view> gap_reason(const Position& position, std::string_view epoch, std::uint64_t head) {
+  if (position.epoch != epoch) return "epoch";
+  if (position.seq > head) return "ahead";
+  return std::nullopt;
+}
+
+std::string gap_data(std::string_view from, std::string_view to, std::string_view reason) {
+  std::string data;
+  json::ObjectWriter out(data);
+  out.string("from", from);
+  out.string("to", to);
+  out.string("reason", reason);
+  out.boolean("resync", true);
+  out.close();
+  return data;
+}
+
 Result<std::optional<Position>> asked_position(const Request& request) {
   if (const std::string_view header = request.header("last-event-id"); !header.empty()) {
     return read("Last-Event-ID", header);

@@ -23,13 +23,15 @@ asio::generic::stream_protocol protocol_of(int fd) {
 
 }  // namespace
 
-Reader::Reader(const asio::any_io_executor& executor, Subscription subscription, TakenSocket socket)
+Reader::Reader(const asio::any_io_executor& executor, Subscription subscription, TakenSocket socket,
+               std::atomic<std::uint64_t>& sent_by_all)
     : wish(std::move(subscription)),
       peer(std::move(socket.peer)),
       opened(Clock::now()),
       spoke(opened),
       moved(opened),
       socket_(executor),
+      sent_by_all_(sent_by_all),
       place_in_limits_(std::move(socket.place)) {
   error_code error;
   socket_.assign(protocol_of(socket.fd.get()), socket.fd.get(), error);
@@ -51,6 +53,7 @@ std::optional<std::size_t> Reader::put(std::span<const iovec> buffers, Clock::ti
     if (taken >= 0) {
       moved = now;
       bytes += static_cast<std::uint64_t>(taken);
+      sent_by_all_.fetch_add(static_cast<std::uint64_t>(taken), std::memory_order_relaxed);
       return static_cast<std::size_t>(taken);
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;

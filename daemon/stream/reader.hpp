@@ -2,6 +2,7 @@
 // of its hub.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <chrono>
@@ -43,7 +44,9 @@ class Reader : public std::enable_shared_from_this<Reader> {
     closed,
   };
 
-  Reader(const boost::asio::any_io_executor& executor, Subscription subscription, TakenSocket socket);
+  // `sent_by_all` counts what goes out.
+  Reader(const boost::asio::any_io_executor& executor, Subscription subscription, TakenSocket socket,
+         std::atomic<std::uint64_t>& sent_by_all);
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
   ~Reader();
@@ -92,6 +95,7 @@ class Reader : public std::enable_shared_from_this<Reader> {
   std::optional<std::size_t> put(std::span<const iovec> buffers, Clock::time_point now);
 
   Socket socket_;
+  std::atomic<std::uint64_t>& sent_by_all_;
   std::shared_ptr<void> place_in_limits_;
   std::string rest_;
   std::uint32_t ignored_ = 0;  // bytes that the other side sent

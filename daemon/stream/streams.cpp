@@ -111,7 +111,7 @@ void Streams::publish_pending() {
   each([batch](Hub& hub) { hub.publish(batch); });
 }
 
-asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
+asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request, StreamScope scope) {
   auto options = stream_options(request, settings_.heartbeat_ms);
   if (!options) co_return std::unexpected(std::move(options.error()));
   auto asked = asked_position(request);
@@ -119,18 +119,21 @@ asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamSc
   auto filter = EventFilter::parse(request);
   if (!filter) co_return std::unexpected(std::move(filter.error()));
   if (*asked) co_await settle(**asked);
+  co_return Subscription{.id = next_id_++,
+                         .view = std::make_shared<const StreamView>(StreamView{
+                             .scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal}),
+                         .options = *options,
+                         .asked = std::move(*asked),
+                         .request_id = request.request_id};
+}
 
-  Subscription subscription{
-      .id = next_id_++,
-      .view = std::make_shared<const StreamView>(
-          StreamView{.scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal}),
-      .options = *options,
-      .asked = std::move(*asked),
-      .request_id = request.request_id};
+asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
+  auto subscription = co_await subscribe(request, std::move(scope));
+  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
   Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
-  response.take_over = [this, subscription = std::move(subscription)](TakenSocket socket) mutable {
+  response.take_over = [this, subscription = std::move(*subscription)](TakenSocket socket) mutable {
     take(std::move(subscription), std::move(socket));
   };
   co_return response;
@@ -158,6 +161,7 @@ void Streams::check_tokens() {
 
 void Streams::reconfigure(StreamSettings settings) {
   settings_ = settings;
+  tail_.limit(settings.tail_bytes);
   each([settings](Hub& hub) { hub.reconfigure(settings); });
 }
 

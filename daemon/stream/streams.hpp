@@ -63,6 +63,8 @@ class Streams {
     std::jthread thread{};
   };
   void deliver(std::vector<Event> events);
+  // What a request asks for, with the place it wants to go on at settled.
+  boost::asio::awaitable<Result<Subscription>> subscribe(const Request& request, StreamScope scope);
   boost::asio::awaitable<void> settle(const Position& asked);
   void take(Subscription subscription, TakenSocket socket);
   template <class Call>

@@ -41,6 +41,15 @@ void Tail::push(SharedBatch batch) {
   head_ = batch->last();
   bytes_ += batch->bytes();
   batches_.push_back(std::move(batch));
+  trim();
+}
+
+void Tail::limit(std::size_t max_bytes) {
+  max_bytes_ = max_bytes;
+  trim();
+}
+
+void Tail::trim() {
   while (bytes_ > max_bytes_ && batches_.size() > 1) {
     bytes_ -= batches_.front()->bytes();
     batches_.pop_front();

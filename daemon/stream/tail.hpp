@@ -50,12 +50,15 @@ class Tail {
  public:
   Tail(std::uint64_t head, std::size_t max_bytes) : head_(head), max_bytes_(max_bytes) {}
 
-  void push(SharedBatch batch);  // first() == head() + 1
+  void push(SharedBatch batch);       // first() == head() + 1
+  void limit(std::size_t max_bytes);  // from now on
   std::uint64_t head() const { return head_; }
   std::uint64_t oldest() const;                       // first seq held; head()+1 when empty
   const SharedBatch& batch(std::uint64_t seq) const;  // that holds it; oldest() <= seq <= head()
 
  private:
+  void trim();
+
   std::deque<SharedBatch> batches_;
   std::uint64_t head_;
   std::size_t bytes_ = 0;

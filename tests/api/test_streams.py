@@ -1,12 +1,30 @@
 """What is around the event stream: long polling of the same log, what is published and not kept, operators' view of who listens."""
 
+import json
+import re
+import signal
 import socket
 import threading
 import time
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 
 from case import Case, S, text_of, uid
 from sessiond import SLOW, eventually
+
+
+class Waiting:
+    """A request that is on its way: sent when made, answered when asked for."""
+
+    def __init__(self, daemon, path, token=None):
+        self.connection = HTTPConnection("127.0.0.1", daemon.port, timeout=40 * SLOW)
+        self.connection.request("GET", path, headers={"Authorization": "Bearer " + (token or daemon.admin_token)})
+        daemon.client().get("/healthz")  # answered after the daemon has seen the other
+
+    def answer(self):
+        response = self.connection.getresponse()
+        body = response.read()
+        self.connection.close()
+        return response.status, json.loads(body)
 
 
 class Poll(Case):
@@ -37,14 +55,13 @@ class Poll(Case):
     def test_waits_for_the_first_event_and_no_longer(self):
         key = self.new()["key"]
         at = self.poll("&waitMs=0")["next"]
-        pages = []
-        waiting = threading.Thread(target=lambda: pages.append(self.poll(f"&after={at}&types=message.*&waitMs=30000", self.api.clone())))
-        waiting.start()
+        waiting = Waiting(self.daemon, f"/v1/events?poll=1&after={at}&types=message.*&waitMs=30000")
         self.api.patch(S(key), {"x": 1})  # not for it
         self.say(key, "at last")
-        waiting.join(20)
-        self.assertEqual([text_of(e["data"]["message"]) for e in pages[0]["data"]], ["at last"])
-        self.assertEqual(pages[0]["next"].split("-")[1], str(pages[0]["data"][0]["seq"]))
+        status, page = waiting.answer()
+        self.assertEqual(status, 200)
+        self.assertEqual([text_of(e["data"]["message"]) for e in page["data"]], ["at last"])
+        self.assertEqual(page["next"].split("-")[1], str(page["data"][0]["seq"]))
 
     def test_position_moves_over_what_is_not_for_it(self):
         key = self.new()["key"]
@@ -80,16 +97,29 @@ class Poll(Case):
 
     def test_a_token_revoked_meanwhile_gets_nothing(self):
         made = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer"}), 201)
-        viewer = self.daemon.client(made["token"])
         at = self.poll("&waitMs=0")["next"]
-        replies = []
-        waiting = threading.Thread(
-            target=lambda: replies.append(viewer.get(f"/v1/events?poll=1&after={at}&types=message.*&waitMs=20000")))
-        waiting.start()
+        waiting = Waiting(self.daemon, f"/v1/events?poll=1&after={at}&types=message.*&waitMs=20000", made["token"])
         self.ok(self.api.delete("/v1/admin/tokens/" + made["id"]), 204)
         self.say(self.new()["key"], "not for it any more")
-        waiting.join(20)
-        self.assertEqual(replies[0].status, 401, replies[0])
+        self.assertEqual(waiting.answer()[0], 401)
+
+    def test_a_token_narrowed_meanwhile_sees_what_it_may_see_now(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        one, two = self.new(api=api)["key"], self.new(api=api)["key"]
+        made = self.ok(api.post("/v1/admin/tokens", {"role": "viewer"}), 201)
+        at = self.poll("&waitMs=0", api)["next"]
+        waiting = Waiting(daemon, f"/v1/events?poll=1&after={at}&types=message.*&waitMs=30000", made["token"])
+        file = daemon.state / "tokens.json"
+        tokens = json.loads(file.read_bytes())
+        next(t for t in tokens["tokens"] if t["id"] == made["id"])["keyPrefix"] = two
+        file.write_text(json.dumps(tokens))
+        daemon.process.send_signal(signal.SIGHUP)
+        with api.stream("/v1/events?replay=1&types=config.*") as stream:
+            stream.wait_type("config.reloaded")
+        self.say(one, "no more for it", api=api)
+        self.say(two, "for it", api=api)
+        self.assertEqual([text_of(e["data"]["message"]) for e in waiting.answer()[1]["data"]], ["for it"])
 
 
 class Passing(Case):
@@ -201,6 +231,8 @@ class Exact(Case):
             stream.wait_for(lambda e: "ping" in e.raw and e.type == "message.appended")
             live = [text_of(e.data["data"]["message"]) for e in stream.events if e.type == "message.appended"]
         self.assertEqual(live, texts)
+        sent = int(float(re.search(r"(?m)^sessiond_sent_bytes_total (\S+)", self.api.get("/metrics").raw.decode())[1]))
+        self.assertGreater(sent, 1 << 20, "what streams send is counted")
         with self.api.stream("/v1/events?replay=6&types=message.*") as stream:
             stream.wait_for(lambda e: "ping" in e.raw and e.type == "message.appended")
             self.assertEqual([text_of(e.data["data"]["message"]) for e in stream.events if e.type == "message.appended"], texts)

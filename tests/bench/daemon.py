@@ -12,6 +12,39 @@ import urllib.parse
 LISTENING = re.compile(r"listening.*127\.0\.0\.1:(\d+)")
 
 
+def end(process):
+    """Asks it to, waits for 15 s, then kills it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def need(*binaries):
+    for binary in binaries:
+        if not os.access(binary, os.X_OK):
+            raise SystemExit(f"{binary} is not there; build the release preset first")
+
+
+class Beside:
+    """Runs in a thread of its own while in scope."""
+
+    def __init__(self):
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
 class Daemon:
     """Starts, or starts again where `directory` holds a state already. `more` goes into its configuration."""
 
@@ -90,23 +123,16 @@ class Daemon:
         return os.path.join(self.state, "agents", "main", "sessions", "sessions.json")
 
     def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        end(self.process)
 
 
-class CheckpointCounter:
+class CheckpointCounter(Beside):
     """Counts how often sessions.json was replaced while in scope, by looking every 20 ms."""
 
     def __init__(self, path):
+        super().__init__()
         self.path = path
         self.count = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
 
     def _identity(self):
         try:
@@ -115,17 +141,9 @@ class CheckpointCounter:
             return None
         return status.st_ino, status.st_ctime_ns, status.st_size
 
-    def _watch(self):
+    def _run(self):
         last = self._identity()
         while not self._stop.wait(0.02):
             now = self._identity()
             self.count += now != last
             last = now
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()

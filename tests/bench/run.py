@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import disk  # noqa: E402
 import peers  # noqa: E402
-from daemon import CheckpointCounter, Daemon  # noqa: E402
+from daemon import CheckpointCounter, Daemon, need  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCENARIOS = [  # name in the table, scenario of the client, sessions
@@ -190,9 +190,7 @@ def check_counts(daemon, results):
 
 def main():
     options = arguments()
-    for binary in (options.daemon, options.client):
-        if not os.access(binary, os.X_OK):
-            raise SystemExit(f"{binary} is not there; build the release preset first")
+    need(options.daemon, options.client)
     os.makedirs(options.dir, exist_ok=True)
     directory = tempfile.mkdtemp(prefix="bench-", dir=options.dir)
     stoppable = []

@@ -18,13 +18,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from daemon import CheckpointCounter, Daemon  # noqa: E402
+from daemon import Beside, CheckpointCounter, Daemon, need  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GIB = 1 << 30
@@ -109,14 +108,13 @@ class Session:
         return took, json.loads(raw)
 
 
-class Probe:
+class Probe(Beside):
     """Asks the same small thing again and again while in scope: what everybody else waits meanwhile."""
 
     def __init__(self, daemon, path):
+        super().__init__()
         self.daemon, self.path = daemon, path
         self.took = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
     def _run(self):
         with Session(self.daemon) as session:
@@ -124,13 +122,8 @@ class Probe:
                 self.took.append(session.call("GET", self.path)[0])
                 time.sleep(0.0005)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
     def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
+        super().__exit__()
         self.took.sort()
 
     def told(self):
@@ -344,9 +337,7 @@ def measure_store(options, targets, stack):
 
 def main():
     options = arguments()
-    for binary in (options.daemon, options.client):
-        if not os.access(binary, os.X_OK):
-            raise SystemExit(f"{binary} is not there; build the release preset first")
+    need(options.daemon, options.client)
     os.makedirs(options.dir, exist_ok=True)
     if shutil.disk_usage(options.dir).free < 6 * options.bytes:
         raise SystemExit(f"{options.dir} has not enough space")

@@ -12,7 +12,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from daemon import Daemon
+from daemon import Daemon, end
 
 CONNECTIONS = min(20_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 100)
 
@@ -122,13 +122,8 @@ class Process:
             raise SystemExit(f"{self.name} ended with {self.process.returncode}")
 
     def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        if self.process:
+            end(self.process)
 
 
 class Nchan(Process):

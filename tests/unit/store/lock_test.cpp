@@ -230,6 +230,29 @@ TEST_CASE("a killed holder is evicted at once") {
   CHECK(place.evictions.size() == 1);
 }
 
+TEST_CASE("names that the dead left beside a lock go, also those without a payload; those of the living stay") {
+  Place place;
+  Child dead([] { return 0; });
+  dead.kill();
+  const auto beside = [&](pid_t pid, std::string_view payload) {
+    const fs::path name = fmt::format("{}.{}.0123456789ab", place.lock.native(), pid);
+    std::ofstream(name) << payload;
+    return name;
+  };
+  const fs::path begun = beside(::getpid(), R"({"pid":)");
+  for (const std::string_view payload : {"", R"({"pid":)", "null"}) {
+    const fs::path left = beside(dead.pid(), payload);
+    remove_left_lock_names(place.target);
+    CHECK_FALSE(fs::exists(left));
+  }
+  const fs::path no_pid = place.lock.native() + ".backup";
+  std::ofstream(no_pid).flush();
+  remove_left_lock_names(place.target);
+  CHECK(fs::exists(begun));
+  CHECK(fs::exists(no_pid));
+  CHECK(place.files() == 2);
+}
+
 TEST_CASE("a lock that we see unchanged for long enough is evicted, however many calls that takes") {
   Place place;
   place.foreign_lock("");

@@ -1,0 +1,164 @@
+"""One client's life under kills: what it said, what it was answered, and what must therefore be there."""
+
+import http.client
+import json
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
+from case import text_of  # noqa: E402
+from sessiond import Client, S  # noqa: E402
+from world import transcript  # noqa: E402
+
+GONE = (OSError, http.client.HTTPException)
+
+
+class Life:
+    """One client, one request at a time: it knows what must be there, and which one request may or may not be."""
+
+    def __init__(self, daemon):
+        self.daemon, self.numbers = daemon, count(1)
+        self.client = None
+        self.sessions = {}   # key -> {"sid", "patch", topic or None -> texts}
+        self.archived = {}   # file name without its archive's ending -> texts
+        self.deleted, self.purged = set(), set()  # keys; session ids
+        self.answers = []    # (request, raw answer) of POSTs
+        self.unknown = None  # the request that has no answer
+        self.plan = self.stories()
+
+    def stories(self):
+        for story in count():
+            key = f"agent:main:points:{story}"
+            yield "POST", "/v1/agents/main/sessions", {"key": key, "entry": {"x-note": "ä" * 4000}}, key, "create", None
+            for what in ("append", "topic", "patch", "append", "reset", "append", "topic", "append"):
+                n = next(self.numbers)
+                text = f"text {n} " + "x" * (n * 997 % 6000)
+                if what == "patch":
+                    yield "PATCH", S(key), {"x-patch": n}, key, what, n
+                elif what == "reset":
+                    yield "POST", S(key, "main", "reset"), {}, key, what, None
+                else:
+                    query = "?topic=t" if what == "topic" else ""
+                    yield "POST", S(key, "main", "messages") + query, {"role": "user", "text": text}, key, what, text
+            if story % 3:
+                what = "delete" if story % 3 == 1 else "purge"
+                yield "DELETE", S(key) + "?missing=ok" + ("&purge=true" if what == "purge" else ""), None, key, what, None
+
+    def step(self, body=None):
+        """One request; False when it was not answered, as when the daemon has died."""
+        method, path, planned, key, what, value = next(self.plan)
+        if body:
+            method, path, planned, key, what, value = body
+        name = f"key-{next(self.numbers)}" if method == "POST" else None
+        self.unknown = (method, path, planned, name, key, what, value)
+        return self.send()
+
+    def say(self, key, text):
+        return self.step(("POST", S(key, "main", "messages"), {"role": "user", "text": text}, key, "append", text))
+
+    def send(self):
+        method, path, body, name, key, what, value = self.unknown
+        try:
+            self.client = self.client or Client(self.daemon, self.daemon.admin_token)
+            reply = self.client.request(method, path, body, idempotency_key=name)
+        except GONE:
+            return False
+        if reply.status == 503:
+            return False  # outcome unknown, or draining: the retry settles it
+        assert reply.status in (200, 201, 204), (self.unknown, reply)
+        if name:
+            self.answers = [*self.answers[-4:], (self.unknown, reply)]
+        self.unknown = None
+        self.take(key, what, value, reply)
+        return True
+
+    def take(self, key, what, value, reply):
+        if what == "create":
+            self.sessions[key] = {"sid": reply.json["sessionId"], "patch": None, "main": [], "t": []}
+            self.deleted.discard(key)
+            return
+        session = self.sessions[key]
+        if what == "append":
+            session["main"].append(value)
+        elif what == "topic":
+            session["t"].append(value)
+        elif what == "patch":
+            session["patch"] = value
+        else:
+            if what == "purge":
+                self.purged.add(session["sid"])
+            else:
+                for topic, name in (("main", ""), ("t", "-topic-t")):
+                    if session[topic]:
+                        self.archived[f"{session['sid']}{name}.jsonl"] = session[topic]
+            if what == "reset":
+                session.update(sid=reply.json["sessionId"], main=[], t=[])
+            else:
+                del self.sessions[key]
+                self.deleted.add(key)
+
+    def again(self):
+        """The same keys get the same answers."""
+        faults = []
+        for (method, path, body, name, *_), first in self.answers:
+            reply = self.client.request(method, path, body, idempotency_key=name)
+            if (reply.status, reply.raw, reply.headers.get("Idempotency-Replayed")) != (first.status, first.raw, "true"):
+                faults.append(f"{path} again with its key: {reply}, was {first}")
+        return faults
+
+    def faults(self, settled):
+        """What is not as it was acknowledged. Before the retry, the session of the unanswered request may be either way."""
+        faults = []
+        for key, session in self.sessions.items():
+            if not settled and self.unknown and self.unknown[4] == key:
+                continue
+            texts = transcript(self.client, key)
+            if texts != session["main"]:
+                faults.append(f"{key} has {brief(texts)}, acknowledged {brief(session['main'])}")
+            got = self.client.get(S(key)).json
+            if (got.get("sessionId"), got.get("x-patch")) != (session["sid"], session["patch"]):
+                faults.append(f"{key} is {got}, acknowledged {session['sid']} {session['patch']}")
+            for topic, name in (("main", ""), ("t", "-topic-t")):
+                file = self.daemon.agent_dir() / f"{session['sid']}{name}.jsonl"
+                if settled and texts_of(file) != session[topic]:
+                    faults.append(f"{file.name} has {brief(texts_of(file))}, acknowledged {brief(session[topic])}")
+        for key in self.deleted:
+            if settled and self.client.get(S(key)).status != 404:
+                faults.append(f"{key} was deleted and is there")
+        return faults
+
+    def archive_faults(self, renames):
+        """Archives have the names that the events tell, and hold what their transcripts held."""
+        faults, files = [], {f.name for f in self.daemon.agent_dir().iterdir()}
+        told = {}
+        for event in renames:
+            for name in event["data"]["archivedAs"]:
+                told[name] = event["data"].get("purged", False)
+        there = {n for n in files if ".jsonl.reset." in n or ".jsonl.deleted." in n}
+        if there != {n for n, purged in told.items() if not purged}:
+            faults.append(f"archives {sorted(there)} are not those of the events {told}")
+        for name in there:
+            file = name[:name.index(".jsonl") + 6]
+            if file in files:
+                faults.append(f"{file} is there beside its archive {name}")
+            if self.archived.get(file) != texts_of(self.daemon.agent_dir() / name):
+                faults.append(f"{name} has {brief(texts_of(self.daemon.agent_dir() / name))}, acknowledged {brief(self.archived.get(file))}")
+        if {n[:n.index(".jsonl") + 6] for n in there} != set(self.archived):
+            faults.append(f"archives {sorted(there)}, acknowledged {sorted(self.archived)}")
+        faults += [f"{n} was purged" for n in files if n[:36] in self.purged]
+        return faults
+
+
+def brief(texts):
+    return texts if texts is None else [t[:12] for t in texts]
+
+
+def texts_of(file):
+    """Texts of a transcript file; every line must be whole."""
+    if not file.exists():
+        return []
+    raw = file.read_bytes()
+    assert not raw or raw.endswith(b"\n"), f"{file.name} ends in half a line"
+    return [text_of(entry["message"]) for entry in map(json.loads, raw.splitlines()) if entry["type"] == "message"]

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -270,7 +268,6 @@ asio::awaitable<void> Ledger::renew_resting() {
 }
 
 asio::awaitable<void> Ledger::checkpoint_loop() {
-  loop_running_ = true;
   while (!stopping_) {
     const std::int64_t now = steady_ms();
     std::int64_t next = now + 1000;
@@ -294,7 +291,7 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
     }
     if (next_look_ <= now) {  // the first time: at what others did while we were down
       next_look_ = now + ttl_ms();
-      asio::co_spawn(io_, look_everywhere(), asio::detached);
+      in_background(look_everywhere(), "look_everywhere");
     }
     evict_idle();
     if (!due.empty() && !failed_) continue;  // what became dirty meanwhile is looked at before sleeping
@@ -302,8 +299,6 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
     checkpoint_timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - steady_ms(), 1)));
     co_await checkpoint_timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
-  loop_running_ = false;
-  stopped_.release(0);
 }
 
 asio::awaitable<Result<void>> Ledger::checkpoint_all() {
@@ -353,7 +348,7 @@ asio::awaitable<void> Ledger::stop() {
   checkpoint_timer_.cancel();
   room_.fail(0,
              std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
-  while (loop_running_) co_await stopped_.wait(0);
+  while (background_ > 0) co_await background_ended_.wait(0);
   if (auto done = co_await checkpoint_all(); !done) {
     log::error("last_checkpoint_failed",
                {{"error", done.error().detail}, {"next", "the journal has it all; the next start recovers it"}});

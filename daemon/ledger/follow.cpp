@@ -1,7 +1,5 @@
 // The part of the ledger that follows other programs: what they do to sessions.json, and the lines that they append to
 // transcripts. inotify says where to look; every TTL all is looked at, one stat a file.
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
@@ -23,7 +21,7 @@ bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
 void Ledger::watch(Agent& agent) {
   if (agent.watched) return;
   agent.watched = watches(watch_.add(agent.id, paths_.state_dir() / paths_.sessions_dir(agent.id)));
-  if (agent.watched) asio::co_spawn(io_, look_at(agent.id, {}), asio::detached);
+  if (agent.watched) in_background(look_at(agent.id, {}), "look_at");
 }
 
 // Not to be watched is not fatal: everything is looked at when the TTL is over.
@@ -45,8 +43,7 @@ void Ledger::seen(Watch::Seen seen) {
     json::ObjectWriter writer(data);
     writer.string("reason", "inotify dropped events: every file is looked at instead");
     writer.close();
-    asio::co_spawn(io_, announce(EventType::store_degraded, std::move(data), "sessiond"),
-                   [](std::exception_ptr, const Result<Reply>&) {});
+    tell(EventType::store_degraded, std::move(data));
   }
   for (const std::string& id : seen.gone) {
     slot(id).watched = false;
@@ -56,24 +53,29 @@ void Ledger::seen(Watch::Seen seen) {
     const bool store = names.contains(paths_.store_file(id).filename().string());
     std::erase_if(names, [](const std::string& name) { return !is_transcript(name); });
     if (!slot(id).state) {
-      if (store || !names.empty()) asio::co_spawn(io_, look_at(id, std::move(names)), asio::detached);
+      if (store || !names.empty()) in_background(look_at(id, std::move(names)), "look_at");
       continue;
     }
     if (store) touched(id);
     for (const std::string& name : names) follow(id, name);
   }
-  if (seen.lost || seen.agents) asio::co_spawn(io_, look_everywhere(), asio::detached);
+  if (seen.lost || seen.agents) in_background(look_everywhere(), "look_everywhere");
 }
 
 void Ledger::touched(const std::string& id) {
   Agent& agent = slot(id);
   if (!agent.state || agent.suspect) return;
   agent.suspect = true;
-  asio::co_spawn(io_, look_again(id), [id](std::exception_ptr, const Result<void>& looked) {
-    if (!looked)
-      log::warn("store_not_read",
-                {{"agent", id}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
-  });
+  in_background(look_once_more(id), "look_again");
+}
+
+asio::awaitable<void> Ledger::look_once_more(std::string id) {
+  if (const auto looked = co_await look_again(id); !looked) not_read(id, looked.error());
+}
+
+void Ledger::not_read(const std::string& id, const Problem& why) const {
+  if (stopping_) return;
+  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
 }
 
 void Ledger::follow(const std::string& id, const std::string& file) {
@@ -84,7 +86,7 @@ void Ledger::follow(const std::string& id, const std::string& file) {
   follow_timer_.async_wait([this](const boost::system::error_code&) {
     follow_scheduled_ = false;
     for (auto& [agent, files] : std::exchange(to_follow_, {}))
-      asio::co_spawn(io_, look_at_lines(agent, std::move(files)), asio::detached);
+      in_background(look_at_lines(agent, std::move(files)), "look_at_lines");
   });
 }
 
@@ -125,10 +127,7 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
     looked = co_await ensure_loaded(id, false);
     if (!looked && looked.error().code == Code::agent_not_found) co_return;  // a folder without a store
   }
-  if (!looked && !stopping_) {
-    log::warn("store_not_read",
-              {{"agent", id}, {"error", looked.error().detail}, {"next", "looking again when it is used"}});
-  }
+  if (!looked) not_read(id, looked.error());
   co_await look_at_lines(id, std::move(files));
 }
 

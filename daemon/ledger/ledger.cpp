@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <set>
@@ -179,7 +177,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
               .location = std::move(decision.location)};
   if (intent.respond_async && committed) {
     reply.status = 202;
-    asio::co_spawn(io_, hold_until(last, guard), asio::detached);  // the key is in flight until the answer is kept
+    in_background(hold_until(last, guard), "hold_until");  // the key is in flight until the answer is kept
     co_return reply;
   }
   if (auto fine = co_await settled(last); !fine) co_return std::unexpected(std::move(fine.error()));
@@ -303,7 +301,7 @@ void Ledger::on_failure(const BatchOutcome& outcome) {
     in_flight_.pop_front();
   }
   gate_.fail(outcome.first, failure_);
-  if (first_failure) asio::co_spawn(io_, rebuild(), or_terminate("rebuild"));
+  if (first_failure) in_background(rebuild(), "rebuild");
 }
 
 // Goes back to durable state: what failed is forgotten, the agents it touched are read again.
@@ -317,6 +315,7 @@ asio::awaitable<void> Ledger::rebuild() {
     const auto resumed = co_await hop(disk_.get_executor(), [this] { return journal_->resume(); });
     if (resumed) break;
     log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
+    if (stopping_) co_return;
     pause.expires_after(std::chrono::seconds(1));
     co_await pause.async_wait(asio::use_awaitable);
   }

@@ -148,6 +148,9 @@ class Ledger {
   asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
 
   // upkeep.cpp
+  // Runs what nobody waits for but stop(). An exception ends the daemon: nobody would go on with what was begun.
+  void in_background(asio::awaitable<void> task, std::string_view name);
+  void tell(EventType type, std::string data, std::string agent = {});  // announce() that nobody waits for
   std::int64_t ttl_ms() const;
   void evict_idle();
   asio::awaitable<void> purge_ephemeral(std::string id);
@@ -161,6 +164,8 @@ class Ledger {
   bool watches(const Result<bool>& added);
   void seen(Watch::Seen seen);
   void touched(const std::string& id);
+  asio::awaitable<void> look_once_more(std::string id);
+  void not_read(const std::string& id, const Problem& why) const;
   void follow(const std::string& id, const std::string& file);
   asio::awaitable<void> look_everywhere();
   asio::awaitable<void> look_at(std::string id, std::set<std::string> files);
@@ -275,8 +280,8 @@ class Ledger {
   bool flush_scheduled_ = false;
   asio::steady_timer flush_timer_;
   asio::steady_timer checkpoint_timer_;
-  Waiters stopped_;
-  bool loop_running_ = false;
+  int background_ = 0;  // tasks that run
+  Waiters background_ended_;
   int cuts_ = 0;  // being made: retention waits
   LedgerStatus counters_;
   std::vector<std::string> repairs_;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <random>
@@ -126,7 +125,7 @@ class Recovery {
     }
     ledger_.schedule_flush();  // for lines that found their file locked
     // Not before: what it writes is whole entries.
-    asio::co_spawn(ledger_.io_, ledger_.checkpoint_loop(), or_terminate("checkpoint_loop"));
+    ledger_.in_background(ledger_.checkpoint_loop(), "checkpoint_loop");
     for (const auto& [id, events] : events_) co_await ledger_.purge_ephemeral(id);
     co_return Result<void>{};
   }

@@ -16,6 +16,24 @@
 
 namespace sessiond {
 
+void Ledger::in_background(asio::awaitable<void> task, std::string_view name) {
+  ++background_;
+  asio::co_spawn(io_, std::move(task), [this, ended = or_terminate(name)](std::exception_ptr thrown) {
+    ended(std::move(thrown));
+    --background_;
+    background_ended_.release(0);
+  });
+}
+
+void Ledger::tell(EventType type, std::string data, std::string agent) {
+  in_background(
+      [](Ledger& ledger, EventType event, std::string json, std::string of) -> asio::awaitable<void> {
+        const auto told = co_await ledger.announce(event, std::move(json), "sessiond", std::move(of));
+        if (!told && !ledger.stopping_) log::warn("event_not_stored", {{"error", told.error().detail}});
+      }(*this, type, std::move(data), std::move(agent)),
+      "tell");
+}
+
 // How old the cache may get; where every read looks, whoever does not read waits for the usual time.
 std::int64_t Ledger::ttl_ms() const {
   constexpr std::int64_t usual = 45'000;
@@ -89,8 +107,7 @@ void Ledger::tell_repairs(const std::string& agent, const std::vector<std::strin
     writer.string("what", what);
     writer.boolean("kept", true);
     writer.close();
-    asio::co_spawn(io_, announce(EventType::store_repaired, std::move(data), "sessiond", agent),
-                   [](std::exception_ptr, const Result<Reply>&) {});
+    tell(EventType::store_repaired, std::move(data), agent);
   }
 }
 
@@ -104,8 +121,7 @@ void Ledger::tell_evictions(const std::string& agent, const std::vector<Eviction
     writer.string("reason", eviction.reason);
     writer.raw("holder", json::check(eviction.holder) ? json::compact(eviction.holder) : json::quote(eviction.holder));
     writer.close();
-    asio::co_spawn(io_, announce(EventType::lock_evicted, std::move(data), "sessiond", agent),
-                   [](std::exception_ptr, const Result<Reply>&) {});
+    tell(EventType::lock_evicted, std::move(data), agent);
   }
 }
 

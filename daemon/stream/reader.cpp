@@ -1,5 +1,7 @@
 #include "daemon/stream/reader.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -13,6 +15,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint32_t most_ignored = 64 << 10;
+// Bytes that the kernel keeps for a reader beyond what it has sent: without a bound, megabytes for each that takes
+// nothing. Where it has stopped, it goes on from the tail or the journal.
+constexpr int most_unsent = 128 << 10;
 
 asio::generic::stream_protocol protocol_of(int fd) {
   int domain = AF_INET;
@@ -36,6 +41,8 @@ Reader::Reader(const asio::any_io_executor& executor, Subscription subscription,
   error_code error;
   socket_.assign(protocol_of(socket.fd.get()), socket.fd.get(), error);
   if (!error) socket.fd.release();
+  // Not on a unix socket, which has a small buffer anyway.
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
 }
 
 Reader::~Reader() { close(); }

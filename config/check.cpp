@@ -41,17 +41,21 @@ void check_listen(const Config::Listen& listen, Findings& findings) {
   for (const std::string& text : listen.tcp) {
     const auto address = parse_listen_address(text);
     if (!address) continue;  // only in a Config made by hand; reading has refused it
-    if (!address->loopback && !listen.insecure)
+    if (!address->loopback && !listen.insecure && !listen.tls.cert)
       findings.add(
-          "/listen/tcp", {"/listen/insecure"},
+          "/listen/tcp", {"/listen/insecure", "/listen/tls"},
           fmt::format("{} can be reached from other machines, and without TLS tokens and messages can be read on "
-                      "the way: listen on 127.0.0.1 (behind a proxy that speaks TLS), or set /listen/insecure to "
-                      "true where the network is trusted",
+                      "the way: set /listen/tls, listen on 127.0.0.1 (behind a proxy that speaks TLS), or set "
+                      "/listen/insecure to true where the network is trusted",
                       text));
     if (address->port != 0 && std::ranges::find(seen, *address) != seen.end())
       findings.add("/listen/tcp", {}, fmt::format("{} is the address of an earlier element", text));
     seen.push_back(*address);
   }
+  if (listen.tls.cert.has_value() != listen.tls.key.has_value())
+    findings.add("/listen/tls", {"/listen/tls/cert", "/listen/tls/key"}, "needs both cert and key");
+  if (listen.tls.client_ca && !listen.tls.cert)
+    findings.add("/listen/tls/clientCa", {"/listen/tls/cert"}, "means nothing without cert and key");
   if (listen.tcp.empty() && !listen.unix)
     findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: nobody could reach the daemon");
 }
@@ -65,6 +69,11 @@ void find_contradictions(const Config& config, std::vector<ConfigFault>& faults)
     findings.add(
         "/limits/targetBytes", {"/limits/headerBytes"},
         fmt::format("{} does not fit into headerBytes, {}", config.limits.target_bytes, config.limits.header_bytes));
+  if (config.limits.header_timeout_ms > config.limits.request_timeout_ms &&
+      config.limits.header_timeout_ms != Config::Limits{}.header_timeout_ms)
+    findings.add("/limits/headerTimeoutMs", {"/limits/requestTimeoutMs"},
+                 fmt::format("{} is longer than requestTimeoutMs, {}", config.limits.header_timeout_ms,
+                             config.limits.request_timeout_ms));
   if (config.journal.max_bytes < config.journal.segment_bytes)
     findings.add("/journal/maxBytes", {"/journal/segmentBytes"},
                  fmt::format("{} is less than one segment (segmentBytes, {})", config.journal.max_bytes,

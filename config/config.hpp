@@ -25,10 +25,18 @@ struct Config {
   enum class ResetMode : std::uint8_t { none, idle, daily };
   enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
   enum class LogFormat : std::uint8_t { text, json };
+  enum class SecretScan : std::uint8_t { off, warn, reject };
 
+  struct Tls {                          // of every TCP address; PEM files
+    std::optional<std::string> cert{};  // the certificate, then what leads to its root; nothing: no TLS
+    std::optional<std::string> key{};
+    std::optional<std::string> client_ca{};  // nothing: certificates of clients are not looked at
+    friend bool operator==(const Tls&, const Tls&) = default;
+  };
   struct Listen {
-    std::vector<std::string> tcp{"127.0.0.1:7433"};                     // each passes parse_listen_address
-    std::optional<std::string> unix{"{stateDir}/sessiond.sock"};        // nothing: no unix socket
+    std::vector<std::string> tcp{"127.0.0.1:7433"};               // each passes parse_listen_address
+    std::optional<std::string> unix{"{stateDir}/sessiond.sock"};  // nothing: no unix socket
+    Tls tls{};
     bool insecure = false;                                              // non-loopback without TLS is meant
     std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};  // without port, case does not matter
     friend bool operator==(const Listen&, const Listen&) = default;
@@ -38,7 +46,11 @@ struct Config {
     std::uint64_t header_bytes = 16ULL << 10;
     std::uint64_t target_bytes = 8ULL << 10;
     std::int64_t request_timeout_ms = 30'000;
+    std::int64_t header_timeout_ms = 10'000;
     std::uint64_t connections = 10'000;
+    std::uint64_t connections_per_address = 512;  // of others than loopback; 0: no limit
+    std::uint64_t requests_per_second = 0;        // of a token; 0: no limit
+    std::uint64_t streams_per_token = 0;          // 0: no limit
     std::uint64_t json_depth = 64;
     friend bool operator==(const Limits&, const Limits&) = default;
   };
@@ -109,6 +121,19 @@ struct Config {
     Spawn spawn{};
     friend bool operator==(const Session&, const Session&) = default;
   };
+  struct Policy {
+    SecretScan secret_scan = SecretScan::reject;
+    friend bool operator==(const Policy&, const Policy&) = default;
+  };
+  struct Cors {
+    std::vector<std::string> allowed_origins{};
+    friend bool operator==(const Cors&, const Cors&) = default;
+  };
+  struct Audit {
+    std::optional<std::string> path{"{stateDir}/audit.jsonl"};  // nothing: no audit log
+    std::uint64_t max_bytes = 64ULL << 20;
+    friend bool operator==(const Audit&, const Audit&) = default;
+  };
   struct Api {
     bool require_if_match = false;
     friend bool operator==(const Api&, const Api&) = default;
@@ -130,8 +155,11 @@ struct Config {
   Session session{};
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
+  Policy policy{};
+  Cors cors{};
   Api api{};
   Log log{};
+  Audit audit{};
   friend bool operator==(const Config&, const Config&) = default;
 };
 

@@ -25,6 +25,13 @@ void describe_listen(Visitor& v, AListen& c) {
   v.key(
       "unix", c.unix, TextRule{socket_path_fault},
       "A socket for this machine: whoever runs as the daemon's user is admin there. null for none. At most 107 bytes.");
+  v.group("tls", "TLS 1.2 and 1.3 on every TCP address. The files are read again on SIGHUP.", [&] {
+    v.key("cert", c.tls.cert, TextRule{file_path_fault},
+          "The certificate and what leads to its root, PEM. null: no TLS.");
+    v.key("key", c.tls.key, TextRule{file_path_fault}, "Its private key, PEM, readable by the daemon's user alone.");
+    v.key("clientCa", c.tls.client_ca, TextRule{file_path_fault},
+          "Clients may show a certificate of these authorities instead of a token: its common name is the token's id.");
+  });
   v.key("insecure", c.insecure, Any{},
         "Set true to listen on other than loopback addresses without TLS: tokens and messages can be read on the way. "
         "For containers and networks that you trust.");
@@ -42,8 +49,16 @@ void describe_limits(Visitor& v, ALimits& c) {
         "The longest path and query (else 414); part of headerBytes.");
   v.key("requestTimeoutMs", c.request_timeout_ms, Between{10, hour},
         "How long a request may take to arrive (else 408).");
+  v.key("headerTimeoutMs", c.header_timeout_ms, Between{10, hour},
+        "How long its request line and headers may take (else 408).");
   v.key("connections", c.connections, Between{1, 1'000'000},
         "How many connections are open at once, streams included.");
+  v.key("connectionsPerAddress", c.connections_per_address, Between{0, 1'000'000},
+        "How many of them from one address; 0 for no such limit. This machine itself has none.");
+  v.key("requestsPerSecond", c.requests_per_second, Between{0, 1'000'000},
+        "How many requests one token may make a second, and as many at once (else 429); 0 for no limit.");
+  v.key("streamsPerToken", c.streams_per_token, Between{0, 1'000'000},
+        "How many event streams one token may have open (else 429); 0 for no limit.");
   v.key("jsonDepth", c.json_depth, Between{8, 1'024}, "How deep arrays and objects in a request may nest.");
 }
 
@@ -148,12 +163,26 @@ void describe(Visitor& v, AConfig& c) {
         "What may be sent where: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "
         "a rule. evaluation: first-match or deny-overrides. Rules put over the API (policy.json) stand before these.");
+  v.group("policy", "What may be kept.", [&] {
+    v.key("secretScan", c.policy.secret_scan, Any{},
+          "What happens to an entry of a session that holds what looks like a well-known kind of key or token. reject: "
+          "422. warn: a line in the log.");
+  });
+  v.group("cors", "Pages of other sites.", [&] {
+    v.key("allowedOrigins", c.cors.allowed_origins, TextRule{origin_fault},
+          "The origins whose pages may use the API from a browser, e.g. [\"https://chat.example.org\"].");
+  });
   v.group("api", "How strict the API is.", [&] {
     v.key("requireIfMatch", c.api.require_if_match, Any{}, "true: changes without If-Match are refused (428).");
   });
   v.group("log", "What is written to stderr.", [&] {
     v.key("level", c.log.level, Any{}, "The least that is worth a line.");
     v.key("format", c.log.format, Any{}, "text: logfmt. json: one object a line.");
+  });
+  v.group("audit", "Who did what: one line of JSON for every write and every refusal, never what was said.", [&] {
+    v.key("path", c.audit.path, TextRule{file_path_fault}, "Where. null for none.");
+    v.key("maxBytes", c.audit.max_bytes, Between{64 * kib, 64 * gib},
+          "At this size it becomes <path>.1, the last one <path>.2, and so on up to .4; the oldest goes.");
   });
 }
 

@@ -121,12 +121,20 @@ std::vector<ConfigFault> resolve_paths(Config& config, const Environment& enviro
   expand_home(config.state_dir, home, "/stateDir", faults);
   while (config.state_dir.size() > 1 && config.state_dir.ends_with('/')) config.state_dir.pop_back();
 
+  const auto resolve = [&](std::optional<std::string>& path, std::string_view pointer) {
+    if (!path) return;
+    if (path->starts_with(placeholder))
+      path->replace(0, placeholder.size(), config.state_dir);
+    else
+      expand_home(*path, home, pointer, faults);
+  };
+  resolve(config.listen.tls.cert, "/listen/tls/cert");
+  resolve(config.listen.tls.key, "/listen/tls/key");
+  resolve(config.listen.tls.client_ca, "/listen/tls/clientCa");
+  resolve(config.audit.path, "/audit/path");
+  resolve(config.listen.unix, "/listen/unix");
   if (!config.listen.unix) return faults;
-  std::string& socket = *config.listen.unix;
-  if (socket.starts_with(placeholder))
-    socket.replace(0, placeholder.size(), config.state_dir);
-  else
-    expand_home(socket, home, "/listen/unix", faults);
+  const std::string& socket = *config.listen.unix;
   constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;
   if (faults.empty() && socket.size() > most)
     faults.push_back({"/listen/unix", fmt::format("{} is {} bytes long, the kernel takes {}: name a shorter path",

@@ -48,6 +48,12 @@ inline constexpr std::array enum_names<Config::LogFormat>{
     std::pair{Config::LogFormat::text, std::string_view{"text"}},
     std::pair{Config::LogFormat::json, std::string_view{"json"}},
 };
+template <>
+inline constexpr std::array enum_names<Config::SecretScan>{
+    std::pair{Config::SecretScan::off, std::string_view{"off"}},
+    std::pair{Config::SecretScan::warn, std::string_view{"warn"}},
+    std::pair{Config::SecretScan::reject, std::string_view{"reject"}},
+};
 
 template <class E>
 constexpr std::string_view enum_name(E value) {

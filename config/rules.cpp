@@ -37,9 +37,26 @@ std::string state_dir_fault(std::string_view text) {
   return path_fault(text, {});
 }
 
-std::string socket_path_fault(std::string_view text) {
+std::string file_path_fault(std::string_view text) {
   if (text.ends_with('/') || text == "~") return "must name a file, not a directory";
   return path_fault(text, "{stateDir}/");
+}
+
+std::string socket_path_fault(std::string_view text) { return file_path_fault(text); }
+
+std::string origin_fault(std::string_view text) {
+  const std::size_t scheme = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
+  if (scheme == 0) return "must be an origin: https://host or https://host:port (or http://)";
+  std::string_view host = text.substr(scheme);
+  if (const std::size_t colon = host.rfind(':'); colon != std::string_view::npos && !host.ends_with(']')) {
+    const std::string_view port = host.substr(colon + 1);
+    if (port.empty() || port.size() > 5 || !std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; }))
+      return "has a malformed port";
+    host = host.substr(0, colon);
+  }
+  if (std::ranges::any_of(host, [](char c) { return c >= 'A' && c <= 'Z'; }))
+    return "must be lower-case, as browsers send it";
+  return host_name_fault(host).empty() ? "" : "must be an origin, nothing behind host and port: https://host:port";
 }
 
 std::string listen_address_fault(std::string_view text) {

@@ -30,6 +30,8 @@ struct RawObject {};  // any JSON object, kept as text
 
 std::string state_dir_fault(std::string_view text);       // absolute or below ~
 std::string socket_path_fault(std::string_view text);     // absolute, below ~ or below {stateDir}
+std::string file_path_fault(std::string_view text);       // as socket_path_fault
+std::string origin_fault(std::string_view text);          // "https://host[:port]"
 std::string listen_address_fault(std::string_view text);  // see parse_listen_address
 std::string host_name_fault(std::string_view text);       // what a Host header may hold, without port
 std::string path_template_fault(std::string_view text);   // relative, {agentId} one whole directory

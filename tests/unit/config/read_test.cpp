@@ -48,8 +48,10 @@ TEST_CASE("nothing given: the defaults") {
 TEST_CASE("every key reaches its field") {
   const auto config = parse_config(R"({
     "stateDir": "/var/lib/sessiond",
-    "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"]},
-    "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "connections": 12,
+    "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"],
+               "tls": {"cert": "/c.pem", "key": "~/k.pem", "clientCa": "{stateDir}/ca.pem"}},
+    "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "headerTimeoutMs": 11,
+               "connections": 12, "connectionsPerAddress": 14, "requestsPerSecond": 15, "streamsPerToken": 16,
                "jsonDepth": 13},
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
@@ -62,12 +64,20 @@ TEST_CASE("every key reaches its field") {
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
                 "resetByType": {"group": {"mode": "idle"}, "thread": {}}, "spawn": {"depth": 0, "count": 1}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
-    "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
+    "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
+    "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
   REQUIRE(config.has_value());
   Config wanted;
   wanted.state_dir = "/var/lib/sessiond";
-  wanted.listen = {.tcp = {"0.0.0.0:1", "[::1]:2"}, .unix = {}, .insecure = true, .hosts = {"agents.example.org"}};
-  wanted.limits = {2048, 4096, 1024, 11, 12, 13};
+  wanted.listen = {.tcp = {"0.0.0.0:1", "[::1]:2"},
+                   .unix = {},
+                   .tls = {.cert = "/c.pem", .key = "~/k.pem", .client_ca = "{stateDir}/ca.pem"},
+                   .insecure = true,
+                   .hosts = {"agents.example.org"}};
+  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 15, 16, 13};
+  wanted.policy = {Config::SecretScan::warn};
+  wanted.cors = {{"https://a.b:1"}};
+  wanted.audit = {{}, 100000};
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
   wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}};
@@ -90,7 +100,7 @@ TEST_CASE("every key reaches its field") {
 
 TEST_CASE("every fault at once, each with its pointer") {
   const auto faults = faults_of(R"({
-    "stateDir": 7, "listen": {"tcp": ["127.0.0.1:1", "nowhere:2", 3], "hosts": "localhost", "tls": {}},
+    "stateDir": 7, "listen": {"tcp": ["127.0.0.1:1", "nowhere:2", 3], "hosts": "localhost", "tls": 7},
     "limits": [], "limits2": 1,
     "journal": {"segmentBytes": "64M", "maxBytes": -1, "retentionMs": 1e400},
     "store": {"mode": "both", "lock": {"timeoutMs": null}, "writeThrough": 1, "checkpointDuty": 0, "mode": "own"},
@@ -101,8 +111,8 @@ TEST_CASE("every fault at once, each with its pointer") {
     pointers.push_back(fault.pointer);
     CHECK_FALSE(fault.detail.empty());
   }
-  CHECK(pointers == Pointers{"/store/mode", "/stateDir", "/listen/tcp/1", "/listen/tcp/2", "/listen/hosts",
-                             "/listen/tls", "/limits", "/journal/segmentBytes", "/journal/maxBytes",
+  CHECK(pointers == Pointers{"/store/mode", "/stateDir", "/listen/tcp/1", "/listen/tcp/2", "/listen/tls",
+                             "/listen/hosts", "/limits", "/journal/segmentBytes", "/journal/maxBytes",
                              "/journal/retentionMs", "/store/writeThrough", "/store/checkpointDuty",
                              "/store/lock/timeoutMs", "/session/identityLinks/alice/0", "/session/identityLinks/bob",
                              "/session/resetByType/group/atHour", "/session/resetByType/dm", "/sendPolicy",
@@ -168,8 +178,7 @@ TEST_CASE("unknown keys, and what may have been meant") {
   CHECK(detail("/segmentBytes") == "unknown key, did you mean /journal/segmentBytes?");  // another group's
   CHECK(detail("/session/resetByType/groups") == "unknown key, did you mean /session/resetByType/group?");
   CHECK(detail("/session/resetByType/group/atHours") == "unknown key, did you mean /session/resetByType/group/atHour?");
-  for (const std::string pointer : {"/web", "/tls", "/cors", "/audit", "/limits/requestsPerSecond", "/zzz", "/x"})
-    CHECK(detail(pointer) == "unknown key");
+  for (const std::string pointer : {"/web", "/zzz", "/x"}) CHECK(detail(pointer) == "unknown key");
   CHECK(detail("/" + std::string(100'000, 'a')) == "unknown key");
   CHECK(pointers_of(R"({"a/b~":1,"":2})") == Pointers{"/a~1b~0", "/"});
 }

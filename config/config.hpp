@@ -51,6 +51,7 @@ struct Config {
     std::uint64_t connections_per_address = 512;  // of others than loopback; 0: no limit
     std::uint64_t requests_per_second = 0;        // of a token; 0: no limit
     std::uint64_t streams_per_token = 0;          // 0: no limit
+    std::uint64_t failed_logins_per_minute = 60;  // of an address; 0: no limit
     std::uint64_t json_depth = 64;
     friend bool operator==(const Limits&, const Limits&) = default;
   };

@@ -59,6 +59,8 @@ void describe_limits(Visitor& v, ALimits& c) {
         "How many requests one token may make a second, and as many at once (else 429); 0 for no limit.");
   v.key("streamsPerToken", c.streams_per_token, Between{0, 1'000'000},
         "How many event streams one token may have open (else 429); 0 for no limit.");
+  v.key("failedLoginsPerMinute", c.failed_logins_per_minute, Between{0, 1'000'000},
+        "How many wrong tokens one address may send (then 429); 0 for no limit. A right one is taken all the same.");
   v.key("jsonDepth", c.json_depth, Between{8, 1'024}, "How deep arrays and objects in a request may nest.");
 }
 

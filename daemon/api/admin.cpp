@@ -17,7 +17,7 @@ namespace {
 
 using Served = asio::awaitable<Result<Response>>;
 
-Served whoami(Api&, Request& request) {
+Served whoami(Api& api, Request& request) {
   const Principal& who = request.principal;
   std::string body;
   json::ObjectWriter writer(body);
@@ -27,6 +27,7 @@ Served whoami(Api&, Request& request) {
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   writer.string("note", who.note);
+  if (const std::string csrf = api.door.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
   writer.close();
   co_return json_response(std::move(body));
 }

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "config/config.hpp"
+#include "daemon/api/audit.hpp"
+#include "daemon/api/door.hpp"
 #include "daemon/auth/tickets.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
@@ -21,6 +23,8 @@ struct Api {
   Tokens& tokens;
   Streams& streams;
   Tickets& tickets;
+  Door& door;
+  AuditLog& audit;
   const Counters* counters = nullptr;  // of the server; set before it listens
   bool draining = false;
   bool policy_is_changing = false;  // a PUT of the send policy is on its way to policy.json
@@ -39,6 +43,7 @@ void add_event_routes(Router& router, Api& api);    // SSE
 void add_ticket_routes(Router& router, Api& api);   // tickets for SSE
 void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config
 void add_lock_routes(Router& router, Api& api);     // locks shared with other programs
+void add_login_routes(Router& router, Api& api);    // login of browsers, audit log
 
 inline void add_routes(Router& router, Api& api) {
   add_health_routes(router, api);
@@ -52,6 +57,7 @@ inline void add_routes(Router& router, Api& api) {
   add_ticket_routes(router, api);
   add_admin_routes(router, api);
   add_lock_routes(router, api);
+  add_login_routes(router, api);
 }
 
 }  // namespace sessiond

@@ -17,6 +17,7 @@
 #include "daemon/cli/rules_of.hpp"
 #include "daemon/cli/settings.hpp"
 #include "daemon/cli/state_lock.hpp"
+#include "daemon/http/cors.hpp"
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/http/server.hpp"
@@ -101,6 +102,15 @@ ServerOptions server_options(const Config& config) {
   return options;
 }
 
+TlsFiles tls_files(const Config& config) {
+  const Config::Tls& tls = config.listen.tls;
+  return {.cert = tls.cert.value_or(""), .key = tls.key.value_or(""), .client_ca = tls.client_ca.value_or("")};
+}
+
+AuditLog::Options audit_options(const Config& config) {
+  return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
+}
+
 StreamSettings stream_settings(const Config& config) {
   return {.heartbeat_ms = config.stream.heartbeat_ms,
           .retry_ms = config.stream.retry_ms,
@@ -130,18 +140,27 @@ class Daemon {
                   .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
+        door_(config, tokens, tickets, secret),
+        audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
              .streams = streams_,
              .tickets = tickets,
+             .door = door_,
+             .audit = audit_,
              .cursor_secret = std::move(secret),
              .started_at = wall_now()},
-        router_([this](const Request& request, Permission wanted) { return authenticate(request, wanted); }),
+        router_([this](const Request& request, Permission wanted) { return door_.authenticate(request, wanted); }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
     add_routes(router_, api_);
+    router_.observe([this](const Request& request, const Router::Route* route, Response& response) {
+      add_cors(request, config_.cors.allowed_origins, response);
+      door_.tell_rate(request, response);
+      audit_.tell(request, route, response);
+    });
     api_.counters = &server_.counters();
     server_.on_stop([this] {
       api_.draining = true;
@@ -150,6 +169,11 @@ class Daemon {
   }
 
   Result<void> listen() {
+    if (api_.config.listen.tls.cert) {
+      auto context = make_tls_context(tls_files(api_.config));
+      if (!context) return std::unexpected(std::move(context.error()));
+      server_.use_tls(std::move(*context));
+    }
     std::string tcp;
     for (const std::string& address : api_.config.listen.tcp) {
       const auto port = server_.listen_tcp(address);
@@ -173,20 +197,6 @@ class Daemon {
   }
 
  private:
-  static Result<Principal> who(Result<Ticket> ticket) {
-    if (!ticket) return std::unexpected(std::move(ticket.error()));
-    return std::move(ticket->principal);
-  }
-
-  // A ticket goes before all else: browsers send by themselves whatever Authorization a proxy in between asked for.
-  Result<Principal> authenticate(const Request& request, Permission wanted) {
-    if (const std::string* ticket = request.query_value("ticket"); ticket != nullptr && wanted == Permission::stream)
-      return who(api_.tickets.find(*ticket, wall_now()));
-    if (request.local_admin && request.header("authorization").empty())
-      return Principal{.id = "local", .role = Role::admin};
-    return api_.tokens.authenticate(request.header("authorization"), wall_now());
-  }
-
   void on_signal() {
     signals_.async_wait([this](const boost::system::error_code& error, int signal) {
       if (error) return;
@@ -229,10 +239,22 @@ class Daemon {
     config_.session = fresh->session;
     config_.send_policy_json = fresh->send_policy_json;
     config_.api = fresh->api;
+    config_.policy = fresh->policy;
+    config_.cors = fresh->cors;
+    config_.audit = fresh->audit;
+    audit_.reconfigure(audit_options(config_));
     config_.log = fresh->log;
     config_.listen.hosts = fresh->listen.hosts;
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
+    if (fresh->listen.tls.cert && config_.listen.tls.cert) {
+      config_.listen.tls = fresh->listen.tls;
+      auto context = make_tls_context(tls_files(config_));
+      if (context)
+        server_.use_tls(std::move(*context));
+      else
+        log::error("tls_not_reloaded", {{"error", context.error().detail}, {"next", "the old certificate stays"}});
+    }
     streams_.reconfigure(stream_settings(config_));
     log::info("config_reloaded");
     auto told = co_await api_.ledger.announce(EventType::config_reloaded, "{}", "sessiond");
@@ -243,6 +265,7 @@ class Daemon {
     server_.stop();
     co_await server_.stopped();
     co_await streams_.stopped(server_options(config_).stop_grace);
+    if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
     signals_.cancel();
@@ -265,6 +288,8 @@ class Daemon {
   Config& config_;
   asio::io_context& io_;
   Streams streams_;
+  Door door_;
+  AuditLog audit_;
   Api api_;
   Router router_;
   Server server_;

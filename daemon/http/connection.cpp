@@ -183,6 +183,8 @@ asio::awaitable<bool> Connection::receive(Request& request) {
 std::optional<Problem> Connection::arrived(Request& request) {
   request.peer = peer_.name;
   request.local_admin = peer_.local_admin;
+  request.secure = peer_.tls;
+  request.certificate = peer_.certificate;
   request.request_id = service_->request_id(request.header("x-request-id"));
   request_id_ = request.request_id;
   head_only_ = request.method == "HEAD";
@@ -215,8 +217,11 @@ asio::awaitable<void> Connection::refuse(const Request& request, const Problem& 
   shown.path = request.path;
   if (request_id_.empty()) request_id_ = service_->request_id(request.header("x-request-id"));
   shown.request_id = request_id_;
+  shown.method = request.method;
+  shown.peer = peer_.name;
   head_only_ = request.method == "HEAD";
   Response response = to_response(problem, shown);
+  service_->router.tell(shown, nullptr, response);
   service_->counters.answered(response.status, {});
   log::debug(
       "refused",

@@ -51,6 +51,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string name;  // "127.0.0.1:5123" or "unix:<uid>"
     bool unix_socket = false;
     bool local_admin = false;
+    bool tls = false;
+    std::string certificate{};  // common name of the client's certificate, verified
   };
 
   Connection(std::shared_ptr<Service> service, Socket socket, Peer peer);

@@ -27,6 +27,8 @@ struct Request {
   std::string request_id;           // echoed or minted
   std::string peer;                 // "127.0.0.1:5123" or "unix:<uid>"
   bool local_admin = false;         // unix socket, peer of our own uid
+  bool secure = false;              // over TLS
+  std::string certificate;          // common name of the client's certificate, verified; "": none
   Principal principal;              // set by the router before the handler runs
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
 

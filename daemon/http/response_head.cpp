@@ -74,6 +74,7 @@ void write_head(std::string& out, const Response& response, std::string_view req
     cache_control = cache_control || is_cache_control(name);
   }
   if (!cache_control) out.append("Cache-Control: no-store\r\n");
+  out.append("X-Content-Type-Options: nosniff\r\n");
   if (options.close) {
     out.append("Connection: close\r\n");
   } else if (options.old_keep_alive) {

@@ -150,24 +150,35 @@ Result<void> Router::admit(Request& request, const Route& route) const {
 }
 
 boost::asio::awaitable<Response> Router::handle(Request& request) const {
+  const Route* route = nullptr;
+  Response response;
   std::string failure;
   try {
-    const Found route = find(request);
-    if (!route) co_return std::move(route.error());
-    if (Result<void> admitted = admit(request, **route); !admitted) co_return to_response(admitted.error(), request);
-    co_return co_await (*route)->handler(request);
+    Found found = find(request);
+    if (found) route = *found;
+    if (!found) {
+      response = std::move(found.error());
+    } else if (Result<void> admitted = admit(request, *route); !admitted) {
+      response = to_response(admitted.error(), request);
+    } else {
+      response = co_await route->handler(request);
+    }
   } catch (const std::exception& error) {
     failure = error.what();
   } catch (...) {
     failure = "not a std::exception";
   }
-  log::error(
-      "handler_failed",
-      {{"request_id", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
-  co_return to_response(
-      {.code = Code::internal,
-       .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},
-      request);
+  if (!failure.empty()) {
+    log::error(
+        "handler_failed",
+        {{"request_id", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
+    response =
+        to_response({.code = Code::internal,
+                     .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},
+                    request);
+  }
+  tell(request, route, response);
+  co_return response;
 }
 
 }  // namespace sessiond

@@ -37,6 +37,14 @@ class Router {
   // Throws std::invalid_argument for a malformed pattern or a route added twice: mistakes of ours, seen at start-up.
   void add(std::string method, std::string pattern, Permission permission, Handler handler);
 
+  // Called with every reply before it goes out, also with those to requests that came no further than the server; the
+  // route is null when there is none. What the handler did not move from the request is still there.
+  using Observer = std::function<void(const Request&, const Route*, Response&)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  void tell(const Request& request, const Route* route, Response& response) const {
+    if (observer_) observer_(request, route, response);
+  }
+
   // Every route in the order added (openapi, tests).
   const std::vector<Route>& routes() const { return routes_; }
 
@@ -52,6 +60,7 @@ class Router {
   std::string allow_all() const;
 
   Authenticator authenticator_;
+  Observer observer_;
   std::vector<Route> routes_;
   std::unique_ptr<Node> root_;
 };

@@ -10,6 +10,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <type_traits>
@@ -74,6 +75,7 @@ Server::Server(asio::io_context& io, const Router& router, asio::thread_pool& di
 Server::~Server() {
   *alive_ = false;
   service_->on_empty = nullptr;
+  tls_.reset();
   for (Connection* connection : service_->connections) connection->abort();
 }
 
@@ -121,8 +123,44 @@ asio::awaitable<void> Server::accept(Acceptor& acceptor) {
       continue;
     }
     Connection::Peer peer = describe(socket);
+    if constexpr (std::is_same_v<Acceptor, asio::ip::tcp::acceptor>) {
+      if (tls_) {
+        shake_hands(std::move(socket), std::move(peer));
+        continue;
+      }
+    }
     start(Connection::Socket(std::move(socket)), std::move(peer));
   }
+}
+
+void Server::use_tls(TlsContext context) {
+  if (tls_) return tls_->use(std::move(context));
+  tls_ = std::make_unique<TlsFront>(std::move(context));
+}
+
+// Whoever is over the limit is not worth a handshake.
+void Server::shake_hands(asio::ip::tcp::socket socket, Connection::Peer peer) {
+  if (tls_->open() >= service_->options.connections) {
+    add(service_->counters.connections_refused, 1);
+    return;
+  }
+  error_code error;
+  Fd client(socket.release(error));
+  if (error) return;
+  peer.tls = true;
+  tls_->take(std::move(client), service_->options.request_timeout,
+             [this, alive = alive_, peer = std::move(peer)](Fd server_end, std::string certificate) {
+               asio::post(io_, [this, alive, peer, end = std::move(server_end), certificate]() mutable {
+                 if (!*alive || service_->draining) return;
+                 peer.certificate = std::move(certificate);
+                 error_code failed;
+                 Connection::Socket paired(io_);
+                 paired.assign(asio::generic::stream_protocol(AF_UNIX, 0), end.get(), failed);
+                 if (failed) return;
+                 end.release();
+                 start(std::move(paired), std::move(peer));
+               });
+             });
 }
 
 void Server::start(Connection::Socket socket, Connection::Peer peer) {

@@ -18,6 +18,7 @@
 #include "daemon/http/listener.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
+#include "daemon/http/tls_front.hpp"
 
 namespace sessiond {
 
@@ -30,6 +31,8 @@ class Server {
 
   // "127.0.0.1:7433", "[::1]:0"; the port bound.
   Result<unsigned short> listen_tcp(std::string_view address);
+  // Before listen_tcp: what comes over TCP is TLS. Later: from the next connection on.
+  void use_tls(TlsContext context);
   // Any Host is served there, and a peer of our own uid is request.local_admin.
   Result<void> listen_unix(const std::string& path);
 
@@ -48,6 +51,7 @@ class Server {
   const Counters& counters() const { return service_->counters; }
 
  private:
+  void shake_hands(boost::asio::ip::tcp::socket socket, Connection::Peer peer);
   template <class Acceptor>
   boost::asio::awaitable<void> accept(Acceptor& acceptor);
   void start(Connection::Socket socket, Connection::Peer peer);
@@ -65,6 +69,7 @@ class Server {
   Connection::Clock::time_point stopped_at_{};
   bool ticking_ = false;
   bool given_up_ = false;
+  std::unique_ptr<TlsFront> tls_{};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what may still be queued when we are gone
 };
 

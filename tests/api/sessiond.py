@@ -114,9 +114,11 @@ class Client:
             raise
 
     def _closed_by_peer(self):
-        sock = self._connection.sock
-        return sock is not None and bool(select.select([sock], [], [],
-                                                       0)[0])  # nothing is owed to us: readable means closed
+        if self._connection.sock is None:
+            return False
+        poller = select.poll()
+        poller.register(self._connection.sock, select.POLLIN)
+        return bool(poller.poll(0))  # nothing is owed to us: readable means closed
 
     def get(self, path, **named):
         return self.request("GET", path, **named)

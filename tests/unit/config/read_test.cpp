@@ -51,7 +51,7 @@ TEST_CASE("every key reaches its field") {
     "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"],
                "tls": {"cert": "/c.pem", "key": "~/k.pem", "clientCa": "{stateDir}/ca.pem"}},
     "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "headerTimeoutMs": 11,
-               "connections": 12, "connectionsPerAddress": 14, "requestsPerSecond": 15, "streamsPerToken": 16,
+               "connections": 12, "connectionsPerAddress": 14, "requestsPerSecond": 15, "streamsPerToken": 16, "failedLoginsPerMinute": 17,
                "jsonDepth": 13},
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
@@ -74,7 +74,7 @@ TEST_CASE("every key reaches its field") {
                    .tls = {.cert = "/c.pem", .key = "~/k.pem", .client_ca = "{stateDir}/ca.pem"},
                    .insecure = true,
                    .hosts = {"agents.example.org"}};
-  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 15, 16, 13};
+  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 15, 16, 17, 13};
   wanted.policy = {Config::SecretScan::warn};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};

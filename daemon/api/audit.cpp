@@ -1,0 +1,184 @@
+#include "daemon/api/audit.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+
+#include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
+#include "daemon/http/log.hpp"
+#include "daemon/http/target.hpp"
+#include "store/files.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::chrono::milliseconds gather_time{200};
+constexpr std::size_t gather_bytes = 256 << 10;  // written at once
+constexpr std::size_t most_gathered = 4U << 20;  // beyond it lines are dropped, and counted
+constexpr std::size_t tail_bytes = 4U << 20;     // looked at for the newest lines
+constexpr int kept = 4;                          // older files
+
+bool reads(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
+
+bool refuses(int status) { return status == 401 || status == 403 || status == 421 || status == 429; }
+
+// What is published and kept nowhere, many times a second.
+bool passes_by(const Router::Route& route) {
+  return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
+}
+
+// The segments of the path that the pattern's {agent} and {key} took.
+void write_place(json::ObjectWriter& out, const Router::Route& route, const Request& request) {
+  const auto names = split_path(route.pattern);
+  const auto values = split_path(request.path);
+  if (!names || !values) return;
+  for (std::size_t i = 0; i < std::min(names->size(), values->size()); ++i) {
+    const std::string& name = (*names)[i];
+    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), redacted((*values)[i]));
+  }
+}
+
+std::string line_of(const Request& request, const Router::Route* route, const Response& response) {
+  std::string line;
+  json::ObjectWriter out(line);
+  out.integer("time", wall_now());
+  out.string("requestId", request.request_id);
+  out.string("actor", request.principal.id);
+  if (!request.principal.id.empty()) out.string("role", name(request.principal.role));
+  out.string("peer", request.peer);
+  out.string("method", request.method);
+  if (route != nullptr) {
+    out.string("route", route->pattern);
+    write_place(out, *route, request);
+  }
+  out.integer("status", response.status);
+  if (response.status >= 400) {
+    if (const auto code = json::string_at(response.body, "code")) out.string("code", *code);
+  } else if (route != nullptr && route->pattern == "/v1/inbound") {
+    if (const auto key = json::string_at(response.body, "sessionKey")) out.string("key", *key);
+  }
+  for (const auto& [header, value] : response.headers) {
+    if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));
+    if (header == "Idempotency-Replayed") out.boolean("replayed", true);
+  }
+  out.close();
+  return line + "\n";
+}
+
+void rotate(const std::string& path) {
+  for (int age = kept; age >= 1; --age) {
+    const std::string newer = age == 1 ? path : fmt::format("{}.{}", path, age - 1);
+    ::rename(newer.c_str(), fmt::format("{}.{}", path, age).c_str());  // what is not there need not move
+  }
+}
+
+// Takes what it wrote from the front of `lines`.
+Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
+  if (auto made = make_dirs(options.path.parent_path()); !made) return made;
+  while (!lines.empty()) {
+    struct stat there{};
+    const bool is_there = ::lstat(options.path.c_str(), &there) == 0;
+    const std::uint64_t size = is_there ? static_cast<std::uint64_t>(there.st_size) : 0;
+    const std::uint64_t room = options.max_bytes - std::min(size, options.max_bytes);
+    // Up to the last line end that fits; a line longer than a file has one of its own.
+    std::size_t fits = lines.size() <= room ? lines.size() : lines.rfind('\n', room) + 1;
+    if (fits == 0 && size > 0) {
+      rotate(options.path.native());
+      continue;
+    }
+    if (fits == 0) fits = lines.find('\n') + 1;
+    // Opened anew each time, so that whoever else rotates it may.
+    auto fd = open_file(options.path, O_WRONLY | O_APPEND | O_CREAT);
+    if (!fd) return std::unexpected(std::move(fd.error()));
+    if (auto written = write_all(fd->get(), lines.substr(0, fits), options.path.native()); !written) return written;
+    lines.remove_prefix(fits);
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t count) {
+  std::vector<std::string> lines;
+  for (int age = 0; age <= kept && lines.size() < count; ++age) {
+    const std::string file = age == 0 ? path.native() : fmt::format("{}.{}", path.native(), age);
+    const auto fd = open_file(file, O_RDONLY);
+    if (!fd && fd.error().code == Code::not_found) break;
+    if (!fd) return std::unexpected(fd.error());
+    struct stat status{};
+    if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", file, errno));
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    const std::uint64_t from = size > tail_bytes ? size - tail_bytes : 0;
+    const auto text = read_at(fd->get(), from, static_cast<std::size_t>(size - from), file);
+    if (!text) return std::unexpected(text.error());
+    std::string_view rest = *text;
+    while (!rest.empty() && lines.size() < count) {
+      rest.remove_suffix(rest.ends_with('\n') ? 1 : 0);
+      const std::size_t begin = rest.rfind('\n') + 1;  // npos + 1 is 0
+      if (begin == 0 && from != 0) break;              // cut off
+      // A kill may have torn one.
+      if (const std::string_view line = rest.substr(begin); json::check(line)) lines.emplace_back(line);
+      rest = rest.substr(0, begin);
+    }
+  }
+  std::ranges::reverse(lines);
+  return lines;
+}
+
+}  // namespace
+
+AuditLog::AuditLog(asio::io_context& io, asio::thread_pool& disk, Options options)
+    : disk_(asio::make_strand(disk)), timer_(io), options_(std::move(options)) {}
+
+void AuditLog::reconfigure(Options options) { options_ = std::move(options); }
+
+void AuditLog::tell(const Request& request, const Router::Route* route, const Response& response) {
+  if (options_.path.empty()) return;
+  const bool write = route != nullptr && !reads(request.method) && !(passes_by(*route) && response.status < 400);
+  if (!write && !refuses(response.status)) return;
+  if (gathered_.size() > most_gathered) {
+    ++dropped_;
+    return;
+  }
+  gathered_ += line_of(request, route, response);
+  schedule();
+}
+
+void AuditLog::schedule() {
+  const bool at_once = gathered_.size() > gather_bytes;
+  if (scheduled_) return;
+  scheduled_ = true;
+  timer_.expires_after(at_once ? std::chrono::milliseconds(0) : gather_time);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    asio::co_spawn(timer_.get_executor(), flush(), [this](const std::exception_ptr&, const Result<void>& done) {
+      scheduled_ = false;
+      if (!done && !std::exchange(failing_, true))
+        log::error("audit_not_written", {{"error", done.error().detail}, {"next", "trying again"}});
+      if (done && std::exchange(failing_, false))
+        log::warn("audit_written_again", {{"dropped", std::exchange(dropped_, 0)}});
+      if (!gathered_.empty()) schedule();
+    });
+  });
+}
+
+asio::awaitable<Result<void>> AuditLog::flush() {
+  if (gathered_.empty() || options_.path.empty()) co_return Result<void>{};
+  const std::string lines = std::exchange(gathered_, {});
+  std::string_view rest = lines;
+  auto done = co_await hop(disk_, [options = options_, &rest] { return append(options, rest); });
+  gathered_.insert(0, rest);
+  co_return done;
+}
+
+asio::awaitable<Result<std::vector<std::string>>> AuditLog::newest(std::size_t count) {
+  if (auto flushed = co_await flush(); !flushed) co_return std::unexpected(std::move(flushed.error()));
+  if (options_.path.empty()) co_return fail(Code::not_found, "there is no audit log: audit.path is null");
+  co_return co_await hop(disk_, [path = options_.path, count] { return read_newest(path, count); });
+}
+
+}  // namespace sessiond

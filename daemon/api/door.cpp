@@ -1,0 +1,131 @@
+#include "daemon/api/door.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/api/handler.hpp"
+#include "daemon/ledger/agent.hpp"
+
+namespace sessiond {
+namespace {
+
+std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::unauthorized, std::move(detail)); }
+
+Problem too_often(std::string detail, std::int64_t retry_after_s) {
+  return {.code = Code::too_many_requests,
+          .detail = std::move(detail),
+          .retry_after_s = static_cast<int>(std::max<std::int64_t>(retry_after_s, 1))};
+}
+
+// "192.0.2.1:5123" -> "192.0.2.1"; of IPv6 the network, since one host has all of its /64.
+std::string address_of(std::string_view peer) {
+  if (!peer.starts_with('[')) return std::string(peer.substr(0, peer.rfind(':')));
+  std::size_t end = 0;
+  for (int groups = 0; groups < 4 && end < peer.size(); ++end) groups += peer[end] == ':' ? 1 : 0;
+  return std::string(peer.substr(0, end));
+}
+
+bool changes_nothing(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
+
+std::optional<std::string_view> login_cookie(const Request& request) {
+  return cookie_of(request.header("cookie"), Door::cookie_name);
+}
+
+}  // namespace
+
+bool from_elsewhere(const Request& request, const Config& config) {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty()) return false;  // no browser, or a page of ours that only reads
+  const std::size_t scheme = origin.find("://");
+  // A proxy that speaks TLS for us changes the scheme, never the name.
+  if (scheme != std::string_view::npos && origin.substr(scheme + 3) == lower(request.header("host"))) return false;
+  return std::ranges::find(config.cors.allowed_origins, origin) == config.cors.allowed_origins.end();
+}
+
+Result<Principal> Door::authenticate(const Request& request, Permission wanted) {
+  auto who = identify(request, wanted);
+  if (!who) {
+    if (who.error().code == Code::unauthorized) return failed(request, std::move(who.error()));
+    return who;
+  }
+  if (who->id == "local") return who;
+  const Rates::Left left = requests_.take(who->id, request_limit(), steady_ms());
+  if (left.granted) return who;
+  return std::unexpected(
+      too_often(fmt::format("token {} may make {} requests a second", who->id, config_.limits.requests_per_second),
+                left.next_in_s));
+}
+
+Result<Principal> Door::identify(const Request& request, Permission wanted) {
+  // A ticket goes before all else: browsers send by themselves whatever Authorization a proxy in between asked for.
+  if (const std::string* ticket = request.query_value("ticket"); ticket != nullptr && wanted == Permission::stream) {
+    auto found = tickets_.find(*ticket, wall_now());
+    if (!found) return std::unexpected(std::move(found.error()));
+    return std::move(found->principal);
+  }
+  const std::string_view authorization = request.header("authorization");
+  if (!authorization.empty()) return tokens_.authenticate(authorization, wall_now());
+  if (request.local_admin) return Principal{.id = "local", .role = Role::admin};
+  if (!request.certificate.empty()) return tokens_.principal(request.certificate, wall_now());
+  if (const auto cookie = login_cookie(request)) return by_cookie(request, *cookie);
+  return tokens_.authenticate(authorization, wall_now());
+}
+
+Result<Principal> Door::by_cookie(const Request& request, std::string_view cookie) {
+  const auto token = cookies_.token_of(cookie, wall_now());
+  if (!token) return unauthorized("the login has ended: log in again");
+  if (!changes_nothing(request.method)) {
+    if (from_elsewhere(request, config_)) return fail(Code::forbidden, "a page of another origin may not write");
+    if (!same_token(request.header("x-csrf-token"), cookies_.csrf_of(cookie)))
+      return fail(Code::forbidden, "a write with a login cookie needs X-CSRF-Token, as GET /v1/whoami tells it");
+  }
+  return tokens_.principal(*token, wall_now());
+}
+
+// Whoever sends nothing at all has not guessed.
+Result<Principal> Door::failed(const Request& request, Problem why) {
+  const double a_minute = static_cast<double>(config_.limits.failed_logins_per_minute);
+  const bool guessed = !request.header("authorization").empty() || login_cookie(request) ||
+                       request.query_value("ticket") != nullptr || request.path == "/v1/login";
+  if (!guessed || a_minute == 0 || request.peer.starts_with("unix:")) return std::unexpected(std::move(why));
+  const Rates::Left left =
+      failures_.take(address_of(request.peer), {.per_second = a_minute / 60, .at_once = a_minute}, steady_ms());
+  if (left.granted) return std::unexpected(std::move(why));
+  return std::unexpected(too_often("too many wrong tokens from this address", left.next_in_s));
+}
+
+Result<std::string> Door::log_in(const Request& request, std::string_view token) {
+  if (from_elsewhere(request, config_)) return fail(Code::forbidden, "a page of another origin may not log in here");
+  auto who = tokens_.authenticate("Bearer " + std::string(token), wall_now());
+  if (!who) who = failed(request, std::move(who.error()));
+  if (!who) return std::unexpected(std::move(who.error()));
+  return cookies_.make(who->id, wall_now());
+}
+
+void Door::log_out(const Request& request) {
+  if (const auto cookie = login_cookie(request)) cookies_.log_out(*cookie, wall_now());
+}
+
+std::string Door::csrf_of(const Request& request) const {
+  const auto cookie = login_cookie(request);
+  if (!cookie || !request.header("authorization").empty() || request.local_admin || !request.certificate.empty())
+    return {};
+  return cookies_.csrf_of(*cookie);
+}
+
+Rates::Limit Door::request_limit() const {
+  const auto a_second = static_cast<double>(config_.limits.requests_per_second);
+  return {.per_second = a_second, .at_once = a_second};
+}
+
+void Door::tell_rate(const Request& request, Response& response) const {
+  const std::string& who = request.principal.id;
+  if (config_.limits.requests_per_second == 0 || who.empty() || who == "local") return;
+  const Rates::Left left = requests_.look(who, request_limit(), steady_ms());
+  response.headers.emplace_back("RateLimit-Limit", std::to_string(config_.limits.requests_per_second));
+  response.headers.emplace_back("RateLimit-Remaining", std::to_string(left.remaining));
+  response.headers.emplace_back("RateLimit-Reset", std::to_string(left.full_in_s));
+}
+
+}  // namespace sessiond

@@ -11,7 +11,8 @@ from talk import TYPES, Talk
 # The page as a dashboard would be: every event is a line, the state stands above.
 FOLLOW = """
 (url, types) => {
-  document.body.innerHTML = '<p id="state"></p><p id="pings"></p><ol id="seen"></ol>';
+  const place = (tag, id) => Object.assign(document.createElement(tag), { id });  // the page's policy forbids innerHTML
+  document.body.replaceChildren(place('p', 'state'), place('p', 'pings'), place('ol', 'seen'));
   window.pings = 0; window.opened = 0; window.from = null;
   window.source = new EventSource(url);
   const state = () => document.getElementById('state').textContent = ['CONNECTING', 'OPEN', 'CLOSED'][source.readyState];
@@ -111,3 +112,30 @@ class InChromium(Talk):
         self.follow(token=made["token"])
         self.ok(self.api.delete("/v1/admin/tokens/" + made["id"]), 204)
         eventually(lambda: self.state() == "CLOSED", 10, what="CLOSED")
+
+    def test_the_dashboard_logs_in_follows_and_logs_out(self):
+        page = f"http://127.0.0.1:{self.daemon.port}/"
+        self.say(self.key)
+        text = lambda element: self.browser.run(f"document.getElementById('{element}').textContent")  # noqa: E731
+        self.browser.open(page)
+        eventually(lambda: text("state") == "signed out", 10, what="the form")
+        self.log_in("sd_wrong")
+        eventually(lambda: "not valid" in text("refused"), 10, what="a word about the wrong token")
+        self.log_in(self.daemon.token("viewer"))
+        eventually(lambda: text("state") == "live", 10, what="live")
+        eventually(lambda: self.key.split(":", 2)[2] in text("sessions") or "No sessions" not in text("sessions"), 10, what="sessions")
+        self.assertEqual(self.browser.run("document.cookie"), "")
+        self.assertEqual(self.browser.run("JSON.stringify([{...localStorage}, {...sessionStorage}])"), "[{},{}]")
+        last = self.say(self.key)["asOf"]
+        eventually(lambda: text("last") == last, 10, what="the event")
+        self.browser.open(page)  # again, with the cookie
+        eventually(lambda: text("state") == "live", 10, what="live again")
+        self.daemon.restart(kill=True)
+        last = self.say(self.key)["asOf"]
+        eventually(lambda: text("last") == last, 30, what="the event after the kill")
+        self.browser.run("document.getElementById('leave').click()")
+        eventually(lambda: text("state") == "signed out", 10, what="signed out")
+        self.assertEqual(self.browser.run("fetch('/v1/whoami').then(reply => reply.status)"), 401)
+
+    def log_in(self, token):
+        self.browser.run(f"document.getElementById('token').value = {json.dumps(token)}; document.getElementById('login').requestSubmit()")

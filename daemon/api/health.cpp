@@ -49,7 +49,8 @@ Served metrics(Api& api, Request&) {
 }
 
 Served dashboard(Api&, Request&) {
-  Response response = json_response(std::string(assets::dashboard));
+  Response response;
+  response.fixed = assets::dashboard;
   response.content_type = "text/html; charset=utf-8";
   response.headers.emplace_back(
       "Content-Security-Policy",
@@ -60,7 +61,11 @@ Served dashboard(Api&, Request&) {
   co_return response;
 }
 
-Served openapi(Api&, Request&) { co_return json_response(std::string(assets::openapi)); }
+Served openapi(Api&, Request&) {
+  Response response;
+  response.fixed = assets::openapi;
+  co_return response;
+}
 
 }  // namespace
 

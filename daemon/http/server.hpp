@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,9 @@ class Server {
   template <class Acceptor>
   boost::asio::awaitable<void> accept(Acceptor& acceptor);
   void start(Connection::Socket socket, Connection::Peer peer);
+  // Why this one is turned away, or nothing; then it has its place.
+  std::optional<std::string> over_limits(Connection::Peer& peer) const;
+  void make_room();
   void watch();
   void tick();
   Connection::Clock::duration tick_interval() const;
@@ -63,6 +67,7 @@ class Server {
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer all_gone_;
   Connection::Clock::time_point stopped_at_{};
+  std::size_t room_ = 0;  // for connections, among the descriptors that we may have
   bool ticking_ = false;
   bool given_up_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what may still be queued when we are gone

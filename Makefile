@@ -66,6 +66,7 @@ test: build/.test-packages build/release/build.ninja build/asan/build.ninja buil
 test-sanitized:
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
+	@SESSIOND_TEST_SLOW=6 python3 tests/edge/run.py --binary build/asan/sessiond
 	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
 
 test-crash:

@@ -66,7 +66,8 @@ Served dashboard(Api&, Request&) {
       "default-src 'none'; style-src {}; script-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'; "
       "frame-ancestors 'none'; require-trusted-types-for 'script'",
       hash_of_element(assets::dashboard, "style"), hash_of_element(assets::dashboard, "script"));
-  Response response = json_response(std::string(assets::dashboard));
+  Response response;
+  response.fixed = assets::dashboard;
   response.content_type = "text/html; charset=utf-8";
   response.headers.emplace_back("Content-Security-Policy", policy);
   response.headers.emplace_back("X-Frame-Options", "DENY");
@@ -75,7 +76,11 @@ Served dashboard(Api&, Request&) {
   co_return response;
 }
 
-Served openapi(Api&, Request&) { co_return json_response(std::string(assets::openapi)); }
+Served openapi(Api&, Request&) {
+  Response response;
+  response.fixed = assets::openapi;
+  co_return response;
+}
 
 }  // namespace
 

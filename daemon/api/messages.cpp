@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
@@ -204,24 +205,39 @@ Served get_one(Api& api, Request& request) {
   co_return json_response(std::move(body));
 }
 
-// RFC 9110 §14: one range of bytes. Nothing: no range asked for (or one of a kind to be ignored).
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// RFC 9110 §14: one range of bytes. Nothing: no range asked for, or one that is to be ignored, such as of HEAD, or with
+// an If-Range, which can name none of our transcripts since we send no validator.
 struct ByteRange {
   std::uint64_t first = 0;
   std::uint64_t length = 0;
 };
-Result<std::optional<ByteRange>> byte_range(std::string_view header, std::uint64_t size) {
-  if (!header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return std::optional<ByteRange>{};
-  header.remove_prefix(6);
+Result<std::optional<ByteRange>> byte_range(const Request& request, std::uint64_t size) {
+  std::string_view header = request.header("range");
+  constexpr std::string_view unit = "bytes=";
+  const bool bytes = std::ranges::equal(header.substr(0, unit.size()), unit, {}, [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  });
+  if (!bytes || header.contains(',') || request.method != "GET" || !request.header("if-range").empty()) {
+    return std::optional<ByteRange>{};
+  }
+  header.remove_prefix(unit.size());
   const std::size_t dash = header.find('-');
   if (dash == std::string_view::npos) return std::optional<ByteRange>{};
+  const std::string_view first_text = trim(header.substr(0, dash));
+  const std::string_view last_text = trim(header.substr(dash + 1));
+  if (!std::ranges::all_of(first_text, is_digit) || !std::ranges::all_of(last_text, is_digit)) {
+    return std::optional<ByteRange>{};
+  }
   const auto number = [](std::string_view text) -> std::optional<std::uint64_t> {
+    if (text.empty()) return {};
     std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) return {};
-    return value;
+    const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
+    return error == std::errc{} ? value : std::numeric_limits<std::uint64_t>::max();  // behind every end
   };
-  const auto first = number(trim(header.substr(0, dash)));
-  const auto last = number(trim(header.substr(dash + 1)));
+  const auto first = number(first_text);
+  const auto last = number(last_text);
   const auto unsatisfiable = [size] {
     return std::unexpected(
         Problem{.code = Code::range_not_satisfiable, .detail = fmt::format("the transcript has {} bytes", size)});
@@ -244,7 +260,7 @@ Served get_transcript(Api& api, Request& request) {
       source->agent, source->file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
   if (!tail) co_return std::unexpected(std::move(tail.error()));
   if (!tail->exists) co_return fail(Code::not_found, "this session has no transcript yet");
-  auto range = byte_range(request.header("range"), tail->size);
+  auto range = byte_range(request, tail->size);
   Response response;
   response.content_type = "application/x-ndjson";
   response.headers.emplace_back("Accept-Ranges", "bytes");

@@ -91,7 +91,9 @@ ServerOptions server_options(const Config& config) {
   options.read.header.target_bytes = config.limits.target_bytes;
   options.read.body_bytes = config.limits.body_bytes;
   options.connections = config.limits.connections;
+  options.connections_per_address = config.limits.connections_per_address;
   options.request_timeout = milliseconds(config.limits.request_timeout_ms);
+  options.header_timeout = milliseconds(config.limits.header_timeout_ms);
   options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
   options.hosts.clear();
   for (const std::string& host :

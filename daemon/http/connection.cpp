@@ -75,6 +75,19 @@ void Connection::arm(Clock::duration timeout) {
   deadline_ = Clock::now() + timeout;
 }
 
+// Each wait is armed anew: one whose bytes came in the same moment as its tick has lost its deadline.
+void Connection::arm_read() {
+  const ServerOptions& options = service_->options;
+  if (phase_ == Phase::idle && reader_.started()) {
+    phase_ = Phase::reading;
+    began_ = Clock::now();
+  }
+  expired_ = false;
+  deadline_ = began_ + (phase_ == Phase::idle  ? options.idle_timeout
+                        : reader_.head_known() ? options.request_timeout
+                                               : std::min(options.header_timeout, options.request_timeout));
+}
+
 void Connection::tick(Clock::time_point now) {
   if (now < deadline_) return;
   disarm();
@@ -137,7 +150,7 @@ asio::awaitable<bool> Connection::receive(Request& request) {
   reader_.next();
   request_id_.clear();
   phase_ = Phase::idle;
-  arm(service_->options.idle_timeout);
+  began_ = Clock::now();
   for (;;) {
     Result<RequestReader::Progress> progress = reader_.advance(request);
     if (progress && *progress == RequestReader::Progress::head) {
@@ -149,8 +162,6 @@ asio::awaitable<bool> Connection::receive(Request& request) {
             !reader_.body_begun()) {
           asio::const_buffer interim[] = {asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n"))};
           if (!co_await write(interim)) co_return false;
-          phase_ = Phase::reading;
-          arm(service_->options.request_timeout);
         }
       }
     }
@@ -159,14 +170,8 @@ asio::awaitable<bool> Connection::receive(Request& request) {
       co_return false;
     }
     if (*progress == RequestReader::Progress::complete) co_return true;
-    if (phase_ == Phase::idle) {
-      if (reader_.started()) {
-        phase_ = Phase::reading;
-        arm(service_->options.request_timeout);
-      } else if (service_->draining) {
-        co_return false;
-      }
-    }
+    if (service_->draining && !reader_.started()) co_return false;
+    arm_read();
     const auto [error, bytes] = co_await socket_.async_read_some(reader_.prepare(), as_result);
     if (error) {
       if (expired_ && phase_ == Phase::reading) {
@@ -183,13 +188,17 @@ asio::awaitable<bool> Connection::receive(Request& request) {
 std::optional<Problem> Connection::arrived(Request& request) {
   request.peer = peer_.name;
   request.local_admin = peer_.local_admin;
-  request.secure = peer_.tls;
+  request.secure = peer_.secure;
   request.certificate = peer_.certificate;
   request.request_id = service_->request_id(request.header("x-request-id"));
   request_id_ = request.request_id;
   head_only_ = request.method == "HEAD";
   old_version_ = reader_.framing().minor == 0;
   const std::string& host = reader_.framing().host;
+  // RFC 9110 §7.4: what is asked for by https is not given to who could be anybody on the way.
+  if (reader_.framing().https && !peer_.secure && !peer_.unix_socket) {
+    return Problem{.code = Code::misdirected_host, .detail = "https is not spoken on this connection"};
+  }
   if (peer_.unix_socket || host.empty() || service_->serves(host)) return std::nullopt;
   return Problem{.code = Code::misdirected_host, .detail = fmt::format("{} is not a name of this server", host)};
 }
@@ -200,13 +209,14 @@ void Connection::head(const Response& response, std::optional<std::uint64_t> len
 }
 
 asio::awaitable<bool> Connection::reply(Response& response) {
+  const std::string_view body = response.fixed.empty() ? response.body : response.fixed;
   if (response.stream || response.take_over) {
     head(response, std::nullopt);
   } else {
-    head(response, response.file ? response.file->length : response.body.size());
+    head(response, response.file ? response.file->length : body.size());
   }
   const bool bodiless = head_only_ || response.status == 204 || response.status == 304;
-  asio::const_buffer buffers[] = {asio::buffer(head_), asio::buffer(bodiless ? std::string_view{} : response.body)};
+  asio::const_buffer buffers[] = {asio::buffer(head_), asio::buffer(bodiless ? std::string_view{} : body)};
   co_return co_await write(buffers);
 }
 
@@ -240,7 +250,7 @@ asio::awaitable<void> Connection::linger() {
   std::array<char, 2048> ignored;
   for (std::size_t total = 0; total < linger_bytes;) {
     const auto [end, bytes] = co_await socket_.async_read_some(asio::buffer(ignored), as_result);
-    if (end) co_return;
+    if (end || expired_) co_return;
     total += bytes;
   }
 }

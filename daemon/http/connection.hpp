@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "daemon/http/address_places.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/request_reader.hpp"
 #include "daemon/http/response_head.hpp"
@@ -32,6 +33,7 @@ struct Service {
   Counters counters{};
   DateText date{};
   std::vector<Connection*> connections{};
+  AddressPlaces by_address{};
   std::unordered_set<std::string> addresses{};  // listened on, without port
   bool any_address = false;                     // a wildcard is listened on: every IP literal is ours
   bool draining = false;
@@ -51,8 +53,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string name;  // "127.0.0.1:5123" or "unix:<uid>"
     bool unix_socket = false;
     bool local_admin = false;
-    bool tls = false;
-    std::string certificate{};  // common name of the client's certificate, verified
+    bool secure = false;                 // TLS ends before us: a target may say https
+    boost::asio::ip::address address{};  // over TCP
+    std::shared_ptr<void> place{};       // in limits.connectionsPerAddress
+    std::string certificate{};           // common name of the client's certificate, verified
   };
 
   Connection(std::shared_ptr<Service> service, Socket socket, Peer peer);
@@ -86,6 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> write(std::span<boost::asio::const_buffer> buffers);
 
   void arm(Clock::duration timeout);
+  void arm_read();  // by what is known of the request
   void disarm() { deadline_ = Clock::time_point::max(); }
 
   std::shared_ptr<Service> service_;
@@ -95,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RequestReader reader_;
   std::string head_;
   Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point began_{};  // to wait for a request, or to read it when its first byte is here
   Phase phase_ = Phase::idle;
   bool expired_ = false;  // the tick ended the wait
   bool close_ = false;    // after the current reply

@@ -60,6 +60,9 @@ struct Response {
   std::vector<std::pair<std::string, std::string>>
       headers;  // further ones; Date, X-Request-Id, Content-Length, Cache-Control come by themselves
   std::string body;
+  // Set: the body is this, which outlives everything (assets compiled in): a thousand clients that ask for it and take
+  // none of it must not hold a thousand copies.
+  std::string_view fixed{};
   bool cacheable = false;  // assets: no Cache-Control: no-store
   // Set: the head is sent at once, then the connection is this call's, which may give it to another thread.
   std::function<void(TakenSocket)> take_over;

@@ -16,8 +16,11 @@ namespace sessiond {
 
 struct ServerOptions {
   ReadLimits read{};
-  std::size_t connections = 10'000;  // over TCP; a few more over the unix socket, so that an operator gets in
+  std::size_t connections = 10'000;           // over TCP; a few more over the unix socket, so that an operator gets in
+  std::size_t connections_per_address = 512;  // 0: no limit; an IPv6 network of 64 bits is one address
+  bool count_loopback = false;                // by that limit too; a test has no other address
   std::chrono::milliseconds request_timeout{30'000};  // from a request's first byte until it is whole: 408
+  std::chrono::milliseconds header_timeout{10'000};   // from there until its head is: 408
   std::chrono::milliseconds idle_timeout{120'000};    // between requests
   std::chrono::milliseconds stall_timeout{60'000};    // bytes pending and the client takes none
   std::chrono::milliseconds stop_grace{10'000};       // what running requests get after stop()

@@ -23,6 +23,7 @@ class IntoRequest final : public http::basic_parser<true> {
  public:
   explicit IntoRequest(Request& request) : request_(request) { eager(true); }
   int minor() const { return minor_; }
+  const char* trailer() const { return trailer_; }  // in what put() was given last; known when the body is done
 
  private:
   void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
@@ -49,11 +50,12 @@ class IntoRequest final : public http::basic_parser<true> {
     request_.body.append(piece.data(), piece.size());
     return piece.size();
   }
-  void on_chunk_header_impl(std::uint64_t, beast::string_view extensions, beast::error_code& error) override {
+  void on_chunk_header_impl(std::uint64_t size, beast::string_view extensions, beast::error_code& error) override {
     extensions_ += extensions.size();
     if (extensions_ > max_extensions || !chunk_extension_ok({extensions.data(), extensions.size()})) {
       error = http::error::bad_chunk_extension;
     }
+    if (size == 0) trailer_ = extensions.data() + extensions.size() + 2;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view piece, beast::error_code&) override {
     request_.body.append(piece.data(), piece.size());
@@ -64,10 +66,15 @@ class IntoRequest final : public http::basic_parser<true> {
   Request& request_;
   int minor_ = 1;
   std::size_t extensions_ = 0;
+  const char* trailer_ = nullptr;
 };
 
 Problem malformed(const beast::error_code& error) {
   return {.code = Code::bad_request, .detail = fmt::format("not HTTP/1.1 as RFC 9112 has it: {}", error.message())};
+}
+
+Problem long_trailer() {
+  return {.code = Code::header_fields_too_large, .detail = "a chunk's header or the trailer is too long"};
 }
 
 Problem too_large(std::uint64_t limit) {
@@ -132,6 +139,8 @@ Result<bool> RequestReader::read_head(Request& request) {
     if (at_hand().empty() || at_hand() == "\r") return false;
     started_ = true;
   }
+  // What is refused before it is parsed is answered by the rules of its method too: HEAD without a body.
+  if (at_hand().starts_with("HEAD ")) request.method = "HEAD";
   const Result<std::size_t> block = scanner_.scan(at_hand(), limits_.header);
   if (!block) return std::unexpected(block.error());
   if (*block == 0) return false;
@@ -166,11 +175,19 @@ Result<bool> RequestReader::read_body() {
     if (error == http::error::body_limit) return std::unexpected(too_large(limits_.body_bytes));
     if (error == http::error::need_more) {
       if (at_hand().size() > limits_.header.header_bytes) {
-        return fail(Code::header_fields_too_large, "a chunk's header or the trailer is too long");
+        return std::unexpected(long_trailer());
       }
       return false;
     }
     if (error) return std::unexpected(malformed(error));
+  }
+  if (framing_.chunked && parser.is_done()) {
+    const char* end = buffer_.get() + begin_;
+    const std::string_view trailer(parser.trailer(), static_cast<std::size_t>(end - parser.trailer()));
+    if (trailer.size() > limits_.header.header_bytes) return std::unexpected(long_trailer());
+    if (!trailer_ok(trailer)) {
+      return fail(Code::bad_request, "a line of the trailer starts with white space (obs-fold)");
+    }
   }
   return parser.is_done();
 }

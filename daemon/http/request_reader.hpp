@@ -35,7 +35,8 @@ class RequestReader {
   Result<Progress> advance(Request& request);
   void next();
 
-  bool started() const { return started_; }        // a byte of the current request has been seen
+  bool started() const { return started_; }  // a byte of the current request has been seen
+  bool head_known() const { return head_done_; }
   bool body_begun() const { return body_begun_; }  // a byte of its body has been seen
   const Framing& framing() const { return framing_; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,14 +29,20 @@ namespace {
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kept_for_operators = 64;  // unix connections beyond the limit
 constexpr auto give_up_after = 1s;
+// Descriptors that connections never get: the journal and the transcripts must not want for one because of a flood.
+constexpr std::size_t kept_for_files = 256;
+// So much of a reply that the client has no room for lies in the kernel; without it that is megabytes a connection.
+constexpr int most_unsent = 128 << 10;
 
 Connection::Peer describe(asio::ip::tcp::socket& socket) {
   error_code error;
   socket.set_option(asio::ip::tcp::no_delay(true), error);
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
   const auto endpoint = socket.remote_endpoint(error);
   const std::string address = endpoint.address().to_string();
   return {.name = endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
-                                             : fmt::format("{}:{}", address, endpoint.port())};
+                                             : fmt::format("{}:{}", address, endpoint.port()),
+          .address = endpoint.address()};
 }
 
 Connection::Peer describe(asio::local::stream_protocol::socket& socket) {
@@ -46,11 +53,10 @@ Connection::Peer describe(asio::local::stream_protocol::socket& socket) {
 }
 
 // Best effort: told without waiting, then closed.
-void turn_away(Service& service, Connection::Socket& socket) {
+void turn_away(Service& service, Connection::Socket& socket, std::string why) {
   Request nobody;
   nobody.request_id = service.request_id({});
-  const Response response = to_response(
-      {.code = Code::degraded, .detail = "as many connections are open as limits.connections allows"}, nobody);
+  const Response response = to_response({.code = Code::degraded, .detail = std::move(why)}, nobody);
   std::string reply;
   write_head(reply, response, nobody.request_id, service.date.now(), {.close = true, .length = response.body.size()});
   reply += response.body;
@@ -70,6 +76,7 @@ Server::Server(asio::io_context& io, const Router& router, asio::thread_pool& di
   service_->id_prefix = fmt::format("{:08x}", std::random_device{}());
   service_->on_empty = [this] { all_gone_.cancel(); };
   all_gone_.expires_at(Connection::Clock::time_point::max());
+  make_room();
 }
 
 Server::~Server() {
@@ -102,7 +109,26 @@ Result<void> Server::listen_unix(const std::string& path) {
   return {};
 }
 
-void Server::reconfigure(ServerOptions options) { service_->options = std::move(options); }
+void Server::reconfigure(ServerOptions options) {
+  service_->options = std::move(options);
+  make_room();
+}
+
+// The soft limit of descriptors is often 1024; it is raised as far as limits.connections needs and the hard one allows.
+void Server::make_room() {
+  const rlim_t wanted = service_->options.connections + kept_for_operators + kept_for_files;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < wanted) {
+    const rlimit raised{.rlim_cur = std::min(wanted, limit.rlim_max), .rlim_max = limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  const rlim_t kept = std::min<rlim_t>(kept_for_operators + kept_for_files, limit.rlim_cur / 2);
+  room_ = limit.rlim_cur - kept;
+  if (room_ < service_->options.connections) {
+    log::warn("few_descriptors", {{"connections", room_}, {"limit", limit.rlim_cur}});
+  }
+}
 
 template <class Acceptor>
 asio::awaitable<void> Server::accept(Acceptor& acceptor) {
@@ -140,15 +166,15 @@ void Server::use_tls(TlsContext context) {
 
 // Whoever is over the limit is not worth a handshake.
 void Server::shake_hands(asio::ip::tcp::socket socket, Connection::Peer peer) {
-  if (tls_->open() >= service_->options.connections) {
+  if (over_limits(peer) || tls_->open() >= service_->options.connections) {
     add(service_->counters.connections_refused, 1);
     return;
   }
   error_code error;
   Fd client(socket.release(error));
   if (error) return;
-  peer.tls = true;
-  tls_->take(std::move(client), service_->options.request_timeout,
+  peer.secure = true;
+  tls_->take(std::move(client), service_->options.header_timeout,
              [this, alive = alive_, peer = std::move(peer)](Fd server_end, std::string certificate) {
                asio::post(io_, [this, alive, peer, end = std::move(server_end), certificate]() mutable {
                  if (!*alive || service_->draining) return;
@@ -163,11 +189,24 @@ void Server::shake_hands(asio::ip::tcp::socket socket, Connection::Peer peer) {
              });
 }
 
+std::optional<std::string> Server::over_limits(Connection::Peer& peer) const {
+  const ServerOptions& options = service_->options;
+  const std::size_t open =
+      service_->connections.size() + service_->counters.streams_open.load(std::memory_order_relaxed);
+  if (open >= std::min(options.connections, room_) + (peer.unix_socket ? kept_for_operators : 0)) {
+    return "as many connections are open as limits.connections allows";
+  }
+  if (peer.unix_socket || peer.place || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
+  auto place = service_->by_address.take(peer.address, options.connections_per_address);
+  if (!place) return "as many connections from this address are open as limits.connectionsPerAddress allows";
+  peer.place = std::move(*place);
+  return std::nullopt;
+}
+
 void Server::start(Connection::Socket socket, Connection::Peer peer) {
-  const std::size_t limit = service_->options.connections + (peer.unix_socket ? kept_for_operators : 0);
-  if (service_->connections.size() + service_->counters.streams_open.load(std::memory_order_relaxed) >= limit) {
+  if (std::optional<std::string> why = over_limits(peer)) {
     add(service_->counters.connections_refused, 1);
-    turn_away(*service_, socket);
+    turn_away(*service_, socket, std::move(*why));
     return;
   }
   auto connection = std::make_shared<Connection>(service_, std::move(socket), std::move(peer));
@@ -184,8 +223,8 @@ void Server::start(Connection::Socket socket, Connection::Peer peer) {
 
 Connection::Clock::duration Server::tick_interval() const {
   const ServerOptions& options = service_->options;
-  const auto shortest =
-      std::min({options.request_timeout, options.idle_timeout, options.stall_timeout, options.stop_grace});
+  const auto shortest = std::min({options.request_timeout, options.header_timeout, options.idle_timeout,
+                                  options.stall_timeout, options.stop_grace});
   return std::clamp<Connection::Clock::duration>(shortest / 4, 5ms, 500ms);
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class Server {
   template <class Acceptor>
   boost::asio::awaitable<void> accept(Acceptor& acceptor);
   void start(Connection::Socket socket, Connection::Peer peer);
+  // Why this one is turned away, or nothing; then it has its place.
+  std::optional<std::string> over_limits(Connection::Peer& peer) const;
+  void make_room();
   void watch();
   void tick();
   Connection::Clock::duration tick_interval() const;
@@ -67,6 +71,7 @@ class Server {
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer all_gone_;
   Connection::Clock::time_point stopped_at_{};
+  std::size_t room_ = 0;  // for connections, among the descriptors that we may have
   bool ticking_ = false;
   bool given_up_ = false;
   std::unique_ptr<TlsFront> tls_{};

@@ -99,7 +99,7 @@ asio::awaitable<void> Connection::hand_over(Response& response) {
     co_return;
   }
   service_->counters.streams_open.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<void> place(service_.get(), [service = service_](void*) {
+  std::shared_ptr<void> place(service_.get(), [service = service_, by_address = peer_.place](void*) {
     service->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
   });
   response.take_over({.fd = std::move(fd), .peer = peer_.name, .place = std::move(place)});

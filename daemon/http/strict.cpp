@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "daemon/http/target.hpp"
 
@@ -12,11 +15,26 @@ namespace sessiond {
 namespace {
 
 constexpr std::size_t max_method = 32;  // of the request line's length; the rest is target, version and spaces
+// A field of three bytes costs us seventy: a full header block of them would be a quarter of a megabyte a connection.
+constexpr std::size_t max_fields = 100;
+
+// Fields that may come once (Host and Content-Length beside them): where two stand, a proxy before us and we could each
+// believe another one.
+constexpr std::string_view singletons[] = {"authorization", "content-type",  "cookie", "idempotency-key",
+                                           "if-range",      "last-event-id", "origin", "range"};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool alnum(char c) { return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z'); }
 bool same(std::string_view text, std::string_view lower_case) {
   return std::ranges::equal(text, lower_case, {}, lower);
+}
+bool token_char(char c) { return alnum(c) || std::string_view("!#$%&'*+-.^_`|~").contains(c); }
+
+// As far as it has come: a method and the space behind it.
+bool may_become_request_line(std::string_view line) {
+  const std::size_t space = line.substr(0, max_method + 1).find(' ');
+  if (space == std::string_view::npos && line.size() > max_method) return false;
+  return space != 0 && std::ranges::all_of(line.substr(0, std::min(space, line.size())), token_char);
 }
 
 Problem too_long(std::size_t limit) {
@@ -69,6 +87,7 @@ Result<std::string> host_of(std::string_view authority) {
 struct Fields {
   std::optional<std::string_view> host, length, transfer_encoding;
   bool close = false, keep_alive = false, expects_continue = false;
+  std::array<bool, std::size(singletons)> seen{};
 };
 
 Result<Fields> collect(const Request& request) {
@@ -93,16 +112,25 @@ Result<Fields> collect(const Request& request) {
         fields.keep_alive |= same(option, "keep-alive");
       });
     } else if (name == "expect") {
-      fields.expects_continue |= same(value, "100-continue");
+      for_each_element(value, [&](std::string_view what) { fields.expects_continue |= same(what, "100-continue"); });
+    } else if (const auto* one = std::ranges::find(singletons, name); one != std::end(singletons)) {
+      if (std::exchange(fields.seen[static_cast<std::size_t>(one - singletons)], true)) {
+        fine = fail(Code::bad_request, fmt::format("more than one {} field", name));
+      }
     }
     if (!fine) return std::unexpected(std::move(fine.error()));
   }
   return fields;
 }
 
+struct Authority {
+  std::string host;  // with the port
+  bool https = false;
+};
+
 // Origin, absolute or asterisk form (RFC 9112 §3.2). Of the absolute form the authority is what Host would be; it is
 // returned.
-Result<std::optional<std::string>> take_target(Request& request, const HeaderLimits& limits) {
+Result<std::optional<Authority>> take_target(Request& request, const HeaderLimits& limits) {
   std::string& target = request.target;
   if (target.size() > limits.target_bytes) return std::unexpected(too_long(limits.target_bytes));
   for (const char c : target) {
@@ -110,16 +138,16 @@ Result<std::optional<std::string>> take_target(Request& request, const HeaderLim
     if (byte <= 0x20 || byte >= 0x7f) return fail(Code::bad_request, "the target holds a byte outside printable ASCII");
     if (c == '#') return fail(Code::bad_request, "the target holds a fragment");
   }
-  std::optional<std::string> authority;
+  std::optional<Authority> authority;
   if (!target.starts_with('/') && target != "*") {
     const std::size_t scheme = target.find("://");
+    const bool https = same(std::string_view(target).substr(0, scheme), "https");
     if (scheme == std::string::npos || request.method == "CONNECT" ||
-        !(same(std::string_view(target).substr(0, scheme), "http") ||
-          same(std::string_view(target).substr(0, scheme), "https"))) {
+        !(https || same(std::string_view(target).substr(0, scheme), "http"))) {
       return fail(Code::bad_request, "the target must be a path");
     }
     const std::size_t path = std::min(target.find_first_of("/?", scheme + 3), target.size());
-    authority = target.substr(scheme + 3, path - scheme - 3);
+    authority = Authority{.host = target.substr(scheme + 3, path - scheme - 3), .https = https};
     target.erase(0, path);
     if (!target.starts_with('/')) target.insert(0, "/");
   }
@@ -128,6 +156,10 @@ Result<std::optional<std::string>> take_target(Request& request, const HeaderLim
   }
   const std::size_t query = std::min(target.find('?'), target.size());
   request.path.assign(target, 0, query);
+  // RFC 3986 has no place for these and browsers send them encoded; some proxies take a backslash for a slash.
+  if (request.path.find_first_of("\\\"<>{}`") != std::string::npos) {
+    return fail(Code::bad_request, "the path holds a character that must be percent-encoded");
+  }
   if (query < target.size()) {
     auto pairs = split_query(std::string_view(target).substr(query + 1));
     if (!pairs) return std::unexpected(std::move(pairs.error()));
@@ -158,6 +190,7 @@ Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor
 }  // namespace
 
 Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderLimits& limits) {
+  const auto no_request_line = [] { return fail(Code::bad_request, "the first line is no HTTP/1 request line"); };
   for (;;) {
     const void* found = std::memchr(received.data() + looked_, '\n', received.size() - looked_);
     const std::size_t end =
@@ -166,6 +199,8 @@ Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderL
     if (line.starts_with(' ') || line.starts_with('\t')) {
       return fail(Code::bad_request, "a line of the header starts with white space (obs-fold)");
     }
+    // Told at once, not when a header block has come in that never will (TLS or another protocol on this port).
+    if (first_line_ == 0 && !may_become_request_line(line)) return no_request_line();
     if (first_line_ == 0 && line.size() > limits.target_bytes + max_method) {
       return std::unexpected(too_long(limits.target_bytes));
     }
@@ -180,17 +215,20 @@ Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderL
     }
     line_ = end;
     if (first_line_ == 0) {
-      // Told at once, not when a header block has come in that never will (TLS or another protocol on this port).
-      if (!line.contains(" HTTP/1.")) return fail(Code::bad_request, "the first line is no HTTP/1 request line");
+      if (!line.contains(" HTTP/1.")) return no_request_line();
       first_line_ = end;
+      continue;
     }
     if (line.size() == 2) return end;
+    if (++fields_ > max_fields) {
+      return fail(Code::header_fields_too_large, fmt::format("more than {} header fields", max_fields));
+    }
   }
 }
 
 Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limits) {
-  Result<std::optional<std::string>> authority = take_target(request, limits);
-  if (!authority) return std::unexpected(std::move(authority.error()));
+  const Result<std::optional<Authority>> authority = take_target(request, limits);
+  if (!authority) return std::unexpected(authority.error());
   const Result<Fields> fields = collect(request);
   if (!fields) return std::unexpected(fields.error());
 
@@ -202,9 +240,10 @@ Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limi
     framing.host = std::move(*host);
   }
   if (*authority) {
-    Result<std::string> host = host_of(**authority);
+    Result<std::string> host = host_of((*authority)->host);
     if (!host) return std::unexpected(std::move(host.error()));
     framing.host = std::move(*host);
+    framing.https = (*authority)->https;
   }
   if (Result<void> fine = take_body_framing(framing, *fields, minor); !fine) {
     return std::unexpected(std::move(fine.error()));
@@ -219,6 +258,15 @@ bool chunk_extension_ok(std::string_view extension) {
     const auto byte = static_cast<unsigned char>(c);
     return (byte < 0x20 && c != '\t') || byte == 0x7f;
   });
+}
+
+bool trailer_ok(std::string_view trailer) {
+  for (std::size_t line = 0; line < trailer.size();) {
+    if (trailer[line] == ' ' || trailer[line] == '\t') return false;
+    const std::size_t end = trailer.find('\n', line);
+    line = end == std::string_view::npos ? end : end + 1;
+  }
+  return true;
 }
 
 }  // namespace sessiond

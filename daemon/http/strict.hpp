@@ -1,8 +1,9 @@
 // What RFC 9112 says a server must refuse and Beast lets pass, refused in this one file: bare line feeds and obs-fold
-// in the header block; missing, doubled or malformed Host; doubled or listed Content-Length; a Transfer-Encoding that
-// is not exactly one `chunked`, stands beside Content-Length or in HTTP/1.0; targets of the wrong form or with bytes
-// outside ASCII; control characters in chunk extensions. Every refusal is bad_request (414 and 431 for size), and the
-// connection closes after it.
+// in the header block and the trailer; missing, doubled or malformed Host; doubled or listed Content-Length; a
+// Transfer-Encoding that is not exactly one `chunked`, stands beside Content-Length or in HTTP/1.0; targets of the
+// wrong form, with bytes outside ASCII or that no URI has; a second field of a kind that decides who asks or for what;
+// control characters in chunk extensions. Every refusal is bad_request (414 and 431 for size), and the connection
+// closes after it.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,7 @@ class HeaderScanner {
   std::size_t line_ = 0;        // where the line that is being read starts
   std::size_t looked_ = 0;      // bytes known to hold no further line feed
   std::size_t first_line_ = 0;  // length of the request line with its CRLF, once it is whole
+  std::size_t fields_ = 0;
 };
 
 // How the rest of the message is framed, and whom it is for.
@@ -39,6 +41,7 @@ struct Framing {
   std::string host{};                     // lower-case, without port or brackets; empty: HTTP/1.0 without Host
   std::optional<std::uint64_t> length{};  // Content-Length
   bool chunked = false;
+  bool https = false;  // the target is in absolute form and says so
   bool keep_alive = false;
   bool expects_continue = false;
   int minor = 1;  // of HTTP/1.1
@@ -50,5 +53,8 @@ Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limi
 
 // Beast lets line feeds and other control characters stand in quoted chunk extensions.
 bool chunk_extension_ok(std::string_view extension);
+
+// Beast unfolds obs-fold in the trailer of a chunked body too. `trailer`: from the line after the last chunk's header.
+bool trailer_ok(std::string_view trailer);
 
 }  // namespace sessiond

@@ -159,6 +159,49 @@ TEST_CASE("request lines that are none") {
   refused(std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n", 12));  // TLS on the plain port
 }
 
+TEST_CASE("what is no request is told at its first bytes, without a line end") {
+  refused("\x16");
+  refused(" ");
+  refused("(");
+  refused(std::string(33, 'A'));
+  CHECK(feed(std::string(32, 'A'), 1).waiting);
+  CHECK(feed("GET", 1).waiting);
+}
+
+TEST_CASE("a path with a character that no URI has") {
+  for (const char* path : {"/a\\b", "/<a>", "/\"a\"", "/{a}", "/a`b"}) {
+    refused("GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\n\r\n");
+  }
+  accepted("GET /a|b^[c]?\"<>{}`\\ HTTP/1.1\r\nHost: a\r\n\r\n", 1);  // browsers send these
+}
+
+TEST_CASE("fields that may come once") {
+  for (const char* name : {"Authorization", "Content-Type", "Cookie", "Idempotency-Key", "Range", "Origin"}) {
+    const std::string field = std::string(name) + ": a\r\n";
+    accepted(with("Host: a\r\n" + field), 1);
+    refused(with("Host: a\r\n" + field + field));
+  }
+  accepted(with("Host: a\r\nAccept: a\r\nAccept: b\r\n"), 1);
+}
+
+TEST_CASE("trailers are read as strictly as headers") {
+  refused(with("Host: a\r\nTransfer-Encoding: chunked\r\n", "1\r\nx\r\n0\r\nA: b\r\n c\r\n\r\n"));
+  refused(with("Host: a\r\nTransfer-Encoding: chunked\r\n", "1\r\nx\r\n0;e\r\n A: b\r\n\r\n"));
+  refused(with("Host: a\r\nTransfer-Encoding: chunked\r\n", "0\r\nA:\r\n\tc\r\n\r\n"));
+}
+
+TEST_CASE("a long trailer is too long however it comes") {
+  const std::string long_one = "1\r\nx\r\n0\r\nA: " + std::string(17'000, 'b') + "\r\n\r\n";
+  refused(with("Host: a\r\nTransfer-Encoding: chunked\r\n", long_one), Code::header_fields_too_large);
+}
+
+TEST_CASE("more than a hundred fields") {
+  std::string fields = "Host: a\r\n";
+  for (int i = 0; i < 99; ++i) fields += "a:\r\n";
+  accepted(with(fields), 1);
+  refused(with(fields + "a:\r\n"), Code::header_fields_too_large);
+}
+
 TEST_CASE("Host") {
   refused(with(""));
   refused(with("Host: a\r\nHost: a\r\n"));
@@ -276,6 +319,9 @@ TEST_CASE("what a request asks of the connection") {
   CHECK(!framing("GET / HTTP/1.0\r\nHost: a\r\n\r\n").keep_alive);
   CHECK(framing("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive);
   CHECK(framing("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\n\r\n").expects_continue);
+  CHECK(framing("PUT / HTTP/1.1\r\nHost: a\r\nExpect: x, 100-continue\r\n\r\n").expects_continue);
+  CHECK(framing("GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n").https);
+  CHECK(!framing("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n").https);
   CHECK(!framing("PUT / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\n\r\n").expects_continue);
 }
 

@@ -258,6 +258,41 @@ TEST_CASE("a request that does not come in time is 408, an idle connection just 
   }
 }
 
+TEST_CASE("the head has a deadline of its own, which bytes that trickle in do not move") {
+  ServerOptions options;
+  options.header_timeout = 40ms;
+  options.request_timeout = 1h;
+  RunningServer running(plain_routes(), options);
+  SUBCASE("trickling") {
+    Client client(running.port);
+    std::thread trickle([&] {
+      client.send("GET /hello HTTP/1.1\r\nX: ");
+      for (int i = 0; i < 200; ++i) {
+        client.send("x");
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+    CHECK(client.receive().status == 408);
+    trickle.join();
+  }
+  SUBCASE("the body may take longer") {
+    Client client(running.port);
+    client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    CHECK(client.receive().status == 100);
+    std::this_thread::sleep_for(120ms);
+    client.send("ok");
+    CHECK(client.receive().body == "ok");
+  }
+  SUBCASE("between requests there is none") {
+    Client client(running.port);
+    client.send(hello);
+    CHECK(client.receive().status == 200);
+    std::this_thread::sleep_for(120ms);
+    client.send(hello);
+    CHECK(client.receive().status == 200);
+  }
+}
+
 TEST_CASE("a client that takes nothing of its reply is let go") {
   Router router = plain_routes();
   router.add("GET", "/huge", Permission::open, [](Request&) -> asio::awaitable<Response> {
@@ -300,6 +335,50 @@ TEST_CASE("more connections than allowed are turned away, and there is room agai
   fourth.send(hello);
   CHECK(fourth.receive().status == 200);
   CHECK(running.server->counters().connections_refused.load() == 1);
+}
+
+TEST_CASE(
+    "one address gets so many connections, streams that were handed over among them; a unix socket has no address") {
+  TempDir dir;
+  ServerOptions options;
+  options.connections_per_address = 2;
+  options.count_loopback = true;
+  TakenSocket taken;
+  Router router = plain_routes();
+  router.add("GET", "/stream", Permission::open, [&taken](Request&) -> asio::awaitable<Response> {
+    Response response;
+    response.take_over = [&taken](TakenSocket socket) { taken = std::move(socket); };
+    co_return response;
+  });
+  RunningServer running(std::move(router), options, dir.path + "/s");
+  const auto status = [&](Client& client, std::string_view bytes = hello) {
+    client.send(bytes);
+    return client.receive(true).status;
+  };
+  Client stream(running.port);
+  CHECK(status(stream, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n") == 200);
+  auto second = std::make_unique<Client>(running.port);
+  CHECK(status(*second) == 200);
+  Client third(running.port);
+  const Answer answer = third.receive();
+  CHECK(answer.status == 503);
+  CHECK(answer.headers.contains("retry-after"));
+  CHECK(answer.body.contains("limits.connectionsPerAddress"));
+  CHECK(third.closed());
+  Client local(dir.path + "/s");
+  CHECK(status(local) == 200);
+  CHECK(running.server->counters().connections_refused.load() == 1);
+
+  running.on_thread([&] { taken = {}; });  // the stream ends: its place is free
+  Client fourth(running.port);
+  CHECK(status(fourth) == 200);
+  running.on_thread([&] {
+    ServerOptions without = options;
+    without.count_loopback = false;
+    running.server->reconfigure(without);
+  });
+  Client fifth(running.port);
+  CHECK(status(fifth) == 200);
 }
 
 TEST_CASE("counters") {

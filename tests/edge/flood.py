@@ -194,6 +194,24 @@ def at_the_limit():
         assert daemon.stop() == 0
 
 
+def few_descriptors():
+    """More connections than the system has descriptors for: those for files are left alone, so the daemon goes on writing."""
+    daemon = Daemon()
+    daemon.wrapper = ["prlimit", "--nofile=600:600"]
+    with daemon:
+        held = [socket.create_connection(("127.0.0.1", daemon.port), 20 * SLOW) for _ in range(400)]
+        assert healthz(held[0]) == 200
+        assert healthz(held[-1], ask=False) == 503
+        operator = daemon.local()
+        key = f"agent:main:slack:channel:{uid()}"
+        assert operator.post("/v1/agents/main/sessions", {"key": key}).status == 201
+        assert operator.post(S(key, "main", "messages"), {"role": "user", "text": "written"}).status == 201
+        assert operator.post("/v1/admin/checkpoint").status in (200, 204)
+        for sock in held:
+            sock.close()
+        assert daemon.stop() == 0
+
+
 def healthz(sock, ask=True):
     if ask:
         sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -247,6 +265,7 @@ def slice_of_it(options):
         slow.leave()
         assert daemon.stop() == 0 and not daemon.sanitizer_reports(), daemon.stderr[-40:]
     at_the_limit()
+    few_descriptors()
     print(f"{options.connections} slow connections: {sum(with_408.values())} told 408, {of_each} that took nothing closed")
 
 

@@ -10,10 +10,10 @@ ROUNDS    ?= 1000
 SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
 SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: packages build run test test-sanitized test-crash bench bench-stream soak fuzz format lint clean help
+.PHONY: packages build run test test-sanitized test-crash bench bench-stream soak fuzz flood format lint clean help
 
 help:
-	@echo "make run | test | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | format | lint | clean"
+	@echo "make run | test | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
 
 # --- Debian packages: what is missing of config/debian-packages.txt; a program of that name is as good (NodeSource's nodejs brings an npm, and
 # refuses Debian's) ---
@@ -72,6 +72,7 @@ test-sanitized:
 test-crash:
 	@SESSIOND_TEST_SLOW=3 python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
 	@SESSIOND_TEST_SLOW=3 python3 tests/browser/run.py --binary build/release/sessiond
+	@SESSIOND_TEST_SLOW=3 python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
 	@SESSIOND_TEST_SLOW=3 python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
 	@SESSIOND_TEST_SLOW=6 python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
 	@SESSIOND_TEST_SLOW=3 python3 tests/crash/faults.py --binary build/release/sessiond --every 83
@@ -90,9 +91,14 @@ soak: build
 
 fuzz: build/asan/build.ninja
 	@ninja -C build/asan -j $(JOBS) --quiet
+	@python3 tests/edge/run.py --seeds build/corpus/fuzz_connection
 	@mkdir -p build/corpus; for f in build/asan/fuzz_*; do \
 	  corpus=build/corpus/$${f##*/}; mkdir -p $$corpus; echo "$$f for $(SECONDS_) s"; \
 	  $$f -max_total_time=$(SECONDS_) -verbosity=0 -artifact_prefix=$$corpus- $$corpus; done
+
+# Ten thousand half-open and slow connections: what a good client among them notices.
+flood: build
+	@python3 tests/edge/flood.py --binary build/release/sessiond --check
 
 bench: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_bench

@@ -157,13 +157,23 @@ def run(table, part):
     return len(cases) + 1, wrong
 
 
+def write_seeds(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, case in enumerate(case for table in TABLES for case in table.CASES):
+        sent = b"".join(case.sent).replace(b"/v1/agents/main/sessions/@K/messages", b"/x").replace(b"@AUTH", b"X-Auth: x")
+        (folder / f"edge-{number:03}").write_bytes(bytes([number % 97]) + sent)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
+    parser.add_argument("--seeds", help="only write the cases' bytes there, as a corpus of tests/fuzz/connection.cpp")
     parser.add_argument("-k", dest="part", default="", help="only cases whose name has this")
     options = parser.parse_args()
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
+    if options.seeds:
+        return write_seeds(Path(options.seeds))
     counts = [run(table, options.part) for table in TABLES]
     cases, wrong = (sum(column) for column in zip(*counts))
     print(f"cases {cases} wrong {wrong}")

@@ -42,6 +42,30 @@ asio::awaitable<Result<void>> save_tokens(Api& api) {
   co_return co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
 }
 
+asio::awaitable<Result<void>> tell_created(Api& api, const TokenInfo& info, std::string actor) {
+  const std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), name(info.role));
+  auto told = co_await api.ledger.announce(EventType::token_created, data, std::move(actor));
+  if (!told) co_return std::unexpected(std::move(told.error()));
+  co_return Result<void>{};
+}
+
+asio::awaitable<Result<void>> tell_revoked(Api& api, const std::string& id, std::string actor) {
+  auto told =
+      co_await api.ledger.announce(EventType::token_revoked, "{\"id\":" + json::quote(id) + "}", std::move(actor));
+  if (!told) co_return std::unexpected(std::move(told.error()));
+  co_return Result<void>{};
+}
+
+// The one answer that holds a token's text.
+Response created_response(const CreatedToken& created, std::string_view more = {}) {
+  std::string out = to_json(created.info);
+  out.pop_back();
+  out += fmt::format(R"(,"token":{}{}}})", json::quote(created.token), more);
+  Response response = json_response(std::move(out), 201);
+  response.headers.emplace_back("Location", "/v1/admin/tokens/" + created.info.id);
+  return response;
+}
+
 Served create_token(Api& api, Request& request) {
   auto body = json_body(request, api.config.limits.json_depth);
   if (!body) co_return std::unexpected(std::move(body.error()));
@@ -53,17 +77,34 @@ Served create_token(Api& api, Request& request) {
     if (auto gone = api.tokens.revoke(created->info.id); !gone) co_return std::unexpected(std::move(gone.error()));
     co_return std::unexpected(std::move(saved.error()));
   }
-  const std::string data =
-      fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(created->info.id), name(created->info.role));
-  if (auto told = co_await api.ledger.announce(EventType::token_created, data, request.principal.id); !told) {
+  if (auto told = co_await tell_created(api, created->info, request.principal.id); !told)
     co_return std::unexpected(std::move(told.error()));
+  co_return created_response(*created);
+}
+
+Served rotate_token(Api& api, Request& request) {
+  auto body = json_body(request, api.config.limits.json_depth, true);
+  if (!body) co_return std::unexpected(std::move(body.error()));
+  auto fields = Fields::of(*body);
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  const std::int64_t overlap = fields->integer("overlapMs").value_or(default_overlap_ms);
+  if (overlap > max_overlap_ms) fields->fault("overlapMs", fmt::format("must be at most {} (7 days)", max_overlap_ms));
+  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  auto rotated = api.tokens.rotate(request.params.at(0), overlap, wall_now());
+  if (!rotated) co_return std::unexpected(std::move(rotated.error()));
+  if (auto saved = co_await save_tokens(api); !saved) {
+    api.tokens.undo(*rotated);
+    co_return std::unexpected(std::move(saved.error()));
   }
-  std::string out = to_json(created->info);
-  out.pop_back();
-  out += fmt::format(R"(,"token":{}}})", json::quote(created->token));
-  Response response = json_response(std::move(out), 201);
-  response.headers.emplace_back("Location", "/v1/admin/tokens/" + created->info.id);
-  co_return response;
+  api.streams.check_tokens();
+  if (auto told = co_await tell_created(api, rotated->made.info, request.principal.id); !told)
+    co_return std::unexpected(std::move(told.error()));
+  if (rotated->revoked) {
+    if (auto told = co_await tell_revoked(api, rotated->before.id, request.principal.id); !told)
+      co_return std::unexpected(std::move(told.error()));
+  }
+  co_return created_response(rotated->made, fmt::format(R"(,"replaces":{{"id":{},"expiresAt":{}}})",
+                                                        json::quote(rotated->before.id), rotated->ends_at));
 }
 
 Served revoke_token(Api& api, Request& request) {
@@ -71,17 +112,16 @@ Served revoke_token(Api& api, Request& request) {
   if (auto gone = api.tokens.revoke(id); !gone) co_return std::unexpected(std::move(gone.error()));
   api.streams.check_tokens();
   if (auto saved = co_await save_tokens(api); !saved) co_return std::unexpected(std::move(saved.error()));
-  if (auto told = co_await api.ledger.announce(EventType::token_revoked, "{\"id\":" + json::quote(id) + "}",
-                                               request.principal.id);
-      !told) {
+  if (auto told = co_await tell_revoked(api, id, request.principal.id); !told)
     co_return std::unexpected(std::move(told.error()));
-  }
   Response response = json_response("", 204);
   response.content_type.clear();
   co_return response;
 }
 
-Served checkpoint(Api& api, Request&) {
+Served checkpoint(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may make a checkpoint of all agents");
   if (auto done = co_await api.ledger.checkpoint_all(); !done) co_return std::unexpected(std::move(done.error()));
   co_return json_response(fmt::format(R"({{"asOf":"{}"}})", api.ledger.as_of(0)));
 }
@@ -197,6 +237,7 @@ void add_admin_routes(Router& router, Api& api) {
   on("GET", "/v1/admin/tokens", Permission::tokens, list_tokens);
   on("POST", "/v1/admin/tokens", Permission::tokens, create_token);
   on("DELETE", "/v1/admin/tokens/{id}", Permission::tokens, revoke_token);
+  on("POST", "/v1/admin/tokens/{id}/rotate", Permission::tokens, rotate_token);
   on("POST", "/v1/admin/checkpoint", Permission::maintenance, checkpoint);
   on("POST", "/v1/admin/backup", Permission::tokens, backup);  // tokens.json is in it
   on("GET", "/v1/admin/streams", Permission::maintenance, list_streams);

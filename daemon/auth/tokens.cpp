@@ -67,11 +67,17 @@ Result<CreatedToken> Tokens::create(const NewToken& wish, std::int64_t now) {
   auto info = check_new_token(wish, now);
   if (!info) return std::unexpected(info.error());
   const std::lock_guard lock(mutex_);
+  return add(std::move(*info));
+}
+
+CreatedToken Tokens::add(TokenInfo info) {
   do {
-    info->id = random_token_id();
-  } while (held_.contains(info->id) || revoked_.contains(info->id));
-  CreatedToken created{.info = *info, .token = random_token(info->id)};
-  held_.emplace(info->id, Held{.record = {.info = *info, .hash = hash_token(created.token)}, .change = ++changes_});
+    info.id = random_token_id();
+  } while (held_.contains(info.id) || revoked_.contains(info.id));
+  CreatedToken created{.info = std::move(info), .token = {}};
+  created.token = random_token(created.info.id);
+  held_.emplace(created.info.id,
+                Held{.record = {.info = created.info, .hash = hash_token(created.token)}, .change = ++changes_});
   ++generation_;
   return created;
 }
@@ -84,6 +90,44 @@ Result<void> Tokens::revoke(std::string_view id) {
   held_.erase(found);
   ++generation_;
   return {};
+}
+
+Result<RotatedToken> Tokens::rotate(std::string_view id, std::int64_t overlap_ms, std::int64_t now) {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(id);
+  if (found == held_.end()) return fail(Code::not_found, fmt::format("there is no token {}", id));
+  const TokenRecord before = found->second.record;
+  if (before.info.expired(now)) return fail_at("", fmt::format("token {} has expired; make a new one", id));
+  TokenInfo info = before.info;
+  info.created_at = now;
+  info.last_used_at.reset();
+  RotatedToken rotated{.made = add(std::move(info)), .before = before.info, .before_hash = before.hash};
+  rotated.revoked = overlap_ms <= 0;
+  rotated.ends_at = now + std::clamp<std::int64_t>(overlap_ms, 0, max_overlap_ms);
+  if (before.info.expires_at) rotated.ends_at = std::min(rotated.ends_at, *before.info.expires_at);
+  if (rotated.revoked) {
+    revoked_.insert_or_assign(before.info.id, ++changes_);
+    held_.erase(found);
+  } else {
+    found->second.record.info.expires_at = rotated.ends_at;
+    found->second.change = ++changes_;
+  }
+  ++generation_;
+  return rotated;
+}
+
+void Tokens::undo(const RotatedToken& rotated) {
+  const std::lock_guard lock(mutex_);
+  if (held_.erase(rotated.made.info.id) != 0) revoked_.insert_or_assign(rotated.made.info.id, ++changes_);
+  const auto found = held_.find(rotated.before.id);
+  if (found != held_.end()) {
+    found->second.record.info.expires_at = rotated.before.expires_at;
+    found->second.change = ++changes_;
+  } else if (rotated.revoked && revoked_.erase(rotated.before.id) != 0) {
+    held_.emplace(rotated.before.id,
+                  Held{.record = {.info = rotated.before, .hash = rotated.before_hash}, .change = ++changes_});
+  }
+  ++generation_;
 }
 
 std::vector<TokenRecord> Tokens::records() const {
@@ -113,7 +157,7 @@ bool Tokens::unsaved() const {
 
 Result<void> Tokens::save() {
   const std::lock_guard file_lock(file_mutex_);
-  if (auto read = read_if_changed(); !read) return read;
+  if (auto read = read_if_changed(); !read) return std::unexpected(std::move(read.error()));
   std::unique_lock lock(mutex_);
   const std::string text = write_tokens(records());
   const std::uint64_t included = changes_;
@@ -136,6 +180,17 @@ Result<void> Tokens::save() {
 
 Result<void> Tokens::reload() {
   const std::lock_guard file_lock(file_mutex_);
+  if (auto read = read_if_changed(); !read) return std::unexpected(std::move(read.error()));
+  return {};
+}
+
+Result<bool> Tokens::look() {
+  const std::lock_guard file_lock(file_mutex_);
+  const auto identity = identify();
+  if (!identity) return std::unexpected(identity.error());
+  const bool gone = !*identity && on_disk_;
+  if (gone && !std::exchange(missed_, true)) return false;
+  missed_ = gone;
   return read_if_changed();
 }
 
@@ -146,11 +201,11 @@ Result<Tokens::Identity> Tokens::identify() const {
   return std::unexpected(io_problem("look at", path_.native(), errno));
 }
 
-Result<void> Tokens::read_if_changed() {
+Result<bool> Tokens::read_if_changed() {
   // Looked at before it is read: should it change in between, the next look finds a difference.
   const auto identity = identify();
   if (!identity) return std::unexpected(identity.error());
-  if (*identity == on_disk_) return {};
+  if (*identity == on_disk_) return false;
   std::vector<TokenRecord> records;
   if (*identity) {
     const auto text = read_file(path_);
@@ -165,7 +220,7 @@ Result<void> Tokens::read_if_changed() {
   const std::lock_guard lock(mutex_);
   adopt(std::move(records));
   on_disk_ = *identity;
-  return {};
+  return true;
 }
 
 void Tokens::adopt(std::vector<TokenRecord> records) {
@@ -177,6 +232,10 @@ void Tokens::adopt(std::vector<TokenRecord> records) {
     if (const auto old = held_.find(id); old != held_.end() && same_hash(old->second.record.hash, held.record.hash)) {
       held.verified = std::move(old->second.verified);
       held.record.info.last_used_at = std::max(held.record.info.last_used_at, old->second.record.info.last_used_at);
+      if (old->second.change > saved_) {  // rotated here: when it ends is not in the file yet
+        held.record.info.expires_at = old->second.record.info.expires_at;
+        held.change = old->second.change;
+      }
     }
     next.emplace(std::move(id), std::move(held));
   }

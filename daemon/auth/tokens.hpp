@@ -28,6 +28,16 @@ struct CreatedToken {
   std::string token;  // the only time it is known
 };
 
+struct RotatedToken {
+  CreatedToken made;
+  TokenInfo before;          // the old one as it was
+  std::int64_t ends_at = 0;  // of the old one
+  bool revoked = false;      // at once
+  TokenHash before_hash{};   // to put it back
+};
+inline constexpr std::int64_t max_overlap_ms = 7LL * 24 * 3600 * 1000;
+inline constexpr std::int64_t default_overlap_ms = 3600 * 1000;
+
 class Tokens {
  public:
   // No file is no tokens. Damage is a `degraded` problem naming file and place, and never the same as no tokens.
@@ -45,6 +55,11 @@ class Tokens {
   // revoked stays so.
   Result<CreatedToken> create(const NewToken& wish, std::int64_t now);
   Result<void> revoke(std::string_view id);  // not_found
+  // Another token with the role, scope, note and expiry of this one, which from now on ends after `overlap_ms` (0..7
+  // days), or when it would have anyway; with 0 it is revoked. not_found; validation_failed when it has expired.
+  // Should save() fail: undo().
+  Result<RotatedToken> rotate(std::string_view id, std::int64_t overlap_ms, std::int64_t now);
+  void undo(const RotatedToken& rotated);
 
   std::vector<TokenInfo> list() const;  // oldest first
   bool empty() const;
@@ -56,6 +71,9 @@ class Tokens {
   Result<void> save();
   // Reads the file again if it was changed (SIGHUP). On a problem everything stays as it was.
   Result<void> reload();
+  // The same for a look every moment; whether it was read. A file that is gone only counts when it still is at the next
+  // look: programs that replace a file may take the old one away first.
+  Result<bool> look();
 
  private:
   struct Held {
@@ -67,13 +85,15 @@ class Tokens {
 
   explicit Tokens(std::filesystem::path path) : path_(std::move(path)) {}
   Result<Identity> identify() const;
-  Result<void> read_if_changed();                // with file_mutex_
+  Result<bool> read_if_changed();                // with file_mutex_; whether it was
+  CreatedToken add(TokenInfo info);              // with mutex_; under an id of its own
   void adopt(std::vector<TokenRecord> records);  // with mutex_
   std::vector<TokenRecord> records() const;      // with mutex_; oldest first
 
   const std::filesystem::path path_;
   std::mutex file_mutex_;  // taken before mutex_, held while the disk works
   Identity on_disk_;       // what we read or wrote last
+  bool missed_ = false;    // by the last look
 
   mutable std::mutex mutex_;  // what follows
   std::map<std::string, Held, std::less<>> held_;

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -87,7 +89,7 @@ class CommandLine {
   }
 
   void add_token() {
-    token_ = app_.add_subcommand("token", "Make, list and revoke API tokens");
+    token_ = app_.add_subcommand("token", "Make, list, rotate and revoke API tokens");
     token_->require_subcommand(1);
     token_->footer(help::token);
     create_ = token_->add_subcommand("create", "Make a token and print it");
@@ -115,6 +117,14 @@ class CommandLine {
     list_->footer(help::token_list);
     add_where(*list_, list_options_.where);
     list_->add_flag("--json", list_options_.json, "As JSON, {\"data\":[…]}");
+    rotate_ = token_->add_subcommand("rotate", "Make a token in the place of another, and print it");
+    rotate_->footer(help::token_rotate);
+    add_where(*rotate_, rotate_options_.where);
+    rotate_->add_option("id", rotate_options_.id, "The old token's id")->type_name("ID")->required();
+    rotate_->add_option("--overlap", rotate_options_.overlap_ms, "How long the old one stays good: 0, 90s, 15m, 1h, 7d")
+        ->type_name("TIME")
+        ->default_str("1h")
+        ->transform(overlap());
     revoke_ = token_->add_subcommand("revoke", "Revoke a token");
     revoke_->footer(help::token_revoke);
     add_where(*revoke_, revoke_options_.where);
@@ -124,6 +134,26 @@ class CommandLine {
   // What is empty, as from a variable that is not set, is never what was meant: a limit would be none.
   static CLI::Validator not_empty() {
     return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
+  }
+  // "90s" to the number of ms.
+  static CLI::Validator overlap() {
+    return {[](std::string& text) -> std::string {
+              static constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
+                  {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
+              std::int64_t count = -1;
+              const char* const last = text.data() + text.size();
+              const auto [end, error] = std::from_chars(text.data(), last, count);
+              const std::string_view unit(end, last);
+              const auto* const found =
+                  std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
+              const bool nothing = unit.empty() && count == 0;
+              if (error != std::errc{} || count < 0 || (found == units.end() && !nothing))
+                return "must be a number with a unit: 90s, 15m, 1h, 7d, or 0";
+              if (!nothing && count > max_overlap_ms / found->second) return "is longer than 7 days";
+              text = std::to_string(nothing ? 0 : count * found->second);
+              return {};
+            },
+            ""};
   }
   // The daemon and its configuration want absolute paths; whoever types one means the directory they are in.
   static CLI::Validator absolute() {
@@ -182,6 +212,7 @@ class CommandLine {
     if (serve_->parsed()) return serve_options_;
     if (create_->parsed()) return create_options_;
     if (list_->parsed()) return list_options_;
+    if (rotate_->parsed()) return rotate_options_;
     if (revoke_->parsed()) return revoke_options_;
     if (doctor_->parsed()) return doctor_options_;
     if (backup_->parsed()) return backup_options_;
@@ -241,6 +272,7 @@ class CommandLine {
   CLI::App* token_ = nullptr;
   CLI::App* create_ = nullptr;
   CLI::App* list_ = nullptr;
+  CLI::App* rotate_ = nullptr;
   CLI::App* revoke_ = nullptr;
   CLI::App* config_ = nullptr;
   CLI::App* doctor_ = nullptr;
@@ -250,6 +282,7 @@ class CommandLine {
   ServeOptions serve_options_{};
   TokenCreate create_options_{};
   TokenList list_options_{};
+  TokenRotate rotate_options_{};
   TokenRevoke revoke_options_{};
   DoctorCommand doctor_options_{};
   BackupCommand backup_options_{};

@@ -15,8 +15,8 @@ namespace sessiond {
 
 struct VersionCommand {};
 
-using Command = std::variant<ServeOptions, TokenCreate, TokenList, TokenRevoke, ConfigShow, ConfigCheck, ConfigDefaults,
-                             DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
+using Command = std::variant<ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
+                             ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
 
 // Nothing to run: a text is to be printed, help on stdout (0), a mistake with a hint on stderr (2).
 struct Answered {

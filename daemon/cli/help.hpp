@@ -58,6 +58,18 @@ inline constexpr const char* token_list = R"(Times are UTC. The tokens themselve
 Exit codes:
   0 listed   1 failed   2 wrong usage)";
 
+inline constexpr const char* token_rotate =
+    R"(Prints a new token with the role, scope, note and expiry of an old one, which stays good for the overlap:
+time to put the new one in its place. With --overlap 0 the old one is revoked at once.
+
+Examples:
+  sessiond token rotate 3k9x0q2a                  both are good for an hour
+  TOKEN=$(sessiond token rotate 3k9x0q2a --overlap 1d)
+  sessiond token rotate 3k9x0q2a --overlap 0      it was seen by somebody
+
+Exit codes:
+  0 rotated   1 no such token, or failed   2 wrong usage)";
+
 inline constexpr const char* token_revoke = R"(The token is refused from now on; its streams end within a second.
 
 Example:

@@ -14,6 +14,7 @@
 #include "daemon/api/api.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/auth/first_token.hpp"
+#include "daemon/cli/keep_tokens.hpp"
 #include "daemon/cli/rules_of.hpp"
 #include "daemon/cli/settings.hpp"
 #include "daemon/cli/state_lock.hpp"
@@ -118,7 +119,8 @@ StreamSettings stream_settings(const Config& config) {
           .retry_ms = config.stream.retry_ms,
           .stall_timeout_ms = config.stream.stall_timeout_ms,
           .coalesce_ms = config.stream.coalesce_ms,
-          .tail_bytes = config.stream.tail_bytes};
+          .tail_bytes = config.stream.tail_bytes,
+          .streams_per_token = config.limits.streams_per_token};
 }
 
 // Who a token is by now: streams outlive the request that opened them.
@@ -194,7 +196,7 @@ class Daemon {
   void run() {
     on_signal();
     on_reload();
-    asio::co_spawn(io_, save_token_uses(), asio::detached);
+    asio::co_spawn(io_, keep_tokens(api_), asio::detached);
     io_.run();
   }
 
@@ -273,17 +275,6 @@ class Daemon {
     signals_.cancel();
     reload_signal_.cancel();
     io_.stop();
-  }
-
-  asio::awaitable<void> save_token_uses() {
-    asio::steady_timer timer(io_);
-    for (;;) {
-      timer.expires_after(std::chrono::minutes(1));
-      co_await timer.async_wait(asio::use_awaitable);
-      if (!api_.tokens.unsaved()) continue;
-      auto saved = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.save(); });
-      if (!saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
-    }
   }
 
   ServeOptions options_;

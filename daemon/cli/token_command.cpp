@@ -42,6 +42,17 @@ std::string limits_of(const TokenInfo& info) {
   return text;
 }
 
+int print_token(TokenStore& store, const std::string& token) {
+  fmt::print("{}\n", token);
+  if (std::fflush(stdout) == 0) return 0;
+  // Nobody knows it: it must not stay good.
+  const std::string id = token.substr(3, token_id_size);
+  const auto revoked = store.revoke(id);
+  fmt::print(stderr, "sessiond token: the token could not be printed; {}\n",
+             revoked ? "it is revoked" : fmt::format("revoke {} ({})", id, revoked.error().detail));
+  return 1;
+}
+
 }  // namespace
 
 int run(const TokenCreate& command) {
@@ -55,16 +66,7 @@ int run(const TokenCreate& command) {
   if (!store) return 1;
   const auto token = store->create(command.wish, now_ms());
   if (!token) return failed(token.error());
-  fmt::print("{}\n", *token);
-  if (std::fflush(stdout) != 0) {
-    // Nobody knows it: it must not stay good.
-    const std::string id = token->substr(3, token_id_size);
-    const auto revoked = store->revoke(id);
-    fmt::print(stderr, "sessiond token create: the token could not be printed; {}\n",
-               revoked ? "it is revoked" : fmt::format("revoke {} ({})", id, revoked.error().detail));
-    return 1;
-  }
-  return 0;
+  return print_token(*store, *token);
 }
 
 int run(const TokenList& command) {
@@ -88,6 +90,19 @@ int run(const TokenList& command) {
                day_of(info.expires_at), day_of(info.last_used_at), limits_of(info), info.note.empty() ? "" : "; ",
                info.note);
   return 0;
+}
+
+int run(const TokenRotate& command) {
+  auto store = open_store(command.where);
+  if (!store) return 1;
+  const std::int64_t now = now_ms();
+  const auto token = store->rotate(command.id, command.overlap_ms, now);
+  if (!token) return failed(token.error());
+  const int printed = print_token(*store, *token);
+  if (printed == 0 && command.overlap_ms == 0) fmt::print(stderr, "revoked {}\n", command.id);
+  if (printed == 0 && command.overlap_ms > 0)
+    fmt::print(stderr, "{} ends at {} at the latest\n", command.id, day_of(now + command.overlap_ms));
+  return printed;
 }
 
 int run(const TokenRevoke& command) {

@@ -1,11 +1,12 @@
-// sessiond token create|list|revoke: through the running daemon, else in tokens.json itself under the state lock.
-// What was asked for goes to stdout, everything else to stderr; the answer is the exit code.
+// sessiond token create|list|rotate|revoke: through the running daemon, else in tokens.json itself under the state
+// lock. What was asked for goes to stdout, everything else to stderr; the answer is the exit code.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "daemon/auth/new_token.hpp"
+#include "daemon/auth/tokens.hpp"
 
 namespace sessiond {
 
@@ -22,6 +23,11 @@ struct TokenList {
   Where where{};
   bool json = false;
 };
+struct TokenRotate {
+  Where where{};
+  std::string id{};
+  std::int64_t overlap_ms = default_overlap_ms;
+};
 struct TokenRevoke {
   Where where{};
   std::string id{};
@@ -29,6 +35,7 @@ struct TokenRevoke {
 
 int run(const TokenCreate& command);
 int run(const TokenList& command);
+int run(const TokenRotate& command);
 int run(const TokenRevoke& command);
 
 }  // namespace sessiond

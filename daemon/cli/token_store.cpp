@@ -41,14 +41,26 @@ auto TokenStore::offline(Work work) -> decltype(work(std::declval<Tokens&>())) {
   return work(**tokens);
 }
 
+namespace {
+
+Result<std::string> token_in(std::string_view body) {
+  auto token = json::check(body) ? json::string_at(body, "token") : std::nullopt;
+  if (!token) return fail(Code::degraded, "the daemon's answer holds no token");
+  return std::move(*token);
+}
+
+// An id becomes part of a path.
+Result<void> check_id(const std::string& id) {
+  if (valid_token_id(id)) return {};
+  return fail(Code::not_found, fmt::format("there is no token {}", json::quote(id)));
+}
+
+}  // namespace
+
 Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
   const auto body = ask("POST", "/v1/admin/tokens", to_json(wish));
   if (!body) return std::unexpected(body.error());
-  if (*body) {
-    auto token = json::check(**body) ? json::string_at(**body, "token") : std::nullopt;
-    if (!token) return fail(Code::degraded, "the daemon's answer holds no token");
-    return std::move(*token);
-  }
+  if (*body) return token_in(**body);
   return offline([&](Tokens& tokens) -> Result<std::string> {
     auto created = tokens.create(wish, now);
     if (!created) return std::unexpected(created.error());
@@ -67,9 +79,22 @@ Result<std::vector<TokenInfo>> TokenStore::list() {
   return (*tokens)->list();
 }
 
+Result<std::string> TokenStore::rotate(const std::string& id, std::int64_t overlap_ms, std::int64_t now) {
+  if (auto fine = check_id(id); !fine) return std::unexpected(std::move(fine.error()));
+  const auto body =
+      ask("POST", fmt::format("/v1/admin/tokens/{}/rotate", id), fmt::format(R"({{"overlapMs":{}}})", overlap_ms));
+  if (!body) return std::unexpected(body.error());
+  if (*body) return token_in(**body);
+  return offline([&](Tokens& tokens) -> Result<std::string> {
+    auto rotated = tokens.rotate(id, overlap_ms, now);
+    if (!rotated) return std::unexpected(std::move(rotated.error()));
+    if (auto saved = tokens.save(); !saved) return std::unexpected(std::move(saved.error()));
+    return std::move(rotated->made.token);
+  });
+}
+
 Result<void> TokenStore::revoke(const std::string& id) {
-  // It becomes part of a path.
-  if (!valid_token_id(id)) return fail(Code::not_found, fmt::format("there is no token {}", json::quote(id)));
+  if (auto fine = check_id(id); !fine) return fine;
   const auto body = ask("DELETE", "/v1/admin/tokens/" + id, "");
   if (!body) return std::unexpected(body.error());
   if (*body) return {};
@@ -113,7 +138,7 @@ Result<std::vector<TokenInfo>> parse_token_list(std::string_view body) {
                    .note = json::string_at(item, "note").value_or(""),
                    .created_at = json::int_at(item, "createdAt").value_or(0),
                    .expires_at = json::int_at(item, "expiresAt"),
-                   .last_used_at = json::int_at(item, "lastUsedAt")};
+                   .last_used_at = json::int_at(item, "lastUsed")};
     for (const std::string_view agent : json::elements(json::find(item, "agents").value_or("[]")))
       info.agents.push_back(json::as_string(agent).value_or(""));
     tokens.push_back(std::move(info));

@@ -19,6 +19,8 @@ class TokenStore {
 
   Result<std::string> create(const NewToken& wish, std::int64_t now);  // the token
   Result<std::vector<TokenInfo>> list();
+  // The token in the place of this one, which ends after the overlap. not_found
+  Result<std::string> rotate(const std::string& id, std::int64_t overlap_ms, std::int64_t now);
   Result<void> revoke(const std::string& id);  // not_found
 
  private:

@@ -30,6 +30,7 @@ struct StreamSettings {
   std::int64_t stall_timeout_ms = 60'000;
   std::int64_t coalesce_ms = 10;
   std::size_t tail_bytes = 16 << 20;
+  std::uint64_t streams_per_token = 0;  // 0: no limit
 };
 
 // What all streams share. Any thread may call it.

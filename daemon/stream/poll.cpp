@@ -58,6 +58,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
     page.next = *first;
   }
 
+  std::optional<StreamPlaces::Place> waits;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
   const auto full = [&] { return page.count >= options.limit || page.events.size() >= most_bytes; };
@@ -65,6 +66,11 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
     const std::uint64_t head = tail_.head();
     if (page.next > head) {
       if (page.count > 0 || !gap.empty() || draining || std::chrono::steady_clock::now() >= deadline) break;
+      if (!waits) {
+        auto taken = places_.take(view->principal, settings_.streams_per_token);
+        if (!taken) co_return std::unexpected(std::move(taken.error()));
+        waits = std::move(*taken);
+      }
       timer.expires_at(deadline);
       const auto place = pollers_.insert(pollers_.end(), &timer);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));

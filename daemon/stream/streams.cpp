@@ -130,10 +130,15 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request,
 asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
   auto subscription = co_await subscribe(request, std::move(scope));
   if (!subscription) co_return std::unexpected(std::move(subscription.error()));
+  auto place = places_.take(request.principal, settings_.streams_per_token);
+  if (!place) co_return std::unexpected(std::move(place.error()));
   Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
-  response.take_over = [this, subscription = std::move(*subscription)](TakenSocket socket) mutable {
+  response.take_over = [this, subscription = std::move(*subscription),
+                        place = std::move(*place)](TakenSocket socket) mutable {
+    socket.place = std::make_shared<std::pair<std::shared_ptr<void>, StreamPlaces::Place>>(std::move(socket.place),
+                                                                                           std::move(place));
     take(std::move(subscription), std::move(socket));
   };
   co_return response;
@@ -156,6 +161,7 @@ void Streams::take(Subscription subscription, TakenSocket socket) {
 }
 
 void Streams::check_tokens() {
+  for (asio::steady_timer* poller : pollers_) poller->cancel();  // they ask who they are when they wake
   each([](Hub& hub) { hub.check_tokens(); });
 }
 

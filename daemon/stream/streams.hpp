@@ -13,6 +13,7 @@
 
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/hub.hpp"
+#include "daemon/stream/places.hpp"
 
 namespace sessiond {
 
@@ -32,7 +33,8 @@ class Streams {
   Streams& operator=(const Streams&) = delete;
 
   // The answer to GET of an event route by request.principal. bad_request: a malformed position or parameter;
-  // validation_failed: a filter that makes no sense. Never 503: while draining the stream says bye and ends.
+  // validation_failed: a filter that makes no sense; too_many_requests: its token has as many as it may. Never 503:
+  // while draining the stream says bye and ends.
   boost::asio::awaitable<Result<Response>> open(const Request& request, StreamScope scope);
 
   // The same log as a JSON page: {data:[event…], next, gap?}. Waits for the first event for as long as the query says;
@@ -75,6 +77,7 @@ class Streams {
   const StreamContext context_;
   StreamSettings settings_;
   StreamCounters counters_;
+  StreamPlaces places_;
   Tail tail_;                 // of this thread, for who is no hub
   std::unique_ptr<Hub> own_;  // with one thread
   std::vector<std::unique_ptr<Thread>> threads_;

@@ -114,11 +114,12 @@ class Client:
             raise
 
     def _closed_by_peer(self):
-        if self._connection.sock is None:
+        sock = self._connection.sock
+        if sock is None:
             return False
-        poller = select.poll()
-        poller.register(self._connection.sock, select.POLLIN)
-        return bool(poller.poll(0))  # nothing is owed to us: readable means closed
+        poll = select.poll()  # select() knows no descriptors above 1023, and crowds of streams run beside us
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))  # nothing is owed to us: readable means closed
 
     def get(self, path, **named):
         return self.request("GET", path, **named)

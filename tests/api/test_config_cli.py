@@ -34,7 +34,7 @@ class CommandLine(Case):
             done = self.daemon.cli(command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertGreater(len(done.stdout.splitlines()), 3, command)
-        for command in ("create", "list", "revoke"):
+        for command in ("create", "list", "rotate", "revoke"):
             done = self.daemon.cli("token", command, "--help")
             self.assertEqual(done.returncode, 0, command)
         for option in ("--role", "--agent", "--key-prefix", "--channel", "--note"):

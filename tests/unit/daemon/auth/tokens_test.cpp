@@ -350,3 +350,136 @@ TEST_CASE("many threads at once: every token that was made is in the file, none 
   CHECK(again->list().size() == 41);
   for (const TokenInfo& info : again->list()) CHECK(info.note != "gone");
 }
+
+TEST_CASE("rotated: the same role, scope, note and end under another id; the old one ends with the overlap") {
+  const ScratchDir dir;
+  const fs::path path = dir.path / "tokens.json";
+  const auto tokens = open(path);
+  const CreatedToken old = make(*tokens, {.role = "bridge",
+                                          .agents = {"codex"},
+                                          .key_prefix = "agent:codex:",
+                                          .channel = "slack",
+                                          .note = "n",
+                                          .expires_at = now + 10'000});
+  REQUIRE(tokens->authenticate("Bearer " + old.token, now));
+  const std::uint64_t before = tokens->generation();
+  const auto rotated = tokens->rotate(old.info.id, 1000, now + 5);
+  REQUIRE(rotated);
+  CHECK(tokens->generation() != before);
+  const TokenInfo& info = rotated->made.info;
+  CHECK(info.id != old.info.id);
+  CHECK(info.role == Role::bridge);
+  CHECK(info.agents == old.info.agents);
+  CHECK(info.key_prefix == old.info.key_prefix);
+  CHECK(info.channel == old.info.channel);
+  CHECK(info.note == old.info.note);
+  CHECK(info.expires_at == now + 10'000);
+  CHECK(info.created_at == now + 5);
+  CHECK_FALSE(info.last_used_at);
+  CHECK(rotated->ends_at == now + 1005);
+  CHECK_FALSE(rotated->revoked);
+  REQUIRE(tokens->save());
+  const auto again = open(path);
+  for (Tokens* each : {tokens.get(), again.get()}) {
+    CHECK(each->authenticate("Bearer " + old.token, now + 1004));
+    CHECK(refusal(*each, "Bearer " + old.token, now + 1005) == Code::unauthorized);
+    CHECK(each->authenticate("Bearer " + rotated->made.token, now + 9999));
+  }
+}
+
+TEST_CASE("an overlap never lengthens a token's life; none ends it at once") {
+  const ScratchDir dir;
+  const fs::path path = dir.path / "tokens.json";
+  const auto tokens = open(path);
+  const CreatedToken brief = make(*tokens, {.role = "viewer", .expires_at = now + 100});
+  CHECK(tokens->rotate(brief.info.id, 1000, now).value().ends_at == now + 100);
+  CHECK(tokens->rotate(brief.info.id, 1000, now + 100).error().code == Code::validation_failed);
+  CHECK(tokens->rotate("zzzzzzzz", 1000, now).error().code == Code::not_found);
+
+  const CreatedToken gone = make(*tokens);
+  REQUIRE(tokens->save());
+  const auto rotated = tokens->rotate(gone.info.id, 0, now);
+  REQUIRE(rotated);
+  CHECK(rotated->revoked);
+  CHECK(refusal(*tokens, "Bearer " + gone.token) == Code::unauthorized);
+  REQUIRE(tokens->save());
+  CHECK(refusal(*open(path), "Bearer " + gone.token) == Code::unauthorized);
+  CHECK(open(path)->authenticate("Bearer " + rotated->made.token, now));
+}
+
+TEST_CASE("a rotation that could not be saved is undone: the old token goes on, the new one never was") {
+  const ScratchDir dir;
+  const fs::path path = dir.path / "tokens.json";
+  for (const std::int64_t overlap : {0, 1000}) {
+    CAPTURE(overlap);
+    fs::remove(path);
+    const auto tokens = open(path);
+    const CreatedToken old = make(*tokens);
+    REQUIRE(tokens->save());
+    const auto rotated = tokens->rotate(old.info.id, overlap, now);
+    REQUIRE(rotated);
+    // The worst: it was written after all, and only the fsync behind it failed.
+    if (overlap != 0) {
+      put_file(path, write_tokens({{.info = rotated->made.info, .hash = hash_token(rotated->made.token)}}));
+    }
+    tokens->undo(*rotated);
+    REQUIRE(tokens->save());
+    const auto again = open(path);
+    for (Tokens* each : {tokens.get(), again.get()}) {
+      CHECK(each->authenticate("Bearer " + old.token, now + 5000));
+      CHECK(refusal(*each, "Bearer " + rotated->made.token) == Code::unauthorized);
+    }
+  }
+}
+
+TEST_CASE("a rotation keeps what others changed in the file meanwhile, and its own end of the old token") {
+  const ScratchDir dir;
+  const fs::path path = dir.path / "tokens.json";
+  const auto tokens = open(path);
+  const CreatedToken old = make(*tokens);
+  REQUIRE(tokens->save());
+  const auto rotated = tokens->rotate(old.info.id, 1000, now);
+  REQUIRE(rotated);
+  TokenRecord theirs{.info = old.info, .hash = hash_token(old.token)};
+  theirs.info.agents = {"codex"};
+  put_file(path, write_tokens({theirs}));
+  REQUIRE(tokens->save());
+  const auto again = open(path);
+  CHECK(again->authenticate("Bearer " + old.token, now).value().agents == std::vector<std::string>{"codex"});
+  CHECK(refusal(*again, "Bearer " + old.token, now + 1000) == Code::unauthorized);
+  CHECK(again->authenticate("Bearer " + rotated->made.token, now + 1000));
+}
+
+TEST_CASE("a look finds what was changed; damage changes nothing; a file that is gone counts at the second look") {
+  const ScratchDir dir;
+  const fs::path path = dir.path / "tokens.json";
+  const auto tokens = open(path);
+  const CreatedToken made = make(*tokens);
+  REQUIRE(tokens->save());
+  CHECK_FALSE(tokens->look().value());
+  const std::string whole = contents(path);
+
+  put_file(path, whole.substr(0, whole.size() / 2));
+  CHECK_FALSE(tokens->look());
+  CHECK(tokens->authenticate("Bearer " + made.token, now));
+
+  const auto other = [&] {
+    TokenRecord record{.info = made.info, .hash = hash_token(made.token)};
+    record.info.channel = "slack";
+    return record;
+  };
+  put_file(path, write_tokens({other()}));
+  CHECK(tokens->look().value());
+  CHECK(tokens->authenticate("Bearer " + made.token, now).value().channel == "slack");
+
+  fs::remove(path);
+  CHECK_FALSE(tokens->look().value());
+  CHECK(tokens->authenticate("Bearer " + made.token, now));
+  put_file(path, whole);  // it was only being replaced
+  CHECK(tokens->look().value());
+  CHECK(tokens->authenticate("Bearer " + made.token, now).value().channel.empty());
+  fs::remove(path);
+  CHECK_FALSE(tokens->look().value());
+  CHECK(tokens->look().value());
+  CHECK(refusal(*tokens, "Bearer " + made.token) == Code::unauthorized);
+}

@@ -52,6 +52,24 @@ TEST_CASE("every subcommand becomes its command") {
   CHECK_FALSE(as<RestoreCommand>({"restore", "/b.tar"}).force);
   CHECK(as<TokenList>({"token", "list", "--json"}).json);
   CHECK(as<TokenRevoke>({"token", "revoke", "abcd1234"}).id == "abcd1234");
+  CHECK(as<TokenRotate>({"token", "rotate", "abcd1234"}).id == "abcd1234");
+}
+
+TEST_CASE("an overlap is a number and a unit, at most 7 days") {
+  CHECK(as<TokenRotate>({"token", "rotate", "abcd1234"}).overlap_ms == 3'600'000);
+  const auto overlap = [](const char* text) {
+    return as<TokenRotate>({"token", "rotate", "abcd1234", "--overlap", text}).overlap_ms;
+  };
+  CHECK(overlap("0") == 0);
+  CHECK(overlap("0s") == 0);
+  CHECK(overlap("250ms") == 250);
+  CHECK(overlap("90s") == 90'000);
+  CHECK(overlap("15m") == 900'000);
+  CHECK(overlap("7d") == 604'800'000);
+  for (const char* text : {"", "1", "h", "-1h", "1.5h", "1 h", "1w", "8d", "99999999999999999999d", "9000000000000d"}) {
+    CAPTURE(text);
+    CHECK(answered({"token", "rotate", "abcd1234", "--overlap", text}).exit_code == 2);
+  }
 }
 
 TEST_CASE("token create takes every limit, agents again and again") {

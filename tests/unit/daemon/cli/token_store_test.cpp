@@ -104,6 +104,17 @@ TEST_CASE("without a daemon tokens.json is written itself") {
   REQUIRE(tokens);
   CHECK((*tokens)->authenticate("Bearer " + *token, now));
 
+  CHECK(store.rotate("zzzzzzzz", 0, now).error().code == Code::not_found);
+  CHECK(store.rotate("../../etc", 0, now).error().code == Code::not_found);
+  const auto next = store.rotate((*listed)[0].id, 1000, now);
+  REQUIRE(next);
+  const auto both = Tokens::load(state / "tokens.json");
+  REQUIRE(both);
+  CHECK((*both)->authenticate("Bearer " + *next, now + 1000).value().channel == "slack");
+  CHECK((*both)->authenticate("Bearer " + *token, now + 999));
+  CHECK_FALSE((*both)->authenticate("Bearer " + *token, now + 1000));
+  REQUIRE(store.revoke(std::string(*id_of_token(*next))));
+
   CHECK(store.revoke("zzzzzzzz").error().code == Code::not_found);
   CHECK(store.revoke("../../etc").error().code == Code::not_found);
   REQUIRE(store.revoke((*listed)[0].id));
@@ -143,14 +154,21 @@ TEST_CASE("the daemon is asked when it answers") {
     CHECK_FALSE(fs::exists(dir / "tokens.json"));
   }
   SUBCASE("list") {
-    OneAnswer daemon(dir / "sessiond.sock",
-                     http(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5}]})"));
+    OneAnswer daemon(
+        dir / "sessiond.sock",
+        http(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5,"lastUsed":7}]})"));
     const auto tokens = store.list();
     REQUIRE(tokens);
     REQUIRE(tokens->size() == 1);
     CHECK((*tokens)[0].role == Role::bridge);
     CHECK((*tokens)[0].agents == std::vector<std::string>{"main"});
     CHECK((*tokens)[0].created_at == 5);
+    CHECK((*tokens)[0].last_used_at == 7);
+  }
+  SUBCASE("rotate") {
+    OneAnswer daemon(dir / "sessiond.sock", http(201, R"({"id":"efgh5678","token":"sd_efgh5678_x"})"));
+    CHECK(store.rotate("abcd1234", 0, now).value() == "sd_efgh5678_x");
+    CHECK(daemon.wait() == 0);
   }
   SUBCASE("revoke, of a token that is not there") {
     OneAnswer daemon(dir / "sessiond.sock", http(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));

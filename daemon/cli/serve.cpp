@@ -228,6 +228,7 @@ class Daemon {
     config_.stream = fresh->stream;
     config_.session = fresh->session;
     config_.send_policy_json = fresh->send_policy_json;
+    config_.policy = fresh->policy;
     config_.api = fresh->api;
     config_.log = fresh->log;
     config_.listen.hosts = fresh->listen.hosts;

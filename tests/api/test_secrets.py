@@ -83,3 +83,140 @@ class InEntries(Case):
         eventually(lambda: any("config_reloaded" in line for line in daemon.stderr), what="the reload")
         self.ok(api.patch(S(key), {"z": GITHUB}), 200)
         self.assertEqual(sum("secret_in_entry" in line for line in daemon.stderr), 1)
+
+
+class NowhereElse(Case):
+    """Tokens and tickets are sent right, wrong and in the wrong places; then every byte that is left is looked through."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # each test has a daemon of its own
+
+    def setUp(self):
+        self.daemon = self.spawn({"log": {"level": "debug"}}, start=False)
+        self.daemon.wrapper = ["bash", "-c", 'ulimit -c unlimited; exec "$0" "$@"']
+        self.daemon.start()
+        self.api = self.daemon.client()
+        self.key = self.new()["key"]
+        admin = self.daemon.admin_token
+        made = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer"}), 201)
+        self.ok(self.api.delete("/v1/admin/tokens/" + made["id"]), 204)
+        ticket = lambda: self.ok(self.api.post("/v1/stream-tickets", {}), 201)["ticket"]
+        self.secrets = {"admin": admin, "bridge": self.daemon.token("bridge"), "revoked": made["token"],
+                        "wrong": admin[:-6] + "Zz9_-Q", "unknown": "sd_zz00zz00_" + "Ab1-_" * 8 + "Ab1",
+                        "short": admin[:-1], "long": admin + "xyz", "ticket": ticket(), "used": ticket(),
+                        "bad ticket": "sdt_" + "Ab1-_" * 30}
+        self.replies = []
+
+    tearDown = lambda self: None  # the daemon is killed on the way
+
+    def ask(self, method, path, body=None, headers=None, api=None):
+        reply = (api or self.api).request(method, path, body, headers=headers)
+        self.replies.append((f"{method} {path}", reply))
+        return reply
+
+    def raw(self, text):
+        reply = self.daemon.raw(text.encode())
+        if reply is not None:
+            self.replies.append((text[:60], reply))
+
+    def in_wrong_places(self, secret):
+        session, nobody = S(self.key), self.daemon.anonymous()
+        for method, path in (("GET", "/v1/sessions?token="), ("GET", "/v1/sessions?cursor="), ("GET", "/v1/events?after="),
+                             ("GET", "/metrics?token="), ("GET", "/nowhere/"), ("GET", "/v1/agents/"),
+                             ("GET", ALL + "/"), ("PUT", ALL + "/"), ("PATCH", ALL + "/"), ("DELETE", ALL + "/"),
+                             ("POST", ALL + "/"), ("GET", session + "/messages?limit="),
+                             ("GET", session + "/messages?before="), ("GET", session + "/messages?types="),
+                             ("GET", session + "/messages/"), ("DELETE", session + "/topics/"),
+                             ("DELETE", "/v1/admin/tokens/"), ("DELETE", "/v1/admin/streams/")):
+            self.ask(method, path + secret, {} if method in ("PUT", "PATCH", "POST") else None)
+        self.ask("POST", f"/v1/agents/{secret}/sessions", {"label": "x"})
+        self.ask("PUT", f"/v1/agents/{secret}/sessions/x", {"label": "x"})
+        self.ask("POST", "/v1/inbound", {"agent": secret, "channel": "slack", "chatType": "direct", "peer": "u", "text": "t"})
+        for wrong in ("/v1/whoami?ticket=", "/v1/events?token=", "/v1/whoami?access_token="):
+            self.ask("GET", wrong + secret, api=nobody)
+        if secret not in (self.secrets["ticket"], self.secrets["used"]):  # which open a stream
+            self.ask("GET", "/v1/events?ticket=" + secret, api=nobody)
+        for value in (secret, "Bearer" + secret, f"Bearer {secret} {secret}", "Token " + secret, f"Bearer token={secret}",
+                      "Bearer \t" + secret + ",", "Basic " + base64.b64encode(f"u:{secret}".encode()).decode()):
+            self.ask("GET", "/v1/whoami", headers={"Authorization": value}, api=nobody)
+        for name in ("X-Request-Id", "If-Match", "If-None-Match", "Prefer", "Cookie", "Referer", "User-Agent", "Accept",
+                     "Last-Event-Id", "Range", "Origin"):
+            self.ask("GET", session, headers={name: secret})
+            self.ask("PATCH", session, {"n": uid()}, headers={name: secret})
+        self.ok(self.ask("POST", session + "/messages", {"role": "user", "text": uid()},
+                         headers={"Idempotency-Key": secret}), 201)
+        self.ask("PATCH", session, {"n": 1}, headers={"Content-Type": secret})
+        self.ask("PATCH", session, f'{{"{secret}":1,"{secret}":2}}'.encode())
+        self.ask("PATCH", session, {"label": secret})
+        self.ask("POST", ALL, {secret: 1})
+        self.ask("POST", ALL, {"entry": {"sendPolicy": secret}})
+        self.ask("POST", "/v1/admin/tokens", {"role": "viewer", "note": secret})
+        self.ask("POST", "/v1/policy/evaluate", {secret: secret})
+        self.ask("POST", "/v1/stream-tickets", {"filters": {secret: secret}})
+        self.raw(f"GET /healthz HTTP/1.1\r\nHost: {secret}\r\nConnection: close\r\n\r\n")
+        self.raw(f"{secret} /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.raw(f"GET {secret} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.raw(f"GET /{secret}#{secret} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.raw(f"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {secret}\r\nContent-Length: {secret}\r\n\r\n")
+        self.raw(f"{secret}\r\n\r\n")
+
+    def test_nothing_is_left(self):
+        for secret in self.secrets.values():
+            self.in_wrong_places(secret)
+        with self.api.stream("/v1/events?replay=3&ticket=" + self.secrets["used"]) as stream:
+            stream.wait_type("stream.hello")
+            self.ask("GET", "/v1/admin/streams")
+        self.a_handler_fails()
+        self.daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: any("config_reloaded" in line for line in self.daemon.stderr), what="the reload")
+        for path in ("/metrics", "/readyz", "/v1/admin/config", "/v1/admin/tokens", "/v1/agents"):
+            self.ok(self.ask("GET", path), 200) if path == "/v1/admin/config" else self.ask("GET", path)
+        self.ask("POST", "/v1/admin/doctor")
+        self.daemon.checkpoint()
+        self.daemon.process.send_signal(signal.SIGABRT)
+        self.assertEqual(self.daemon.process.wait(30), -signal.SIGABRT)
+        self.daemon._join()
+        self.daemon.process = None
+        self.look()
+        self.daemon.start()
+        self.ask("GET", "/v1/sessions")
+        self.assertEqual(self.daemon.stop(), 0)
+        self.look()
+
+    def a_handler_fails(self):
+        tokens = self.daemon.state / "tokens.json"
+        kept = tokens.read_bytes()
+        tokens.unlink()
+        tokens.mkdir()
+        reply = self.ask("POST", "/v1/admin/tokens", {"role": "viewer"},
+                         headers={"X-Request-Id": self.secrets["wrong"]})
+        self.problem(reply, 500, "internal")
+        tokens.rmdir()
+        tokens.write_bytes(kept)
+
+    def look(self):
+        encoded = {f"{name} in base64": base64.b64encode(f"u:{secret}".encode()).decode()
+                   for name, secret in self.secrets.items()}
+        everywhere = {**self.secrets, **encoded}
+        # Of a token that is cut or lengthened the rest is as bad.
+        everywhere["the admin's secret part"] = self.daemon.admin_token.split("_", 2)[2][:30]
+        files = [path for path in self.daemon.state.rglob("*") if path.is_file() and not path.is_symlink()]
+        self.assertFalse([p for p in self.daemon.home.rglob("*") if p.name.startswith("core") and p.is_file()
+                          and p.stat().st_size > 100_000], "no core is dumped: it would hold every token")
+        places = {str(path): path.read_bytes() for path in files}
+        places |= {"name of " + str(path): str(path).encode() for path in self.daemon.state.rglob("*")}
+        places |= {f"stderr:{i}": line.encode() for i, line in enumerate(self.daemon.stderr)}
+        for i, (what, reply) in enumerate(self.replies):
+            head = "\n".join(f"{k}: {v}" for k, v in reply.headers.items()).encode()
+            places[f"reply {i} to {what}"] = head + b"\n" + reply.raw
+        leaks = [f"{name} is in {place}: {text[max(0, text.find(secret.encode()) - 80):][:240]!r}"
+                 for name, secret in everywhere.items() for place, text in places.items() if secret.encode() in text]
+        self.assertFalse(leaks, f"{len(leaks)}:\n" + "\n".join(leaks[:20]))
+        self.assertTrue(any("level=debug" in line for line in self.daemon.stderr))
+
+    def test_a_request_id_that_looks_like_a_token_is_not_echoed(self):
+        reply = self.ask("GET", "/v1/whoami", headers={"X-Request-Id": self.secrets["wrong"]})
+        self.assertNotIn(self.secrets["wrong"][:20], reply.headers["X-Request-Id"])
+        self.assertEqual(self.ask("GET", "/v1/whoami", headers={"X-Request-Id": "trace-1"}).headers["X-Request-Id"],
+                         "trace-1")

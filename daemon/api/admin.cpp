@@ -7,6 +7,7 @@
 #include "config/print.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/secrets.hpp"
 #include "daemon/backup/pack.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/http/hop.hpp"
@@ -71,6 +72,8 @@ Served create_token(Api& api, Request& request) {
   if (!body) co_return std::unexpected(std::move(body.error()));
   auto wish = parse_new_token(*body, wall_now());
   if (!wish) co_return std::unexpected(std::move(wish.error()));
+  if (auto fine = check_secrets(api, request, "", *body); !fine)  // a note is no place for one either
+    co_return std::unexpected(std::move(fine.error()));
   auto created = api.tokens.create(*wish, wall_now());
   if (!created) co_return std::unexpected(std::move(created.error()));
   if (auto saved = co_await save_tokens(api); !saved) {

@@ -4,6 +4,7 @@
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "policy/routing.hpp"
+#include "policy/secret_scan.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -46,8 +47,9 @@ Served inbound(Api& api, Request& request) {
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   const auto text = [&fields](std::string_view name) { return fields->string(name).value_or(""); };
   Inbound command;
-  const auto agent = normalize_agent_id(fields->string("agent").value_or("main"));
-  if (!agent) fields->fault("agent", "is no agent id");
+  const std::string named = fields->string("agent").value_or("main");
+  const auto agent = normalize_agent_id(named);
+  if (!agent || find_secret(named)) fields->fault("agent", "is no agent id");
   command.channel = text("channel");
   command.account_id = text("accountId");
   command.chat_type = text("chatType");

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "policy/secret_scan.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -50,7 +51,9 @@ Response to_response(Reply reply) {
 
 Result<std::string> agent_param(const Request& request) {
   const auto agent = normalize_agent_id(request.params.at(0));
-  if (!agent) return fail(Code::agent_not_found, fmt::format("{} is no agent id", json::quote(request.params.at(0))));
+  // An id becomes the name of a folder: a token that came into the path by mistake must not.
+  if (!agent || find_secret(request.params.at(0)))
+    return fail(Code::agent_not_found, fmt::format("{} is no agent id", json::quote(request.params.at(0))));
   if (!request.principal.sees_agent(*agent))
     return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
   return *agent;

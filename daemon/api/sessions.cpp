@@ -5,6 +5,7 @@
 
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/secrets.hpp"
 #include "daemon/http/hop.hpp"
 #include "daemon/ledger/reader.hpp"
 #include "daemon/ledger/view.hpp"
@@ -76,6 +77,8 @@ Served create(Api& api, Request& request) {
   if (name) command.entry.put_string("name", *name);
   if (label) command.entry.put_string("label", *label);
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_secrets(api, request, command.key, *body); !fine)
+    co_return std::unexpected(std::move(fine.error()));
   if (!command.key.empty()) {
     auto key = canonical_key(command.key, *agent);
     if (!key) co_return std::unexpected(std::move(key.error()));
@@ -126,6 +129,9 @@ Served put(Api& api, Request& request) {
   auto body = json_body(request, api.config.limits.json_depth);
   if (!body) co_return std::unexpected(std::move(body.error()));
   if (json::kind(*body) != json::Kind::object) co_return fail_at("", "must be an object");
+  auto clean = check_secrets(api, request, place->target.key, *body);
+  if (clean) clean = check_secrets(api, request, "", json::quote(place->target.key), "/key");  // it may be a new one
+  if (!clean) co_return std::unexpected(std::move(clean.error()));
   PutSession command{.target = place->target, .entry = edit_of(*body)};
   command.entry.unset.clear();  // null in a whole entry is absence
   if (auto fine = may_create(request.principal, place->agent, place->target.key,
@@ -145,6 +151,8 @@ Served patch(Api& api, Request& request) {
   auto body = json_body(request, api.config.limits.json_depth);
   if (!body) co_return std::unexpected(std::move(body.error()));
   if (json::kind(*body) != json::Kind::object) co_return fail_at("", "must be an object");
+  if (auto fine = check_secrets(api, request, place->target.key, *body); !fine)
+    co_return std::unexpected(std::move(fine.error()));
   PatchSession command{.target = place->target, .patch = std::string(*body)};
   co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
 }
@@ -172,6 +180,8 @@ Served reset(Api& api, Request& request) {
   command.reason = fields->string("reason", 200).value_or("api");
   command.keep_metadata = fields->boolean("keepMetadata").value_or(true);
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_secrets(api, request, place->target.key, *body); !fine)
+    co_return std::unexpected(std::move(fine.error()));
   auto intent = intent_of(request);
   if (!intent) co_return std::unexpected(std::move(intent.error()));
   co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent));
@@ -203,6 +213,8 @@ Served spawn(Api& api, Request& request) {
   command.task = fields->string("task", 1U << 20).value_or("");
   if (const auto entry = fields->object("entry")) command.entry = edit_of(*entry);
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_secrets(api, request, place->target.key, *body); !fine)
+    co_return std::unexpected(std::move(fine.error()));
   auto intent = intent_of(request);
   if (!intent) co_return std::unexpected(std::move(intent.error()));
   co_return co_await run(api, std::move(*place), std::move(command), request, std::move(*intent));
@@ -237,6 +249,8 @@ Served route_to(Api& api, Request& request) {
   writer.raw("threadId", thread.value_or("null"));
   writer.close();
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_secrets(api, request, place->target.key, *body); !fine)
+    co_return std::unexpected(std::move(fine.error()));
   PatchSession command{.target = place->target, .patch = "{\"deliveryContext\":" + context + "}"};
   co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
 }

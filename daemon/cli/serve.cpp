@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
@@ -242,6 +243,7 @@ class Daemon {
     config_.stream = fresh->stream;
     config_.session = fresh->session;
     config_.send_policy_json = fresh->send_policy_json;
+    config_.policy = fresh->policy;
     config_.api = fresh->api;
     config_.policy = fresh->policy;
     config_.cors = fresh->cors;
@@ -295,6 +297,8 @@ class Daemon {
 int serve(const ServeOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not our end
+  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};  // it would hold every token that was sent
+  ::setrlimit(RLIMIT_CORE, &no_core);
   auto config = read_config(options);
   if (!config) return cannot_start;
   set_up_log(*config);

@@ -8,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "daemon/http/log.hpp"
+#include "policy/secret_scan.hpp"
 
 namespace sessiond {
 
@@ -38,7 +39,8 @@ bool Service::serves(const std::string& host) const {
 }
 
 std::string Service::request_id(std::string_view sent) {
-  if (good_request_id(sent)) return std::string(sent);
+  // It is logged, kept with denials and shown: one that looks like a token is not taken.
+  if (good_request_id(sent) && !find_secret(sent)) return std::string(sent);
   return fmt::format("{}-{:x}", id_prefix, next_id++);
 }
 

@@ -41,8 +41,9 @@ struct Service {
   std::uint64_t next_id = 1;
   std::function<void()> on_empty{};  // the last connection is gone
 
-  bool serves(const std::string& host) const;     // lower-case, without port
-  std::string request_id(std::string_view sent);  // the client's when it is 1..128 of [A-Za-z0-9._-], else a new one
+  bool serves(const std::string& host) const;  // lower-case, without port
+  // The client's when it is 1..128 of [A-Za-z0-9._-] and no token by its looks, else a new one.
+  std::string request_id(std::string_view sent);
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "policy/secret_scan.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond::log {
@@ -73,14 +74,18 @@ bool enabled(Level level) { return output().logger.should_log(native(level)); }
 
 std::string line(Format format, std::string_view event, std::initializer_list<Field> fields) {
   std::string out;
+  // Nobody gives it one knowingly: paths, a library's what() and the like hold what clients send.
+  const auto text_of = [](const Field& field) { return without_secrets(field.value); };
   if (format == Format::text) {
     out.append("msg=").append(event);
     for (const Field& field : fields) {
       out.append(" ").append(field.name).append("=");
-      if (!field.plain && needs_quotes(field.value)) {
-        json::append_quoted(out, field.value);
-      } else {
+      if (field.plain) {
         out += field.value;
+      } else if (const std::string text = text_of(field); needs_quotes(text)) {
+        json::append_quoted(out, text);
+      } else {
+        out += text;
       }
     }
     return out;
@@ -92,7 +97,7 @@ std::string line(Format format, std::string_view event, std::initializer_list<Fi
     if (field.plain) {
       out += field.value;
     } else {
-      json::append_quoted(out, field.value);
+      json::append_quoted(out, text_of(field));
     }
   }
   return out;

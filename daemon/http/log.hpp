@@ -1,5 +1,6 @@
 // The daemon's log: one line an event on stderr, logfmt (`time=… level=info msg=listening address=…`) or JSON, values
-// quoted so that nothing a client sends can forge a line. Secrets and message texts are never given to it.
+// quoted so that nothing a client sends can forge a line. Secrets and message texts are never given to it; what has the
+// shape of a token all the same (in a path, say) is masked.
 #pragma once
 
 #include <concepts>

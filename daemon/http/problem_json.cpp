@@ -2,6 +2,7 @@
 #include <string>
 
 #include "daemon/http/message.hpp"
+#include "policy/secret_scan.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -99,8 +100,8 @@ std::string errors_array(const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) {
     if (out.size() > 1) out += ',';
     json::ObjectWriter writer(out);
-    writer.string("pointer", fault.pointer);
-    writer.string("detail", fault.detail);
+    writer.string("pointer", without_secrets(fault.pointer));
+    writer.string("detail", without_secrets(fault.detail));
     writer.close();
   }
   out += ']';
@@ -119,8 +120,9 @@ Response to_response(const Problem& problem, const Request& request) {
   writer.string("title", title_of(problem.code));
   writer.integer("status", status);
   writer.string("code", name(problem.code));
-  writer.string("detail", problem.detail);
-  writer.string("instance", request.path);
+  // Clients log problems: a token in the path or the body is not told again.
+  writer.string("detail", without_secrets(problem.detail));
+  writer.string("instance", without_secrets(request.path));
   writer.boolean("retryable", retryable(problem.code, status));
   writer.string("requestId", request.request_id);
   if (!problem.errors.empty()) writer.raw("errors", errors_array(problem.errors));

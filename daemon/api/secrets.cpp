@@ -1,0 +1,27 @@
+#include "daemon/api/secrets.hpp"
+
+#include "daemon/http/log.hpp"
+#include "policy/pointer.hpp"
+#include "policy/secret_scan.hpp"
+
+namespace sessiond {
+
+Result<void> check_secrets(const Api& api, const Request& request, std::string_view session, std::string_view value,
+                           std::string_view pointer) {
+  using Scan = Config::SecretScan;
+  const Scan scan = api.config.policy.secret_scan;
+  if (scan == Scan::off || value.empty()) return {};
+  std::vector<Fault> faults = secret_faults(value, pointer);
+  if (faults.empty()) return {};
+  if (scan == Scan::reject) return fail_with(std::move(faults));
+  for (const Fault& fault : faults) {
+    log::warn("secret_in_entry", {{"request_id", request.request_id},
+                                  {"token", request.principal.id},
+                                  {"session", session},
+                                  {"pointer", fault.pointer},
+                                  {"what", fault.detail}});
+  }
+  return {};
+}
+
+}  // namespace sessiond

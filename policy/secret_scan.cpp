@@ -1,0 +1,325 @@
+#include "policy/secret_scan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "policy/pointer.hpp"
+#include "store/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+using Set = std::uint8_t;  // of characters
+constexpr Set digit = 1, hex_letter = 2, lower_case = 4, upper_case = 8, underscore = 16, dash = 32, slash = 64,
+              dot = 128;
+constexpr Set alnum = digit | lower_case | upper_case, word = alnum | underscore, base64url = word | dash;
+
+constexpr std::array<Set, 256> sets = [] {
+  std::array<Set, 256> table{};
+  for (unsigned char c = '0'; c <= '9'; ++c) table[c] = digit | hex_letter;
+  for (unsigned char c = 'a'; c <= 'z'; ++c) table[c] = lower_case;
+  for (unsigned char c = 'A'; c <= 'Z'; ++c) table[c] = upper_case;
+  for (unsigned char c = 'a'; c <= 'f'; ++c) table[c] |= hex_letter;
+  table['_'] = underscore;
+  table['-'] = dash;
+  table['/'] = slash;
+  table['.'] = dot;
+  return table;
+}();
+bool in(Set set, char c) { return (sets[static_cast<unsigned char>(c)] & set) != 0; }
+
+constexpr std::size_t any_length = ~std::size_t{0};
+
+// How many characters from `at` on are of the set; no more than `most` and one are looked at.
+std::size_t run(std::string_view text, std::size_t at, Set set, std::size_t most = any_length) {
+  const std::size_t end = most < text.size() - at ? at + most + 1 : text.size();
+  std::size_t i = at;
+  while (i < end && in(set, text[i])) ++i;
+  return i - at;
+}
+
+// A prefix that nothing else has, then a run of characters. `least` is looked for and no more, so that many prefixes in
+// one long run cost no more than that each; only what has an upper limit is measured up to it.
+struct Shape {
+  std::string_view kind;
+  std::string_view prefix;
+  Set set;
+  std::size_t least;
+  std::size_t most = any_length;
+};
+constexpr std::array shapes{Shape{"GitHub token", "ghp_", word, 36},
+                            Shape{"GitHub token", "gho_", word, 36},
+                            Shape{"GitHub token", "ghu_", word, 36},
+                            Shape{"GitHub token", "ghs_", word, 36},
+                            Shape{"GitHub token", "ghr_", word, 36},
+                            Shape{"GitHub token", "github_pat_", word, 82},
+                            Shape{"GitLab token", "glpat-", base64url, 20},
+                            Shape{"GitLab token", "gloas-", base64url, 20},
+                            Shape{"GitLab token", "gldt-", base64url, 20},
+                            Shape{"GitLab token", "glrt-", base64url, 20},
+                            Shape{"GitLab token", "glcbt-", base64url, 20},
+                            Shape{"GitLab token", "glptt-", base64url, 20},
+                            Shape{"GitLab token", "glft-", base64url, 20},
+                            Shape{"GitLab token", "glimt-", base64url, 20},
+                            Shape{"GitLab token", "glagent-", base64url, 20},
+                            Shape{"GitLab token", "glsoat-", base64url, 20},
+                            Shape{"AWS access key", "AKIA", upper_case | digit, 16, 16},
+                            Shape{"AWS access key", "ASIA", upper_case | digit, 16, 16},
+                            Shape{"Slack token", "xoxa-", alnum | dash, 20},
+                            Shape{"Slack token", "xoxb-", alnum | dash, 20},
+                            Shape{"Slack token", "xoxe-", alnum | dash, 20},
+                            Shape{"Slack token", "xoxp-", alnum | dash, 20},
+                            Shape{"Slack token", "xoxr-", alnum | dash, 20},
+                            Shape{"Slack token", "xoxs-", alnum | dash, 20},
+                            Shape{"Slack token", "xapp-", alnum | dash, 20},
+                            Shape{"Slack webhook", "hooks.slack.com/services/", alnum | slash, 40},
+                            Shape{"Slack webhook", "hooks.slack.com/workflows/", alnum | slash, 40},
+                            Shape{"Slack webhook", "hooks.slack.com/triggers/", alnum | slash, 40},
+                            Shape{"Stripe key", "sk_live_", alnum, 16},
+                            Shape{"Stripe key", "rk_live_", alnum, 16},
+                            Shape{"OpenAI key", "sk-proj-", base64url, 40},
+                            Shape{"OpenAI key", "sk-svcacct-", base64url, 40},
+                            Shape{"OpenAI key", "sk-admin-", base64url, 40},
+                            Shape{"Anthropic key", "sk-ant-", base64url, 32},
+                            Shape{"OpenRouter key", "sk-or-", base64url, 32},
+                            Shape{"Google API key", "AIza", base64url, 35, 35},
+                            Shape{"Google client secret", "GOCSPX-", base64url, 28, 28},
+                            Shape{"npm token", "npm_", alnum, 36, 36},
+                            Shape{"PyPI token", "pypi-AgE", base64url, 50},
+                            Shape{"Twilio key", "SK", hex_letter, 32, 32},
+                            Shape{"sessiond ticket", "sdt_", base64url, 60}};
+
+using Found = std::optional<SecretFound>;
+
+Found prefixed(std::string_view text, std::size_t at) {
+  for (const Shape& shape : shapes) {
+    if (!text.substr(at).starts_with(shape.prefix)) continue;
+    const std::size_t body = at + shape.prefix.size();
+    const bool measured = shape.most != any_length;
+    std::size_t length = run(text, body, shape.set, measured ? shape.most : shape.least);
+    if (length < shape.least || length > shape.most) continue;
+    if (!measured) length = run(text, body, shape.set);
+    const std::size_t end = body + length;
+    if (measured && end < text.size() && in(alnum, text[end])) continue;  // what has a length ends there
+    return SecretFound{at, end - at, shape.kind};
+  }
+  return {};
+}
+
+bool has(std::string_view text, Set set) {
+  return std::ranges::any_of(text, [set](char c) { return in(set, c); });
+}
+
+// Of old: sk- and 48; others who speak its protocol have 32 and more. Within base64url the run would go on.
+Found plain_sk(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("sk-")) return {};
+  constexpr std::size_t most = 128;
+  const std::size_t length = run(text, at + 3, alnum, most);
+  const std::size_t end = at + 3 + length;
+  if (length < 32 || length > most || (end < text.size() && in(base64url, text[end]))) return {};
+  if (!has(text.substr(at + 3, length), digit)) return {};
+  return SecretFound{at, end - at, "OpenAI key"};
+}
+
+// sd_<id>_<secret>; also one that was cut or lengthened by a character or two, if no name_of_something can be meant.
+Found our_token(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("sd_")) return {};
+  const std::size_t id = run(text, at + 3, alnum, 16);
+  const std::size_t secret = at + 3 + id + 1;
+  if (id < 4 || id > 16 || secret >= text.size() || text[secret - 1] != '_') return {};
+  constexpr std::size_t most = 64;
+  const std::size_t length = run(text, secret, base64url, most);
+  const bool exact = id == 8 && length == 43;
+  if (!exact && (length < 32 || !has(text.substr(secret, length), upper_case))) return {};
+  return SecretFound{at, secret + run(text, secret, base64url) - at, "sessiond token"};
+}
+
+// The text that base64url stands for; anything in the place of bytes that are none.
+std::string decoded(std::string_view text) {
+  std::string out;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    bits = bits << 6U | static_cast<std::uint32_t>(digits.find(c) & 63U);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    out += static_cast<char>(bits >> count & 0xFFU);
+  }
+  return out;
+}
+
+// Three runs with dots between; where each ends.
+std::optional<std::array<std::size_t, 3>> three_parts(std::string_view text, std::size_t at) {
+  std::array<std::size_t, 3> ends{};
+  for (std::size_t part = 0; part < ends.size(); ++part) {
+    ends.at(part) = at + run(text, at, base64url);
+    at = ends.at(part) + 1;
+    if (part < 2 && (at >= text.size() || text[at - 1] != '.')) return {};
+  }
+  return ends;
+}
+
+Found jwt(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("eyJ")) return {};  // {"
+  constexpr std::size_t longest_head = 4096;
+  if (run(text, at, base64url, longest_head) > longest_head) return {};
+  const auto ends = three_parts(text, at);
+  if (!ends || (*ends)[1] - (*ends)[0] < 3 || (*ends)[2] - (*ends)[1] <= 16) return {};
+  if (!decoded(text.substr(at, (*ends)[0] - at)).contains("\"alg\"")) return {};
+  return SecretFound{at, (*ends)[2] - at, "JSON web token"};
+}
+
+Found discord(std::string_view text, std::size_t at) {
+  if (text[at] < 'M' || text[at] > 'O') return {};  // a digit's first six bits
+  const std::size_t id = run(text, at, base64url, 28);
+  if (id < 22 || id > 28) return {};
+  const auto ends = three_parts(text, at);
+  if (!ends || (*ends)[1] - (*ends)[0] != 7 || (*ends)[2] - (*ends)[1] < 28) return {};
+  const std::string number = decoded(text.substr(at, id));
+  if (!std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; })) return {};
+  return SecretFound{at, (*ends)[2] - at, "Discord bot token"};
+}
+
+Found sendgrid(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("SG.")) return {};
+  const std::size_t first = run(text, at + 3, base64url, 22);
+  const std::size_t second = at + 3 + first + 1;
+  if (first != 22 || second >= text.size() || text[second - 1] != '.') return {};
+  if (run(text, second, base64url, 43) != 43) return {};
+  return SecretFound{at, second + 43 - at, "SendGrid key"};
+}
+
+// `colon` stands in <digits>:AA…; the digits may follow anything, as in https://api.telegram.org/bot<token>/.
+Found telegram(std::string_view text, std::size_t colon) {
+  if (!text.substr(colon + 1).starts_with("AA")) return {};
+  std::size_t first = colon;
+  while (first > 0 && colon - first < 17 && in(digit, text[first - 1])) --first;
+  const std::size_t digits = colon - first;
+  if (digits < 6 || digits > 16 || run(text, colon + 1, base64url, 35) != 35) return {};
+  return SecretFound{first, colon + 36 - first, "Telegram bot token"};
+}
+
+Found pem(std::string_view text, std::size_t at) {
+  constexpr std::string_view begin = "-----BEGIN ";
+  if (!text.substr(at).starts_with(begin)) return {};
+  const std::string_view label = text.substr(at + begin.size(), 64);
+  const std::size_t key = label.find("PRIVATE KEY");
+  const std::size_t dashes = label.find("-----");
+  if (key == label.npos || dashes < key) return {};
+  const std::size_t end = text.find("-----END ", at);
+  return SecretFound{at, (end == text.npos ? text.size() : std::min(end + begin.size() + 32, text.size())) - at,
+                     "private key"};
+}
+
+// What may stand at `at`, of which `before` is the character in front.
+Found found_at(std::string_view text, std::size_t at, char before) {
+  const char c = text[at];
+  if (c == ':') return telegram(text, at);
+  if (c == '-') return before == '-' ? Found{} : pem(text, at);
+  if (!in(lower_case | upper_case, c) || in(alnum, before)) return {};
+  const bool apart = !in(base64url, before);
+  switch (c) {
+    case 'e':
+      return apart ? jwt(text, at) : Found{};
+    case 'M':
+    case 'N':
+    case 'O':
+      return apart ? discord(text, at) : Found{};
+    case 'A':
+    case 'G':
+    case 'g':
+    case 'h':
+    case 'n':
+    case 'p':
+    case 'r':
+    case 'x':
+      return prefixed(text, at);
+    case 'S': {
+      const Found found = sendgrid(text, at);
+      return found ? found : prefixed(text, at);
+    }
+    case 's': {
+      if (const Found found = prefixed(text, at)) return found;
+      const Found found = plain_sk(text, at);
+      return found ? found : our_token(text, at);
+    }
+    default:
+      return {};
+  }
+}
+
+// A JSON value, with the pointers of its parts.
+class Walk {
+ public:
+  void look(std::string_view value, const std::string& pointer) {
+    if (faults.size() >= most_faults) return;
+    switch (json::kind(value)) {
+      case json::Kind::object:
+        for (const json::Member& member : json::members(value)) {
+          if (!secret(member.name, pointer, "has a member whose name looks like"))
+            look(member.value, pointer_to(pointer, json::unescape(member.name)));
+        }
+        break;
+      case json::Kind::array: {
+        std::size_t index = 0;
+        for (const std::string_view element : json::elements(value))
+          look(element, pointer_to(pointer, std::to_string(index++)));
+        break;
+      }
+      case json::Kind::string:
+        secret(value.substr(1, value.size() - 2), pointer, "looks like");
+        break;
+      default:
+        break;
+    }
+  }
+
+  std::vector<Fault> faults;
+
+ private:
+  static constexpr std::size_t most_faults = 20;
+
+  bool secret(std::string_view inner, const std::string& pointer, std::string_view what) {
+    const Found found = inner.contains('\\') ? find_secret(json::unescape(inner)) : find_secret(inner);
+    if (!found) return false;
+    std::string detail(what);
+    detail.append(std::string_view("AO").contains(found->kind.front()) ? " an " : " a ");
+    detail.append(found->kind).append(", which does not belong into a session (policy.secretScan)");
+    faults.push_back({pointer, std::move(detail)});
+    return true;
+  }
+};
+
+}  // namespace
+
+std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; at < text.size(); ++at) {
+    if (Found found = found_at(text, at, at == 0 ? ' ' : text[at - 1])) return found;
+  }
+  return {};
+}
+
+std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer) {
+  // Mostly there is none: one look over the text as it came. Escapes can hide one, so what has them is walked.
+  if (!value.contains('\\') && !find_secret(value)) return {};
+  Walk walk;
+  walk.look(value, std::string(pointer));
+  return std::move(walk.faults);
+}
+
+std::string without_secrets(std::string_view text) {
+  std::string out;
+  std::size_t from = 0;
+  for (Found found = find_secret(text); found; found = find_secret(text, from)) {
+    // A bot token's digits may reach back over what the one before has taken.
+    if (found->at > from) out += text.substr(from, found->at - from);
+    out += "(secret)";
+    from = std::max(from, found->at + found->size);
+  }
+  return out.append(text.substr(from));
+}
+
+}  // namespace sessiond

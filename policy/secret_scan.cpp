@@ -88,7 +88,8 @@ constexpr std::array shapes{Shape{"GitHub token", "ghp_", word, 36},
                             Shape{"npm token", "npm_", alnum, 36, 36},
                             Shape{"PyPI token", "pypi-AgE", base64url, 50},
                             Shape{"Twilio key", "SK", hex_letter, 32, 32},
-                            Shape{"sessiond ticket", "sdt_", base64url, 60}};
+                            Shape{"sessiond ticket", "sdt_", base64url, 60},
+                            Shape{"sessiond login", "sdc_", base64url, 60}};
 
 using Found = std::optional<SecretFound>;
 

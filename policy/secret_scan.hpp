@@ -11,7 +11,7 @@
 //   Discord     <base64 of the bot's id>.<6>.<27…>       discord.com/developers "Authentication"
 //   npm npm_, PyPI pypi-AgE, SendGrid SG.<22>.<43>, Twilio SK and 32 hex: their pages on tokens
 //   JWT         RFC 7519: three base64url parts, the first a JSON object with "alg";  PEM: RFC 7468, private keys
-//   our own     sd_<id>_<43>, sdt_…                      daemon/auth/secret.hpp, ticket.hpp
+//   our own     sd_<id>_<43>, sdt_…, sdc_…               daemon/auth/secret.hpp, ticket.hpp, login_cookie.hpp
 // Pure; time is linear in the text. Session ids, UUIDs, hashes and base64 of files have none of these shapes.
 #pragma once
 

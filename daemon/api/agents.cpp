@@ -9,8 +9,8 @@ namespace {
 using Served = asio::awaitable<Result<Response>>;
 
 // {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}; for a token that does not see the whole agent, of what it
-// sees.
-std::string agent_json(const Api& api, const AgentState& state, const Principal& principal) {
+// sees. Nothing when it sees none of it: then it does not know that there is such an agent.
+std::optional<std::string> agent_json(const Api& api, const AgentState& state, const Principal& principal) {
   std::size_t sessions = state.size();
   std::int64_t updated = state.by_updated().empty() ? 0 : (*state.by_updated().rbegin())->updated_at;
   const bool whole = principal.sees_whole_agent(state.id());
@@ -22,6 +22,7 @@ std::string agent_json(const Api& api, const AgentState& state, const Principal&
       ++sessions;
       updated = session->updated_at;
     }
+    if (sessions == 0) return {};
   }
   std::string out;
   json::ObjectWriter writer(out);
@@ -49,8 +50,10 @@ Served list(Api& api, Request& request) {
       co_return std::unexpected(std::move(state.error()));
     }
     const std::uint64_t seq = (*state)->last_seq;
+    const auto shown = agent_json(api, **state, request.principal);
+    if (!shown) continue;
     last_seq = std::max(last_seq, seq);
-    body.append(body.back() == '[' ? "" : ",").append(agent_json(api, **state, request.principal));
+    body.append(body.back() == '[' ? "" : ",").append(*shown);
     if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
   }
   body += fmt::format(R"(],"asOf":"{}"}})", api.ledger.as_of(last_seq));
@@ -63,7 +66,9 @@ Served get(Api& api, Request& request) {
   if (!agent) co_return std::unexpected(std::move(agent.error()));
   auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
   if (!state) co_return std::unexpected(std::move(state.error()));
-  std::string body = agent_json(api, **state, request.principal);
+  auto shown = agent_json(api, **state, request.principal);
+  if (!shown) co_return fail(Code::agent_not_found, fmt::format("there is no agent {}", *agent));  // as the ledger says
+  std::string body = std::move(*shown);
   const std::uint64_t last_seq = (*state)->last_seq;
   body.pop_back();
   body += fmt::format(R"(,"asOf":"{}"}})", api.ledger.as_of(last_seq));

@@ -11,6 +11,7 @@
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/http/target.hpp"
+#include "policy/secret_scan.hpp"
 #include "store/files.hpp"
 #include "store/raw_json.hpp"
 
@@ -40,7 +41,7 @@ void write_place(json::ObjectWriter& out, const Router::Route& route, const Requ
   if (!names || !values) return;
   for (std::size_t i = 0; i < std::min(names->size(), values->size()); ++i) {
     const std::string& name = (*names)[i];
-    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), redacted((*values)[i]));
+    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), without_secrets((*values)[i]));
   }
 }
 

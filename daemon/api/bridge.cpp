@@ -88,13 +88,25 @@ Served inbound(Api& api, Request& request) {
                                                    .peer = command.peer,
                                                    .thread_id = thread});
   if (!routed) co_return std::unexpected(std::move(routed.error()));
-  if (!request.principal.sees(*agent, routed->key, routed->channel)) {
-    co_return fail(Code::forbidden, fmt::format("this token may not post into {}", routed->key));
-  }
+  const auto refusal = [key = routed->key] {
+    return fail(Code::forbidden, fmt::format("this token may not post into {}", key));
+  };
+  if (!request.principal.sees(*agent, routed->key, routed->channel)) co_return refusal();
   auto intent = intent_of(request, key);
   if (!intent) co_return std::unexpected(std::move(intent.error()));
-  auto reply =
-      co_await api.ledger.commit(*agent, std::move(*intent), scoped(std::move(command), request.principal), true);
+  // A conversation that channels share (session.dmScope) is in one of them at a time. Who sees only another one may not
+  // take it over, and with it what was said there; a key that names the channel is that channel's all the same.
+  auto decide = [decide = scoped(std::move(command), request.principal), principal = request.principal, refusal,
+                 route = *routed](const AgentState& state, const Context& context,
+                                  const FetchedLines& lines) -> Result<Decision> {
+    const Session* there = state.find_key(route.key);
+    if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
+        !equals_nocase(parse_key(route.key).channel, route.channel)) {
+      return refusal();
+    }
+    return decide(state, context, lines);
+  };
+  auto reply = co_await api.ledger.commit(*agent, std::move(*intent), std::move(decide), true);
   if (!reply) co_return std::unexpected(std::move(reply.error()));
   co_return to_response(std::move(*reply));
 }

@@ -10,6 +10,14 @@
 #include "store/names.hpp"
 
 namespace sessiond {
+namespace {
+
+// As decisions say it (resolve).
+std::string no_such_session(std::string_view agent, std::string_view key) {
+  return fmt::format("agent {} has no session {}", agent, key);
+}
+
+}  // namespace
 
 std::int64_t wall_now() {
   using namespace std::chrono;
@@ -80,9 +88,49 @@ Result<Target> target_param(const Request& request, const Api& api, Match wanted
 Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal) {
   const Session* session = state.find(target.key);
   if (session == nullptr || !principal.sees(state.id(), session->key(), session->channel)) {
-    return fail(Code::session_not_found, fmt::format("agent {} has no session {}", state.id(), target.key));
+    return fail(Code::session_not_found, no_such_session(state.id(), target.key));
   }
   return session;
+}
+
+Problem as_seen(Problem problem, const Request& request) {
+  if (problem.code != Code::agent_not_found || request.params.size() < 2) return problem;  // not about a session
+  const auto agent = normalize_agent_id(request.params[0]);
+  if (!agent || request.principal.sees_whole_agent(*agent)) return problem;
+  return {.code = Code::session_not_found, .detail = no_such_session(*agent, request.params[1])};
+}
+
+const Session* session_named(const AgentState& state, const Target& target) { return state.find(target.key); }
+
+const Session* session_named(const AgentState& state, const CreateSession& command) {
+  const auto made = canonical_key(command.key, state.id());
+  for (const std::string& key : {command.key, made.value_or("")}) {
+    const Session* there = key.empty() ? nullptr : state.find_key(key);
+    if (there != nullptr) return there;
+  }
+  return nullptr;
+}
+
+Result<Decision> within_scope(Result<Decision> decided, const Principal& principal) {
+  if (!decided || decided->events.empty()) return decided;
+  const Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
+  if (principal.sees_whole_agent(about.agent)) return decided;
+  if (!principal.sees(about.agent, about.key, about.channel))
+    return fail(Code::forbidden, fmt::format("{} would then lie outside what this token may see", about.key));
+  for (const Event& event : decided->events) {
+    for (const std::string_view part : {"set", "entry"}) {
+      const std::string_view fields = json::find(event.data, part).value_or("{}");
+      if (json::find(fields, "sessionFile"))
+        return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
+      const std::string_view delivery = json::find(fields, "deliveryContext").value_or("{}");
+      for (const auto& channel : {json::string_at(delivery, "channel"), json::string_at(fields, "lastChannel")}) {
+        if (channel && !principal.channel.empty() && !equals_nocase(trim(*channel), principal.channel))
+          return fail(Code::forbidden,
+                      fmt::format("this token may not have {} answered in another channel", about.key));
+      }
+    }
+  }
+  return decided;
 }
 
 bool wants_fresh(const Request& request) {

@@ -12,12 +12,16 @@
 
 namespace sessiond {
 
+// To who sees only a part of an agent, one that is not there is one whose sessions all lie outside: what is answered
+// about a session must not tell the two apart.
+Problem as_seen(Problem problem, const Request& request);
+
 // A handler that answers a Response or a Problem, as the router wants it.
 template <class Call>
 Handler answering(Call call) {
   return [call](Request& request) -> asio::awaitable<Response> {
     Result<Response> result = co_await call(request);
-    co_return result ? std::move(*result) : to_response(result.error(), request);
+    co_return result ? std::move(*result) : to_response(as_seen(std::move(result.error()), request), request);
   };
 }
 
@@ -38,32 +42,44 @@ bool wants_fresh(const Request& request);
 // How a POST that commits is remembered: actor and Idempotency-Key (API §1). bad_request for a malformed key.
 Result<Intent> intent_of(const Request& request, std::string_view body_key = {});
 
-// Decides a command that names a session, within the token's scope: what it may not see is not there. Checks again
-// inside the decision, so nothing slips between look and act.
+// The session that a command is about, if it is there. For a new one: whoever has its key, as given or as it would be
+// made.
+const Session* session_named(const AgentState& state, const Target& target);
+const Session* session_named(const AgentState& state, const CreateSession& command);
+
+// forbidden when a decision would make or change a session so that it lies outside the token's scope, is answered in
+// another channel than the token's, or reaches another's transcript through `sessionFile`.
+Result<Decision> within_scope(Result<Decision> decided, const Principal& principal);
+
+// Decides a command within the token's scope, before and after. What it may not see is not there: the answer is the one
+// that it would be then, to the letter; only what cannot be made because it is there is forbidden. Checks inside the
+// decision, so nothing slips between look and act.
 template <class Command>
 Decide scoped(Command command, Principal principal) {
   return [command = std::move(command), principal = std::move(principal)](
              const AgentState& state, const Context& context, const FetchedLines& lines) -> Result<Decision> {
+    const auto decided_on = [&](const AgentState& known) -> Result<Decision> {
+      if constexpr (requires { decide(known, command, context, lines); }) {
+        return decide(known, command, context, lines);
+      } else {
+        return decide(known, command, context);
+      }
+    };
+    const Session* there = nullptr;
+    std::string_view key;
     if constexpr (requires { command.target; }) {
-      const Session* there = state.find(command.target.key);
-      if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
-        return fail(Code::session_not_found, "agent " + state.id() + " has no session " + command.target.key);
-      }
+      key = command.target.key;
+      there = session_named(state, command.target);
+    } else if constexpr (requires { command.reuse; }) {
+      key = command.key;
+      there = session_named(state, command);
     }
-    if constexpr (requires { command.reuse; }) {  // by the key as given, or as it would be made
-      const auto made = canonical_key(command.key, state.id());
-      for (const std::string& key : {command.key, made.value_or("")}) {
-        const Session* there = key.empty() ? nullptr : state.find_key(key);
-        if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
-          return fail(Code::forbidden, "this token may not make the session " + command.key);
-        }
-      }
+    if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
+      auto absent = decided_on(AgentState(state.id()));
+      if (!absent || absent->events.empty()) return absent;
+      return fail(Code::forbidden, "this token may not make the session " + std::string(key));
     }
-    if constexpr (requires { decide(state, command, context, lines); }) {
-      return decide(state, command, context, lines);
-    } else {
-      return decide(state, command, context);
-    }
+    return within_scope(decided_on(state), principal);
   };
 }
 

@@ -22,14 +22,30 @@ Served version(Api& api, Request&) {
                                       SESSIOND_VERSION, api.ledger.epoch()));
 }
 
+// Nobody is turned away from /readyz, but what names agents and files is for who may see them all.
+bool may_read_details(Api& api, const Request& request) {
+  const std::string_view authorization = request.header("authorization");
+  if (authorization.empty()) return request.local_admin;
+  const auto who = api.tokens.authenticate(authorization, wall_now());
+  return who && who->sees_everything();
+}
+
 // 200 when it can take writes and its files follow; 503 with every reason otherwise. Repairs are told, they make nobody
 // unready.
-Served readyz(Api& api, Request&) {
-  const LedgerStatus status = api.ledger.status();
+Served readyz(Api& api, Request& request) {
+  LedgerStatus status = api.ledger.status();
+  const bool details = may_read_details(api, request);
+  if (!details) {
+    status.repairs.clear();
+    status.unwatched.clear();
+  }
   std::vector<std::string> reasons;
   if (api.draining) reasons.emplace_back("shutting down");
-  if (!status.writable) reasons.push_back("not writable: " + status.refusal);
-  for (const std::string& lagging : status.lagging) reasons.push_back("checkpoint fails: " + lagging);
+  if (!status.writable) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
+  for (const std::string& lagging : status.lagging) {
+    reasons.push_back(details ? "checkpoint fails: " + lagging : "checkpoint fails");
+    if (!details) break;
+  }
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
   std::string body;
@@ -45,7 +61,9 @@ Served readyz(Api& api, Request&) {
   co_return json_response(std::move(body), reasons.empty() ? 200 : 503);
 }
 
-Served metrics(Api& api, Request&) {
+Served metrics(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may read metrics, which count everything");
   Response response = json_response(metrics_text(api, co_await api.streams.list()));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   co_return response;

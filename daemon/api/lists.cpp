@@ -231,11 +231,13 @@ class Scanner {
   bool look(const Session* session) {
     Position at{session->updated_at, session->key(), state_.id()};
     if (after_ && !behind(query_.sort, at, *after_)) return true;
+    // Before they are counted: neither the cursor nor the end of a page may tell of what the token does not see.
+    if (!principal_.sees(state_.id(), session->key(), session->channel)) return true;
     if (++looked_ > scan_limit) {
       scan_.cut = std::move(at);
       return false;
     }
-    if (!principal_.sees(state_.id(), session->key(), session->channel) || !matches(query_, *session)) return true;
+    if (!matches(query_, *session)) return true;
     scan_.found.push_back({std::move(at), session});
     return scan_.found.size() <= query_.limit;
   }
@@ -262,7 +264,9 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
   // Bring every agent into memory first: what is read below must be one moment.
   for (const std::string& agent : agents) {
     auto state = co_await api.ledger.agent(agent, wants_fresh(request));
-    if (!state && (!over_agents || state.error().code != Code::agent_not_found))
+    // To who sees only a part of an agent, one that is not there is one without sessions.
+    const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agent);
+    if (!state && (!may_be_absent || state.error().code != Code::agent_not_found))
       co_return std::unexpected(std::move(state.error()));
   }
   std::vector<Found> found;

@@ -72,7 +72,7 @@ std::vector<std::string> locked_transcripts(const fs::path& dir) {
 
 Served list_locks(Api& api, Request& request) {
   auto agents = co_await api.ledger.agent_ids();
-  std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_agent(agent); });
+  std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_whole_agent(agent); });
   co_return co_await hop(api.ledger.disk().get_executor(),
                          [&paths = api.ledger.paths(), agents, shared = api.ledger.rules().shared,
                           waiters = api.ledger.lock_waiters()]() -> Result<Response> {
@@ -106,6 +106,8 @@ Result<fs::path> lock_target(const Api& api, const std::string& agent, const Req
 Served evict(Api& api, Request& request) {
   auto agent = agent_param(request);
   if (!agent) co_return std::unexpected(std::move(agent.error()));
+  if (!request.principal.sees_whole_agent(*agent))
+    co_return fail(Code::forbidden, "a lock concerns all sessions of its agent; this token sees only some");
   auto target = lock_target(api, *agent, request);
   if (!target) co_return std::unexpected(std::move(target.error()));
   auto evicted = co_await hop(api.ledger.disk().get_executor(), [&]() -> Result<std::optional<Eviction>> {

@@ -19,7 +19,9 @@ constexpr std::size_t most_cases = 1000;
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
 
-Served get_policy(Api& api, Request&) {
+Served get_policy(Api& api, Request& request) {
+  if (!request.principal.sees_everything())  // its rules name channels, keys and people
+    co_return fail(Code::forbidden, "only a token that sees everything may read the policy");
   const std::string policy = to_json(api.ledger.rules().send_policy);
   Response response = json_response(policy);
   response.headers.emplace_back("ETag", "\"" + policy_etag(policy) + "\"");
@@ -73,8 +75,17 @@ Case read_case(Fields& fields) {
   return out;
 }
 
+// Whether a case lies within the token's scope; what the case leaves out is taken to.
+bool may_ask(const Principal& principal, const SendQuestion& question) {
+  std::string agent(parse_key(question.key).agent);
+  if (agent.empty() && !principal.agents.empty()) agent = principal.agents.front();
+  return principal.sees(agent, question.key.empty() ? principal.key_prefix : question.key,
+                        question.channel.empty() ? principal.channel : question.channel);
+}
+
+// The trace tells what the rules say: only to who may read them.
 asio::awaitable<Result<std::string>> evaluate_case(Api& api, const Request& request, const SendPolicy& policy,
-                                                   Case asked) {
+                                                   Case asked, bool with_trace) {
   std::string entry;
   std::string key = asked.key;
   const std::string agent(parse_key(key).agent);
@@ -89,7 +100,10 @@ asio::awaitable<Result<std::string>> evaluate_case(Api& api, const Request& requ
       co_return std::unexpected(state.error());
     }
   }
-  co_return to_json(evaluate(policy, send_question(key, entry, asked.call), true), true);
+  const SendQuestion question = send_question(key, entry, asked.call);
+  if (!may_ask(request.principal, question))
+    co_return fail(Code::forbidden, "this token may only ask about what lies within its scope");
+  co_return to_json(evaluate(policy, question, with_trace), true);
 }
 
 Served evaluate_policy(Api& api, Request& request) {
@@ -98,7 +112,9 @@ Served evaluate_policy(Api& api, Request& request) {
   auto fields = Fields::of(*body);
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   SendPolicy policy = api.ledger.rules().send_policy;
-  if (const auto given = fields->object("policy")) {
+  const auto given = fields->object("policy");
+  const bool with_trace = given.has_value() || request.principal.sees_everything();
+  if (given) {
     auto parsed = parse_send_policy(*given, "/policy");
     if (!parsed) co_return std::unexpected(std::move(parsed.error()));
     policy = std::move(*parsed);
@@ -106,7 +122,7 @@ Served evaluate_policy(Api& api, Request& request) {
   if (!fields->has("cases")) {
     Case asked = read_case(*fields);
     if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-    auto result = co_await evaluate_case(api, request, policy, std::move(asked));
+    auto result = co_await evaluate_case(api, request, policy, std::move(asked), with_trace);
     if (!result) co_return std::unexpected(std::move(result.error()));
     co_return json_response(std::move(*result));
   }
@@ -122,7 +138,7 @@ Served evaluate_policy(Api& api, Request& request) {
   }
   std::string out = "{\"results\":[";
   for (Case& one : asked) {
-    auto result = co_await evaluate_case(api, request, policy, std::move(one));
+    auto result = co_await evaluate_case(api, request, policy, std::move(one), with_trace);
     if (!result) co_return std::unexpected(std::move(result.error()));
     out.append(out.back() == '[' ? "" : ",").append(*result);
   }

@@ -166,7 +166,9 @@ Served remove(Api& api, Request& request) {
   const auto missing = query_text(request, "missing");
   if (missing && *missing != "ok") co_return fail(Code::bad_request, "missing may only be ok");
   DeleteSession command{.target = place->target, .purge = purge->value_or(false), .missing_ok = missing.has_value()};
-  co_return co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+  auto done = co_await run(api, std::move(*place), std::move(command), request, {.actor = request.principal.id});
+  if (!done && missing && done.error().code == Code::agent_not_found) co_return to_response(Reply{.status = 204});
+  co_return done;
 }
 
 Served reset(Api& api, Request& request) {

@@ -82,27 +82,6 @@ std::optional<std::string_view> id_of_token(std::string_view token) {
   return id;
 }
 
-std::string redacted(std::string_view text) {
-  constexpr std::size_t least_secret = 24;  // so many characters of base64url behind the prefix are no word
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t at = std::min({text.find("sd_"), text.find("sdt_"), text.find("sdc_")});
-    if (at == text.npos) break;
-    const std::size_t begin = text.find('_', at) + 1;
-    const std::size_t end =
-        std::min(text.size(),
-                 static_cast<std::size_t>(std::ranges::find_if_not(text.substr(begin), in_base64url) - text.begin()));
-    out.append(text.substr(0, begin));
-    if (end - begin < least_secret) {
-      out.append(text.substr(begin, end - begin));
-    } else {
-      out.append("[secret]");
-    }
-    text.remove_prefix(end);
-  }
-  return out.append(text);
-}
-
 std::string random_bytes(std::size_t count) {
   std::vector<std::uint8_t> bytes(count);
   random_bytes(std::span(bytes));

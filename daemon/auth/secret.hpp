@@ -34,9 +34,6 @@ std::string to_base64url(std::string_view bytes);
 std::optional<std::string> from_base64url(std::string_view text);
 TokenHash hmac_sha256(std::string_view secret, std::string_view text);
 
-// Whatever has the shape of a secret of ours (token, ticket, login cookie) cut to its first characters: for logs.
-std::string redacted(std::string_view text);
-
 // Take the same time wherever the first difference is.
 bool same_hash(const TokenHash& a, const TokenHash& b);
 bool same_token(std::string_view a, std::string_view b);  // different lengths are never the same

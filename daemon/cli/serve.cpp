@@ -245,7 +245,6 @@ class Daemon {
     config_.send_policy_json = fresh->send_policy_json;
     config_.policy = fresh->policy;
     config_.api = fresh->api;
-    config_.policy = fresh->policy;
     config_.cors = fresh->cors;
     config_.audit = fresh->audit;
     audit_.reconfigure(audit_options(config_));
@@ -292,6 +291,18 @@ class Daemon {
   asio::signal_set reload_signal_;
 };
 
+// What a disk thread does for the ledger ends before the ledger does, also when the start is given up half-way.
+class BeforeLedgerGoes {
+ public:
+  explicit BeforeLedgerGoes(asio::thread_pool& disk) : disk_(disk) {}
+  ~BeforeLedgerGoes() { disk_.join(); }
+  BeforeLedgerGoes(const BeforeLedgerGoes&) = delete;
+  BeforeLedgerGoes& operator=(const BeforeLedgerGoes&) = delete;
+
+ private:
+  asio::thread_pool& disk_;
+};
+
 }  // namespace
 
 int serve(const ServeOptions& options) {
@@ -321,6 +332,7 @@ int serve(const ServeOptions& options) {
   asio::thread_pool disk{disk_threads};
   auto ledger = Ledger::open(io, disk, *config, std::move(*rules), options.repair);
   if (!ledger) return refuse("cannot_open", ledger.error());
+  const BeforeLedgerGoes guard(disk);
   auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
   if (!secret) return refuse("cannot_open", secret.error());
   auto first = make_first_token(**tokens, admin_token_path(), state_dir, wall_now());

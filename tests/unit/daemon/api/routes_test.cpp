@@ -1,0 +1,111 @@
+// The table of routes as add_routes makes it, beside web/openapi.json: both say the same, and each route one
+// permission.
+#include <doctest/doctest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <map>
+#include <set>
+#include <string>
+
+#include "daemon/api/api.hpp"
+#include "daemon/api/assets.hpp"
+#include "store/names.hpp"
+#include "store/raw_json.hpp"
+#include "tests/unit/store/temp_dir.hpp"
+
+using namespace sessiond;
+using sessiond::testing::TempDir;
+
+namespace {
+
+namespace asio = boost::asio;
+
+// Enough of a daemon for its routes to be added; none of them is asked anything.
+struct World {
+  World() : config{.state_dir = dir.path().native()} {
+    auto opened = Ledger::open(io, disk, config, Rules{}, false);
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
+    ledger = std::move(*opened);
+    auto loaded = Tokens::load(dir.path() / "tokens.json");
+    REQUIRE(loaded);
+    tokens = std::move(*loaded);
+    streams = std::make_unique<Streams>(
+        *ledger,
+        StreamContext{.journal = ledger->journal(),
+                      .disk = disk,
+                      .again = [](const Principal& principal) -> Result<Principal> { return principal; },
+                      .token_generation = [] { return std::uint64_t{1}; }},
+        StreamSettings{});
+    tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
+    api = std::make_unique<Api>(
+        Api{.config = config, .ledger = *ledger, .tokens = *tokens, .streams = *streams, .tickets = *tickets});
+    add_routes(router, *api);
+  }
+  ~World() { disk.join(); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  TempDir dir;
+  Config config;
+  asio::io_context io{1};
+  asio::thread_pool disk{1};
+  std::unique_ptr<Ledger> ledger{};
+  std::unique_ptr<Tokens> tokens{};
+  std::unique_ptr<Streams> streams{};
+  std::unique_ptr<Tickets> tickets{};
+  std::unique_ptr<Api> api{};
+  Router router{[](const Request&, Permission) -> Result<Principal> { return Principal{}; }};
+};
+
+// "GET /v1/agents/{agent}" -> permission
+using Table = std::map<std::string, std::string>;
+
+Table documented() {
+  Table table;
+  const auto paths = json::find(assets::openapi, "paths");
+  REQUIRE(paths);
+  for (const json::Member path : json::members(*paths)) {
+    for (const json::Member operation : json::members(path.value)) {
+      if (operation.name == "parameters") continue;
+      const std::string method(operation.name);
+      std::string name;
+      for (const char c : method) name += static_cast<char>(c - 'a' + 'A');
+      table[name + " " + std::string(path.name)] = json::string_at(operation.value, "x-permission").value_or("none");
+    }
+  }
+  return table;
+}
+
+const std::set<std::string> open_routes{"GET /", "GET /healthz", "GET /readyz", "GET /version", "GET /openapi.json"};
+
+}  // namespace
+
+TEST_CASE("each route declares one permission, and openapi.json declares the same") {
+  const World world;
+  Table built;
+  for (const Router::Route& route : world.router.routes()) {
+    const std::string_view permission = name(route.permission);
+    CHECK_MESSAGE(!permission.empty(), route.pattern);
+    const bool first = built.emplace(route.method + " " + route.pattern, permission).second;
+    CHECK_MESSAGE(first, route.pattern << " stands twice in the table");
+  }
+  CHECK(built.size() > 40);
+  const Table told = documented();
+  for (const auto& [route, permission] : built) {
+    const auto found = told.find(route);
+    REQUIRE_MESSAGE(found != told.end(), route << " is not in openapi.json");
+    CHECK_MESSAGE(found->second == permission, route);
+  }
+  for (const auto& [route, permission] : told)
+    CHECK_MESSAGE(built.contains(route), route << " is only in openapi.json");
+}
+
+TEST_CASE("without a token nothing is served but what is known to be open") {
+  const World world;
+  std::set<std::string> open;
+  for (const Router::Route& route : world.router.routes()) {
+    if (route.permission == Permission::open) open.insert(route.method + " " + route.pattern);
+  }
+  CHECK(open == open_routes);
+}

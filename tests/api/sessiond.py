@@ -115,8 +115,11 @@ class Client:
 
     def _closed_by_peer(self):
         sock = self._connection.sock
-        return sock is not None and bool(select.select([sock], [], [],
-                                                       0)[0])  # nothing is owed to us: readable means closed
+        if sock is None:
+            return False
+        ready = select.poll()  # select() knows no descriptor above 1023, and a crowd of readers may run beside us
+        ready.register(sock, select.POLLIN)
+        return bool(ready.poll(0))  # nothing is owed to us: readable means closed
 
     def get(self, path, **named):
         return self.request("GET", path, **named)
@@ -179,6 +182,7 @@ class Daemon:
         (self.home / "home").mkdir()
         self.arguments, self.umask = list(arguments), umask
         self.wrapper = []  # a command that execs the rest of its arguments
+        self.inherited = []  # descriptors that it gets
         self.process, self.port, self.starts = None, None, 0
         self.stderr, self.stdout = [], []  # every line, over all starts
         self._readers = []
@@ -192,7 +196,7 @@ class Daemon:
         self.process = subprocess.Popen([*self.wrapper, binary(), "serve", "--config", str(self.config_file), *self.arguments],
                                         env=self.env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        cwd=self.home, umask=self.umask)
+                                        cwd=self.home, umask=self.umask, pass_fds=self.inherited)
         self.port = None
 
         def read(pipe, lines, looking):

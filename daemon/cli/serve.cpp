@@ -19,6 +19,7 @@
 #include "daemon/cli/rules_of.hpp"
 #include "daemon/cli/settings.hpp"
 #include "daemon/cli/state_lock.hpp"
+#include "daemon/cli/systemd.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
@@ -82,6 +83,12 @@ void tell_first_token(const FirstToken& first) {
   if (first.replaced)
     log::warn("admin_token_replaced", {{"path", first.path.string()}, {"why", "it was another state directory's"}});
   if (first.not_written) log::warn("admin_token_not_written", {{"error", first.not_written->detail}});
+  if (stdout_is_journal()) {  // what stands there is kept, and read by others
+    log::info("admin_token_made", {{"path", first.path.string()},
+                                   {"next", first.not_written ? "make one: sessiond token create --role admin"
+                                                              : "read it there; it is not logged"}});
+    return;
+  }
   fmt::print("sessiond: the first admin token, shown this once (kept in {}):\n{}\n", first.path.string(), first.token);
   std::fflush(stdout);
 }
@@ -134,8 +141,9 @@ Result<Principal> principal_now(const Tokens& tokens, const Principal& principal
 class Daemon {
  public:
   Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
-         Tokens& tokens, Tickets& tickets, std::string secret)
+         Tokens& tokens, Tickets& tickets, std::string secret, ServiceManager& manager)
       : options_(std::move(options)),
+        manager_(manager),
         config_(config),
         io_(io),
         streams_(ledger,
@@ -173,24 +181,38 @@ class Daemon {
     });
   }
 
+  // What systemd hands over takes the place of what the configuration names.
   Result<void> listen() {
     if (api_.config.listen.tls.cert) {
       auto context = make_tls_context(tls_files(api_.config));
       if (!context) return std::unexpected(std::move(context.error()));
       server_.use_tls(std::move(*context));
     }
+    auto inherited = manager_.sockets(config_.listen.insecure || config_.listen.tls.cert);
+    if (!inherited) return std::unexpected(std::move(inherited.error()));
     std::string tcp;
-    for (const std::string& address : api_.config.listen.tcp) {
-      const auto port = server_.listen_tcp(address);
+    const auto listens = [&tcp](const Result<unsigned short>& port, std::string_view ip) -> Result<void> {
       if (!port) return std::unexpected(port.error());
-      tcp += fmt::format("{}{}:{}", tcp.empty() ? "" : ",", address.substr(0, address.rfind(':')), *port);
+      tcp += fmt::format("{}{}:{}", tcp.empty() ? "" : ",", ip, *port);
+      return {};
+    };
+    for (auto& [fd, ip] : inherited->tcp) {
+      if (auto done = listens(server_.adopt_tcp(std::move(fd)), ip); !done) return done;
     }
-    const std::string unix_path = api_.config.listen.unix.value_or("");
-    if (!unix_path.empty()) {
+    for (const std::string& address : inherited->tcp.empty() ? api_.config.listen.tcp : std::vector<std::string>{}) {
+      if (auto done = listens(server_.listen_tcp(address), address.substr(0, address.rfind(':'))); !done) return done;
+    }
+    std::string unix_path = api_.config.listen.unix.value_or("");
+    for (auto& [fd, path] : inherited->unix) {
+      unix_path = path;
+      if (auto done = server_.adopt_unix(std::move(fd)); !done) return done;
+    }
+    if (!unix_path.empty() && inherited->unix.empty()) {
       if (auto done = server_.listen_unix(unix_path); !done) return done;
     }
     log::info("listening",
               {{"tcp", tcp}, {"unix", unix_path}, {"version", SESSIOND_VERSION}, {"stateDir", api_.config.state_dir}});
+    manager_.ready(fmt::format("listening on {}{}{}", tcp, tcp.empty() || unix_path.empty() ? "" : " and ", unix_path));
     return {};
   }
 
@@ -198,6 +220,7 @@ class Daemon {
     on_signal();
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
+    asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
 
@@ -226,6 +249,7 @@ class Daemon {
   // SIGHUP: tokens, rules, limits and log level are read again; a faulty file changes nothing. What a running daemon
   // cannot change (state directory, addresses, store, journal) holds from the next start on.
   asio::awaitable<void> reload() {
+    const auto told_systemd = manager_.reloading();
     if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
@@ -267,6 +291,7 @@ class Daemon {
   }
 
   asio::awaitable<void> end() {
+    manager_.stopping();
     server_.stop();
     co_await server_.stopped();
     co_await streams_.stopped(server_options(config_).stop_grace);
@@ -279,6 +304,7 @@ class Daemon {
   }
 
   ServeOptions options_;
+  ServiceManager& manager_;
   Config& config_;
   asio::io_context& io_;
   Streams streams_;
@@ -310,6 +336,7 @@ int serve(const ServeOptions& options) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not our end
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};  // it would hold every token that was sent
   ::setrlimit(RLIMIT_CORE, &no_core);
+  ServiceManager manager = ServiceManager::from_environment();
   auto config = read_config(options);
   if (!config) return cannot_start;
   set_up_log(*config);
@@ -342,7 +369,7 @@ int serve(const ServeOptions& options) {
   Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
   if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
 
-  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, std::move(*secret));
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   daemon.run();
   disk.join();

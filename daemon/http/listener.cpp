@@ -112,6 +112,26 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   return UnixListener{std::move(acceptor), SocketFile(path, made.st_dev, made.st_ino)};
 }
 
+Result<void> adopt(asio::ip::tcp::acceptor& acceptor, Fd listening) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return std::unexpected(io_problem("adopting", "a socket", errno));
+  error_code error;
+  acceptor.assign(address.ss_family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), listening.get(), error);
+  if (error) return refused("adopting", "a socket", error);
+  listening.release();
+  return {};
+}
+
+Result<void> adopt(asio::local::stream_protocol::acceptor& acceptor, Fd listening) {
+  error_code error;
+  acceptor.assign({}, listening.get(), error);
+  if (error) return refused("adopting", "a socket", error);
+  listening.release();
+  return {};
+}
+
 std::optional<uid_t> peer_uid(asio::local::stream_protocol::socket& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "store/files.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {
@@ -40,6 +41,10 @@ struct UnixListener {
 };
 // A socket file nobody answers on is replaced; a live one, or a file that is no socket, is a Problem.
 Result<UnixListener> open_unix(boost::asio::io_context& io, const std::string& path);
+
+// A socket that listens already becomes this acceptor's.
+Result<void> adopt(boost::asio::ip::tcp::acceptor& acceptor, Fd listening);
+Result<void> adopt(boost::asio::local::stream_protocol::acceptor& acceptor, Fd listening);
 
 // The uid of the process at the other end (SO_PEERCRED).
 std::optional<uid_t> peer_uid(boost::asio::local::stream_protocol::socket& socket);

@@ -91,13 +91,23 @@ Result<unsigned short> Server::listen_tcp(std::string_view address) {
   if (!endpoint) return std::unexpected(endpoint.error());
   Result<asio::ip::tcp::acceptor> acceptor = open_tcp(io_, *endpoint);
   if (!acceptor) return std::unexpected(std::move(acceptor.error()));
-  tcp_.push_back(std::move(*acceptor));
-  service_->addresses.insert(endpoint->address().to_string());
-  service_->any_address = service_->any_address || endpoint->address().is_unspecified();
-  asio::co_spawn(io_, accept(tcp_.back()), asio::detached);
+  return serve(std::move(*acceptor));
+}
+
+Result<unsigned short> Server::adopt_tcp(Fd listening) {
+  asio::ip::tcp::acceptor acceptor(io_);
+  if (auto done = adopt(acceptor, std::move(listening)); !done) return std::unexpected(std::move(done.error()));
+  return serve(std::move(acceptor));
+}
+
+Result<unsigned short> Server::serve(asio::ip::tcp::acceptor acceptor) {
   error_code error;
-  const auto local = tcp_.back().local_endpoint(error);
-  if (error) return fail(Code::internal, fmt::format("listening on {}: {}", address, error.message()));
+  const auto local = acceptor.local_endpoint(error);
+  if (error) return fail(Code::internal, fmt::format("listening: {}", error.message()));
+  tcp_.push_back(std::move(acceptor));
+  service_->addresses.insert(local.address().to_string());
+  service_->any_address = service_->any_address || local.address().is_unspecified();
+  asio::co_spawn(io_, accept(tcp_.back()), asio::detached);
   return local.port();
 }
 
@@ -105,6 +115,14 @@ Result<void> Server::listen_unix(const std::string& path) {
   Result<UnixListener> listener = open_unix(io_, path);
   if (!listener) return std::unexpected(std::move(listener.error()));
   unix_.push_back(std::move(*listener));
+  asio::co_spawn(io_, accept(unix_.back().acceptor), asio::detached);
+  return {};
+}
+
+Result<void> Server::adopt_unix(Fd listening) {
+  UnixListener listener{asio::local::stream_protocol::acceptor(io_), SocketFile({}, 0, 0)};
+  if (auto done = adopt(listener.acceptor, std::move(listening)); !done) return done;
+  unix_.push_back(std::move(listener));
   asio::co_spawn(io_, accept(unix_.back().acceptor), asio::detached);
   return {};
 }

@@ -37,6 +37,10 @@ class Server {
   // Any Host is served there, and a peer of our own uid is request.local_admin.
   Result<void> listen_unix(const std::string& path);
 
+  // Sockets that listen already, whose files are another's to remove: systemd's.
+  Result<unsigned short> adopt_tcp(Fd listening);
+  Result<void> adopt_unix(Fd listening);
+
   // Holds for what comes from now on.
   void reconfigure(ServerOptions options);
 
@@ -53,6 +57,7 @@ class Server {
 
  private:
   void shake_hands(boost::asio::ip::tcp::socket socket, Connection::Peer peer);
+  Result<unsigned short> serve(boost::asio::ip::tcp::acceptor acceptor);
   template <class Acceptor>
   boost::asio::awaitable<void> accept(Acceptor& acceptor);
   void start(Connection::Socket socket, Connection::Peer peer);

@@ -182,6 +182,7 @@ class Daemon:
         (self.home / "home").mkdir()
         self.arguments, self.umask = list(arguments), umask
         self.wrapper = []  # a command that execs the rest of its arguments
+        self.inherited = []  # descriptors that it gets
         self.process, self.port, self.starts = None, None, 0
         self.stderr, self.stdout = [], []  # every line, over all starts
         self._readers = []
@@ -195,7 +196,7 @@ class Daemon:
         self.process = subprocess.Popen([*self.wrapper, binary(), "serve", "--config", str(self.config_file), *self.arguments],
                                         env=self.env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        cwd=self.home, umask=self.umask)
+                                        cwd=self.home, umask=self.umask, pass_fds=self.inherited)
         self.port = None
 
         def read(pipe, lines, looking):

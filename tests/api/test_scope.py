@@ -291,7 +291,9 @@ class Scope(Case):
 
         def poll():
             at = "replay=1000"
-            while not over.is_set():
+            last = False
+            while not last:
+                last = over.is_set()  # one more, when all is written
                 reply = client.get(f"/v1/events?poll=1&waitMs=200&{at}")
                 pages.append(str(reply.headers).encode() + reply.raw)
                 if reply.status != 200:

@@ -77,7 +77,8 @@ Table documented() {
   return table;
 }
 
-const std::set<std::string> open_routes{"GET /", "GET /healthz", "GET /readyz", "GET /version", "GET /openapi.json"};
+const std::set<std::string> open_routes{"GET /",        "GET /healthz",      "GET /readyz",
+                                        "GET /version", "GET /openapi.json", "POST /v1/login"};
 
 }  // namespace
 

@@ -17,6 +17,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "store/confine.hpp"
 #include "store/fault_point.hpp"
 
 namespace sessiond {
@@ -62,6 +63,37 @@ Result<void> fill(std::string& out, std::size_t length, std::string_view path, R
   return {};
 }
 
+struct Fence {
+  std::string named{};  // as paths begin that have to lie within, with a '/' behind
+  std::string real{};   // the same without symbolic links
+};
+Fence& fence() {
+  static Fence the;
+  return the;
+}
+
+// Where what is open lies; "" where that cannot be told.
+std::string real_path(int fd) {
+  std::array<char, 4096> text{};
+  const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), text.data(), text.size());
+  return size <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+bool fenced(const fs::path& path) { return !fence().named.empty() && path.native().starts_with(fence().named); }
+bool within(std::string_view real) { return real.starts_with(fence().real); }
+std::unexpected<Problem> led_out(std::string_view path) {
+  return fail(Code::invalid_id, fmt::format("{}: a symbolic link leads out of {}", path, fence().named));
+}
+
+// Nothing has been done with it yet: a file that open_file() made is removed again, where it came to lie.
+Result<void> check_within(int fd, const fs::path& path, bool made) {
+  if (!fenced(path)) return {};
+  const std::string real = real_path(fd);
+  if (within(real)) return {};
+  if (made && !real.empty()) ::unlink(real.c_str());
+  return led_out(path.native());
+}
+
 void random_bytes(std::span<unsigned char> bytes) {
   std::size_t got = 0;
   while (got < bytes.size()) {
@@ -105,11 +137,16 @@ FileIdentity identity(const struct stat& status) {
 }
 
 Result<Fd> open_file(const fs::path& path, int flags) {
-  const int base = (flags & ~(O_CREAT | O_EXCL)) | O_CLOEXEC | O_NOFOLLOW;
+  // Cut off only when it is known which file it is.
+  const int base = (flags & ~(O_CREAT | O_EXCL | O_TRUNC)) | O_CLOEXEC | O_NOFOLLOW;
   for (;;) {
     if ((flags & O_EXCL) == 0) {
-      const int fd = retry([&] { return ::open(path.c_str(), base); });
-      if (fd >= 0) return Fd(fd);
+      Fd opened(retry([&] { return ::open(path.c_str(), base); }));
+      if (opened) {
+        if (auto fine = check_within(opened.get(), path, false); !fine) return std::unexpected(std::move(fine.error()));
+        if ((flags & O_TRUNC) != 0 && ::ftruncate(opened.get(), 0) != 0) return io_fail("truncate", path.native());
+        return opened;
+      }
       if (errno != ENOENT) return io_fail("open", path.native());
       if ((flags & O_CREAT) == 0)
         return fail(Code::not_found, fmt::format("open {}: there is no such file", path.native()));
@@ -120,12 +157,28 @@ Result<Fd> open_file(const fs::path& path, int flags) {
       return io_fail("create", path.native());
     }
     Fd created(fd);
+    if (auto fine = check_within(fd, path, true); !fine) return std::unexpected(std::move(fine.error()));
     if (::fchmod(fd, file_mode) != 0) return io_fail("chmod", path.native());
     return created;
   }
 }
 
+Result<void> confine_below(const fs::path& dir) {
+  fence() = {};
+  if (dir.empty()) return {};
+  std::error_code error;
+  const fs::path real = fs::canonical(dir, error);
+  if (error) return std::unexpected(io_problem("resolve", dir.native(), error.value()));
+  fence() = {.named = dir.native() + "/", .real = real.native() + "/"};
+  return {};
+}
+
 Result<void> make_dirs(const fs::path& path) {
+  if (fenced(path)) {
+    std::error_code error;
+    if (const fs::path real = fs::weakly_canonical(path, error); error || !within(real.native() + "/"))
+      return led_out(path.native());
+  }
   struct stat there{};
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
   fs::path made;

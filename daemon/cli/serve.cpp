@@ -24,6 +24,7 @@
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/http/server.hpp"
+#include "store/confine.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
 
@@ -350,6 +351,7 @@ int serve(const ServeOptions& options) {
   const auto lock = StateLock::acquire(state_dir);
   if (!lock)
     return refuse("state_directory_in_use", lock.error(), lock.error().code == Code::degraded ? in_use : cannot_start);
+  if (auto fenced = confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
   auto tokens = Tokens::load(state_dir / "tokens.json");
   if (!tokens) return refuse("tokens_unreadable", tokens.error());
   if (auto read = read_policy(state_dir / "policy.json", *rules); !read)

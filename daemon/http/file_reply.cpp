@@ -33,9 +33,11 @@ struct OpenFile {
 
 // 0 or errno.
 int open_regular(OpenFile& file, const std::string& path) {
-  file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // non-blocking: a FIFO must not hold us
+  auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking: a FIFO must not hold us
+  if (!opened) return ELOOP;
+  file.fd = opened->release();
   struct stat about{};
-  if (file.fd < 0 || ::fstat(file.fd, &about) != 0) return errno;
+  if (::fstat(file.fd, &about) != 0) return errno;
   return S_ISREG(about.st_mode) ? 0 : EINVAL;
 }
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <set>
 
+#include "store/confine.hpp"
 #include "tests/unit/store/temp_dir.hpp"
 
 using namespace sessiond;
@@ -219,4 +220,41 @@ TEST_CASE("an identity changes with the content and with the file") {
   CHECK(first.size == 3);
   REQUIRE(replace_file(dir / "file", "two!"));
   CHECK_FALSE(first == now());
+}
+
+TEST_CASE("within a fence no folder leads out of it") {
+  TempDir dir;
+  const fs::path state = dir.path() / "state";
+  const fs::path outside = dir.path() / "outside";
+  fs::create_directories(state / "in");
+  fs::create_directories(outside);
+  REQUIRE(replace_file(outside / "file", "theirs"));
+  fs::create_directory_symlink(outside, state / "out");
+  fs::create_directory_symlink("in", state / "again");
+  fs::create_directory_symlink(state / "in", state / "absolute");
+  fs::create_directory_symlink(state, dir.path() / "link");
+  for (const fs::path& root : {state, dir.path() / "link"}) {
+    REQUIRE(confine_below(root));
+    CHECK(read_file(root / "out/file").error().code == Code::invalid_id);
+    CHECK(open_file(root / "out/file", O_WRONLY | O_CREAT | O_TRUNC).error().code == Code::invalid_id);
+    CHECK(open_file(root / "out/new", O_WRONLY | O_CREAT).error().code == Code::invalid_id);
+    CHECK(replace_file(root / "out/file", "ours").error().code == Code::invalid_id);
+    CHECK(make_dirs(root / "out/a/b").error().code == Code::invalid_id);
+    CHECK(names_in(outside) == std::set<std::string>{"file"});
+    for (const char* folder : {"in", "again", "absolute"}) {
+      REQUIRE(replace_file(root / folder / "mine", folder));
+      CHECK(read_file(root / "in/mine").value() == folder);
+      CHECK(make_dirs(root / folder / "a/b"));
+    }
+    CHECK(read_file(outside / "file").value() == "theirs");  // what lies elsewhere is none of its business
+    REQUIRE(confine_below(""));
+    CHECK(read_file(root / "out/file").value() == "theirs");
+  }
+}
+
+TEST_CASE("a file that is cut off when opened") {
+  TempDir dir;
+  REQUIRE(replace_file(dir.path() / "a", "text"));
+  CHECK(open_file(dir.path() / "a", O_WRONLY | O_CREAT | O_TRUNC));
+  CHECK(read_file(dir.path() / "a").value() == "");
 }

@@ -38,8 +38,15 @@ struct World {
                       .token_generation = [] { return std::uint64_t{1}; }},
         StreamSettings{});
     tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
-    api = std::make_unique<Api>(
-        Api{.config = config, .ledger = *ledger, .tokens = *tokens, .streams = *streams, .tickets = *tickets});
+    door = std::make_unique<Door>(config, *tokens, *tickets, "secret");
+    audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
+    api = std::make_unique<Api>(Api{.config = config,
+                                    .ledger = *ledger,
+                                    .tokens = *tokens,
+                                    .streams = *streams,
+                                    .tickets = *tickets,
+                                    .door = *door,
+                                    .audit = *audit});
     add_routes(router, *api);
   }
   ~World() { disk.join(); }
@@ -54,6 +61,8 @@ struct World {
   std::unique_ptr<Tokens> tokens{};
   std::unique_ptr<Streams> streams{};
   std::unique_ptr<Tickets> tickets{};
+  std::unique_ptr<Door> door{};
+  std::unique_ptr<AuditLog> audit{};
   std::unique_ptr<Api> api{};
   Router router{[](const Request&, Permission) -> Result<Principal> { return Principal{}; }};
 };

@@ -67,7 +67,11 @@ Result<Principal> Door::identify(const Request& request, Permission wanted) {
   const std::string_view authorization = request.header("authorization");
   if (!authorization.empty()) return tokens_.authenticate(authorization, wall_now());
   if (request.local_admin) return Principal{.id = "local", .role = Role::admin};
-  if (!request.certificate.empty()) return tokens_.principal(request.certificate, wall_now());
+  if (!request.certificate.empty()) {  // browsers send it by themselves, like a cookie
+    if (!changes_nothing(request.method) && from_elsewhere(request, config_))
+      return fail(Code::forbidden, "a page of another origin may not write");
+    return tokens_.principal(request.certificate, wall_now());
+  }
   if (const auto cookie = login_cookie(request)) return by_cookie(request, *cookie);
   return tokens_.authenticate(authorization, wall_now());
 }

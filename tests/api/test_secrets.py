@@ -102,7 +102,8 @@ class NowhereElse(Case):
         made = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer"}), 201)
         self.ok(self.api.delete("/v1/admin/tokens/" + made["id"]), 204)
         ticket = lambda: self.ok(self.api.post("/v1/stream-tickets", {}), 201)["ticket"]
-        self.secrets = {"admin": admin, "bridge": self.daemon.token("bridge"), "revoked": made["token"],
+        login = self.daemon.anonymous().post("/v1/login", {"token": admin}).headers["Set-Cookie"].split(";")[0]
+        self.secrets = {"admin": admin, "login cookie": login.partition("=")[2], "bridge": self.daemon.token("bridge"), "revoked": made["token"],
                         "wrong": admin[:-6] + "Zz9_-Q", "unknown": "sd_zz00zz00_" + "Ab1-_" * 8 + "Ab1",
                         "short": admin[:-1], "long": admin + "xyz", "ticket": ticket(), "used": ticket(),
                         "bad ticket": "sdt_" + "Ab1-_" * 30}

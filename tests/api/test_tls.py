@@ -100,7 +100,7 @@ class Tls(Case):
 
     def test_one_connection_many_requests_pipelined(self):
         with self.connect() as secure:
-            one = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            one = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
             secure.sendall(one * 99 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             data = b""
             while piece := secure.recv(1 << 16):
@@ -144,6 +144,11 @@ class Tls(Case):
         self.assertEqual((response.status, json.loads(raw)["id"]), (200, made["id"]))
         _, raw = self.request("GET", "/v1/whoami", context=mine, **self.bearer())
         self.assertEqual(json.loads(raw)["role"], "admin", "a token that is sent goes before the certificate")
+        runner = self.ok(self.api.post("/v1/admin/tokens", {"role": "runner"}), 201)
+        writes = self.context(self.certificates.signed("runner", runner["id"]))
+        path, body = "/v1/agents/main/sessions", {"key": f"agent:main:slack:channel:{uid()}"}
+        self.assertEqual(self.request("POST", path, body, context=writes, Origin="https://evil.example")[0].status, 403)
+        self.assertEqual(self.request("POST", path, body, context=writes)[0].status, 201)
         stranger = self.context(self.certificates.signed("nobody", "zzzzzzzz"))
         self.assertEqual(self.request("GET", "/v1/whoami", context=stranger)[0].status, 401)
         self.assertEqual(self.request("GET", "/v1/whoami")[0].status, 401)

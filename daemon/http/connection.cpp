@@ -20,6 +20,7 @@ namespace {
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds linger_time{2};
 constexpr std::size_t linger_bytes = 16 << 20;
+constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that anybody may ask: a login
 
 bool good_request_id(std::string_view id) {
   const auto fine = [](char c) {
@@ -160,6 +161,8 @@ asio::awaitable<bool> Connection::receive(Request& request) {
         progress = std::unexpected(*problem);
       } else {
         progress = reader_.advance(request);
+        if (progress && *progress == RequestReader::Progress::need_more && !co_await may_send_body(request))
+          co_return false;
         if (progress && *progress == RequestReader::Progress::need_more && reader_.framing().expects_continue &&
             !reader_.body_begun()) {
           asio::const_buffer interim[] = {asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n"))};
@@ -184,6 +187,24 @@ asio::awaitable<bool> Connection::receive(Request& request) {
     add(service_->counters.bytes_in, bytes);
     reader_.commit(bytes);
   }
+}
+
+// Nobody's body is kept who would be refused anyway: else ten thousand strangers could send 8 MiB each.
+asio::awaitable<bool> Connection::may_send_body(Request& request) {
+  Router::Early early = service_->router.before_body(request);
+  if (early.open && !early.refusal) {
+    reader_.limit_body(open_body_bytes);
+    if (reader_.framing().length.value_or(0) <= open_body_bytes) co_return true;
+    early.refusal = to_response(
+        {.code = Code::content_too_large, .detail = fmt::format("here a body has at most {} bytes", open_body_bytes)},
+        request);
+  }
+  if (!early.refusal) co_return true;
+  phase_ = Phase::answering;
+  close_ = true;
+  service_->counters.answered(early.refusal->status, {});
+  if (co_await reply(*early.refusal)) co_await linger();
+  co_return false;
 }
 
 // The head of a request is known: who it is from, what it is called, whether it is for us.

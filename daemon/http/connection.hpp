@@ -75,6 +75,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Phase : std::uint8_t { idle, reading, answering, lingering };
 
   boost::asio::awaitable<bool> receive(Request& request);
+  boost::asio::awaitable<bool> may_send_body(Request& request);
   std::optional<Problem> arrived(Request& request);
   boost::asio::awaitable<bool> reply(Response& response);
   boost::asio::awaitable<bool> reply_file(const Request& request, Response& response);

@@ -192,6 +192,8 @@ Result<bool> RequestReader::read_body() {
   return parser.is_done();
 }
 
+void RequestReader::limit_body(std::uint64_t bytes) { parser_->current->body_limit(bytes); }
+
 void RequestReader::next() {
   parser_->current.reset();
   scanner_ = {};

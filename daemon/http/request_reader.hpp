@@ -34,6 +34,8 @@ class RequestReader {
   // Goes as far as the bytes at hand allow. The same `request` is passed until it is complete.
   Result<Progress> advance(Request& request);
   void next();
+  // For the rest of the current request's body, instead of limits.body_bytes.
+  void limit_body(std::uint64_t bytes);
 
   bool started() const { return started_; }  // a byte of the current request has been seen
   bool head_known() const { return head_done_; }

@@ -149,6 +149,21 @@ Result<void> Router::admit(Request& request, const Route& route) const {
               .members = {{"permission", json::quote(missing)}}});
 }
 
+Router::Early Router::before_body(Request& request) const {
+  Early early;
+  Found found = find(request);
+  const Route* route = found ? *found : nullptr;
+  if (!found) {
+    early.refusal = std::move(found.error());
+  } else if (Result<void> admitted = admit(request, *route); !admitted) {
+    early.refusal = to_response(admitted.error(), request);
+  } else {
+    early.open = route->permission == Permission::open;
+  }
+  if (early.refusal) tell(request, route, *early.refusal);
+  return early;
+}
+
 boost::asio::awaitable<Response> Router::handle(Request& request) const {
   const Route* route = nullptr;
   Response response;

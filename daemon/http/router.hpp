@@ -7,6 +7,7 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,14 @@ class Router {
 
   // Every route in the order added (openapi, tests).
   const std::vector<Route>& routes() const { return routes_; }
+
+  // Before a body that is still on its way is read: the reply when the request is refused whatever its body says, and
+  // whether it is for a route that is open to anybody.
+  struct Early {
+    std::optional<Response> refusal{};
+    bool open = false;
+  };
+  Early before_body(Request& request) const;
 
   // Answers, always. HEAD is answered by GET's handler unless it has its own, the body to be dropped by who sends it;
   // OPTIONS by 204 and Allow. Fills request.params and request.principal.

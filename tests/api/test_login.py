@@ -207,3 +207,30 @@ class Audit(Case):
         daemon.client().patch(S("nothing"), {})
         self.problem(daemon.client().get("/v1/admin/audit"), 404, "not_found")
         self.assertFalse(list(daemon.state.glob("audit*")))
+
+
+class Bodies(Case):
+    """Nobody's body is waited for who would be refused whatever it says."""
+
+    def begun(self, path, token=None, **headers):
+        """The answer to a request of which only the head and a first piece are sent."""
+        head = {"Host": "localhost", "Content-Type": "application/json", **({"Authorization": "Bearer " + token} if token else {}), **headers}
+        lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in head.items())
+        return self.daemon.raw(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + b"1000\r\n" + b"x" * 100)
+
+    def test_strangers_are_told_before_their_body(self):
+        viewer = self.daemon.token("viewer")
+        long, chunks = {"Content_Length": 8 << 20}, {"Transfer_Encoding": "chunked"}
+        path = "/v1/agents/main/sessions"
+        for framing in (long, chunks):
+            for token, where, status in ((None, path, 401), (viewer[:-1] + "_", path, 401), (viewer, path, 403), (viewer, "/nowhere", 404),
+                                         (viewer, "/v1/agents", 405)):
+                with self.subTest(status=status, **framing):
+                    reply = self.begun(where, token, **framing)
+                    self.assertEqual((reply.status, reply.closed), (status, True), reply)
+
+    def test_a_login_is_short(self):
+        self.problem(self.begun("/v1/login", Content_Length=8 << 20), 413, "content_too_large")
+        piece = b"fff\r\n" + b"x" * 0xfff + b"\r\n"
+        head = b"POST /v1/login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self.problem(self.daemon.raw(head + piece * 8), 413, "content_too_large")

@@ -189,12 +189,14 @@ asio::awaitable<bool> Connection::receive(Request& request) {
   }
 }
 
-// Nobody's body is kept who would be refused anyway: else ten thousand strangers could send 8 MiB each.
+// Nobody's body is kept who would be refused anyway: else ten thousand strangers could send 8 MiB each. A short one is
+// read, so that its connection can go on.
 asio::awaitable<bool> Connection::may_send_body(Request& request) {
+  if (!reader_.framing().chunked && reader_.framing().length.value_or(0) <= open_body_bytes) co_return true;
   Router::Early early = service_->router.before_body(request);
   if (early.open && !early.refusal) {
     reader_.limit_body(open_body_bytes);
-    if (reader_.framing().length.value_or(0) <= open_body_bytes) co_return true;
+    if (reader_.framing().chunked) co_return true;
     early.refusal = to_response(
         {.code = Code::content_too_large, .detail = fmt::format("here a body has at most {} bytes", open_body_bytes)},
         request);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Thousands of half-open and slow connections, and one good client among them: tests/edge/flood.py --binary PATH [--check]
 
-A quarter of the connections says nothing, a quarter sends a byte of a header a second, a quarter a byte of a body a second, a
-quarter asks for page after page and reads none. Who is closed comes back at once. Meanwhile a good client posts messages and
-reads them: its p50 and p99 and the daemon's resident memory at its peak are printed. limits.connections is a little more than the
-flood here, so that the good client has a place. Where it is reached (at_the_limit), TCP is turned away with 503 until somebody
-leaves, and the unix socket still lets an operator in.
+A quarter of the connections says nothing, a quarter sends a byte of a header a second, a quarter a byte of a body a second
+(with a token: nobody else's body is read), a quarter asks for page after page and reads none. Who is closed comes back at once.
+Meanwhile a good client posts messages and reads them: its p50 and p99 and the daemon's resident memory at its peak are printed.
+limits.connections is a little more than the flood here, so that the good client has a place. Where it is reached (at_the_limit),
+TCP is turned away with 503 until somebody leaves, and the unix socket still lets an operator in.
 
 --slice: what `make test` runs. Short deadlines, nothing timed: every slow client must be told 408 or be closed, the good client
 must be served, and the daemon must end as it should.
@@ -31,7 +31,7 @@ KINDS = ("silent", "head", "body", "deaf")
 FIRST = {
     "silent": b"",
     "head": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
-    "body": b"POST /v1/inbound HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n",
+    "body": b"POST /v1/inbound HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 100000\r\n\r\n",
     "deaf": b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,
 }
 RESET = struct.pack("ii", 1, 0)  # closing leaves no port behind in TIME_WAIT
@@ -42,8 +42,9 @@ P99_MS, MEMORY_MIB = 50, 200
 class Slow:
     """One slow client; opens itself anew when it is closed."""
 
-    def __init__(self, kind, number, port):
+    def __init__(self, kind, number, port, token):
         self.kind, self.source, self.port = kind, f"127.0.0.{2 + number % 16}", port
+        self.first = FIRST[kind].replace(b"%s", token.encode())
         self.socket = None
 
     def open(self):
@@ -63,7 +64,7 @@ class Slow:
         """False when the daemon has ended this connection."""
         try:
             if not self.begun:
-                self.socket.send(FIRST[self.kind])
+                self.socket.send(self.first)
                 self.begun = True
             elif self.kind in ("head", "body"):
                 self.socket.send(b"x")
@@ -85,10 +86,10 @@ class Slow:
         return bool(data)
 
 
-def crowd(port, numbers, again, finish, told, leave):
+def crowd(port, token, numbers, again, finish, told, leave):
     """Holds these connections until `finish` is set, or until every slow sender has ended when they do not come back. Puts
     "open" when all are begun, then how many of each kind ended and how many of those with 408; lets go of the rest at `leave`."""
-    slow = [Slow(KINDS[n % len(KINDS)], n, port) for n in numbers]
+    slow = [Slow(KINDS[n % len(KINDS)], n, port, token) for n in numbers]
     watched = selectors.DefaultSelector()
     ended, with_408 = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
 
@@ -131,10 +132,10 @@ def crowd(port, numbers, again, finish, told, leave):
 
 
 class Crowd:
-    def __init__(self, port, connections, again):
+    def __init__(self, daemon, connections, again):
         self._told, self._finish, self._leave = multiprocessing.Queue(), multiprocessing.Event(), multiprocessing.Event()
         self._process = multiprocessing.Process(target=crowd, daemon=True, args=(
-            port, range(connections), again, self._finish, self._told, self._leave))
+            daemon.port, daemon.admin_token, range(connections), again, self._finish, self._told, self._leave))
         self._process.start()
         self._told.get(timeout=60 * SLOW)
 
@@ -221,7 +222,7 @@ def healthz(sock, ask=True):
 def whole(options):
     with Daemon({"limits": {"connections": options.connections + 100}}) as daemon:
         before = resident(daemon.process.pid)[0]
-        slow = Crowd(daemon.port, options.connections, again=True)
+        slow = Crowd(daemon, options.connections, again=True)
         until = time.monotonic() + options.seconds
         took, held = [], []
 
@@ -253,7 +254,7 @@ def whole(options):
 def slice_of_it(options):
     with Daemon({"limits": {"headerTimeoutMs": 500, "requestTimeoutMs": 1000, "connections": options.connections + 100},
                  "stream": {"stallTimeoutMs": 1000}}) as daemon:
-        slow = Crowd(daemon.port, options.connections, again=False)
+        slow = Crowd(daemon, options.connections, again=False)
         good_client(daemon, slow.working)
         ended, with_408 = slow.finish()
         of_each = options.connections // len(KINDS)

@@ -17,7 +17,7 @@ std::string to_hex(const Digest& digest) {
   return text;
 }
 
-std::optional<int> hex_digit(char c) {
+std::optional<int> lower_hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return std::nullopt;
@@ -27,8 +27,8 @@ std::optional<Digest> from_hex(std::string_view text) {
   Digest digest{};
   if (text.size() != 2 * digest.size()) return std::nullopt;
   for (std::size_t i = 0; i < digest.size(); ++i) {
-    const auto high = hex_digit(text[2 * i]);
-    const auto low = hex_digit(text[2 * i + 1]);
+    const auto high = lower_hex_digit(text[2 * i]);
+    const auto low = lower_hex_digit(text[2 * i + 1]);
     if (!high || !low) return std::nullopt;
     digest[i] = static_cast<std::uint8_t>(*high << 4 | *low);
   }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,6 +12,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "store/crc32.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal_reader.hpp"
@@ -38,17 +38,13 @@ void set_word(std::string& bytes, std::size_t index, std::uint64_t value) {
   std::memcpy(bytes.data() + index * 8, &value, 8);
 }
 
-std::uint64_t name_of(const fs::path& segment) {
-  const std::string name = segment.stem().native();
-  return crc32_z(0, reinterpret_cast<const Bytef*>(name.data()), name.size());
-}
+std::uint64_t name_of(const fs::path& segment) { return crc32_of(segment.stem().native()); }
 
 // Of everything; the word that holds the CRC counts as zero.
 std::uint64_t crc_of(std::string_view bytes) {
   std::string header(bytes.substr(0, header_bytes));
   set_word(header, crc_word, 0);
-  const auto head = crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
-  return crc32_z(head, reinterpret_cast<const Bytef*>(bytes.data() + header_bytes), bytes.size() - header_bytes);
+  return crc32_of(bytes.substr(header_bytes), crc32_of(header));
 }
 
 struct BloomPlace {

@@ -13,7 +13,7 @@
 namespace sessiond {
 namespace {
 
-struct Fault {
+struct Plan {
   std::size_t point = 0;
   int nth = 1;
   int signal = SIGKILL;
@@ -25,44 +25,44 @@ struct Fault {
   std::_Exit(2);
 }
 
-Fault read_fault(std::string_view text) {
-  Fault fault;
+Plan read_plan(std::string_view text) {
+  Plan plan;
   const std::size_t equals = text.find('=');
   const std::string_view action = equals == std::string_view::npos ? "" : text.substr(equals + 1);
   if (action != "kill" && action != "stop") refuse(text);
-  if (action == "stop") fault.signal = SIGSTOP;
+  if (action == "stop") plan.signal = SIGSTOP;
   const std::string_view where = text.substr(0, equals);
   const std::size_t colon = where.find(':');
   if (colon != std::string_view::npos) {
-    const auto [end, error] = std::from_chars(where.data() + colon + 1, where.data() + where.size(), fault.nth);
-    if (error != std::errc() || end != where.data() + where.size() || fault.nth < 1) refuse(text);
+    const auto [end, error] = std::from_chars(where.data() + colon + 1, where.data() + where.size(), plan.nth);
+    if (error != std::errc() || end != where.data() + where.size() || plan.nth < 1) refuse(text);
   }
   const auto point = std::ranges::find(fault_points, where.substr(0, colon));
   if (point == fault_points.end()) refuse(text);
-  fault.point = static_cast<std::size_t>(point - fault_points.begin());
-  return fault;
+  plan.point = static_cast<std::size_t>(point - fault_points.begin());
+  return plan;
 }
 
-std::vector<Fault> read_faults() {
-  std::vector<Fault> faults;
+std::vector<Plan> read_plans() {
+  std::vector<Plan> plans;
   const char* const given = std::getenv("SESSIOND_FAULT");
   for (std::string_view rest = given == nullptr ? "" : given; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    faults.push_back(read_fault(rest.substr(0, comma)));
+    plans.push_back(read_plan(rest.substr(0, comma)));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
-  return faults;
+  return plans;
 }
 
 }  // namespace
 
 void fault_point(FaultPoint point) {
-  static const std::vector<Fault> faults = read_faults();
+  static const std::vector<Plan> plans = read_plans();
   static std::array<std::atomic<int>, fault_points.size()> times{};
-  if (faults.empty()) return;
+  if (plans.empty()) return;
   const int time = ++times[point.index];
-  for (const Fault& fault : faults)
-    if (fault.point == point.index && fault.nth == time) ::raise(fault.signal);
+  for (const Plan& plan : plans)
+    if (plan.point == point.index && plan.nth == time) ::raise(plan.signal);
 }
 
 }  // namespace sessiond

@@ -13,8 +13,6 @@
 namespace sessiond::journal {
 namespace {
 
-constexpr std::size_t indexes_kept = 2;
-
 // Whether it was last written longer than `age_ms` ago; one that cannot be looked at is not old.
 bool older_than(const std::filesystem::path& path, std::int64_t age_ms) {
   struct stat status{};

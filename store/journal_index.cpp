@@ -1,7 +1,6 @@
 #include "store/journal_index.hpp"
 
 #include <fcntl.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "store/crc32.hpp"
 #include "store/files.hpp"
 
 namespace sessiond::journal {
@@ -26,9 +26,6 @@ std::uint64_t get(std::string_view bytes, std::size_t word) {
   std::uint64_t value = 0;
   std::memcpy(&value, bytes.data() + 8 + word * sizeof value, sizeof value);
   return value;
-}
-std::uint64_t crc_of(std::string_view bytes) {
-  return crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
 }
 
 }  // namespace
@@ -54,7 +51,7 @@ Result<void> save_index(const std::filesystem::path& segment, const SealedIndex&
     put(bytes, seq);
     put(bytes, offset);
   }
-  put(bytes, crc_of(bytes));
+  put(bytes, crc32_of(bytes));
   const auto path = index_path(segment);
   const auto file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return std::unexpected(file.error());
@@ -67,7 +64,7 @@ std::optional<SealedIndex> load_index(const std::filesystem::path& segment) {
     return std::nullopt;
   const std::string_view view = *bytes;
   const std::size_t words = view.size() / 8 - 2;  // between magic and CRC
-  if (get(view, words) != crc_of(view.substr(0, view.size() - 8))) return std::nullopt;
+  if (get(view, words) != crc32_of(view.substr(0, view.size() - 8))) return std::nullopt;
   SealedIndex sealed{.first = get(view, 0), .next = get(view, 1), .end = get(view, 2)};
   const std::uint64_t count = get(view, 3);
   if (count != (words - 4) / 2 || words % 2 != 0) return std::nullopt;

@@ -1,13 +1,12 @@
 #include "store/journal_line.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
 #include <iterator>
 
+#include "store/crc32.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond::journal {
@@ -16,10 +15,6 @@ namespace {
 constexpr std::size_t crc_digits = 8;
 constexpr std::size_t body_at = crc_digits + 1;
 constexpr std::string_view body_start = "{\"seq\":";
-
-std::uint32_t crc_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
 
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
@@ -32,7 +27,7 @@ void finish(std::string& line) {
        (at = static_cast<char*>(std::memchr(at, '\n', static_cast<std::size_t>(line.data() + line.size() - at)))) !=
        nullptr;)
     *at = ' ';
-  put_crc(line, crc_of(std::string_view(line).substr(body_at)));
+  put_crc(line, crc32_of(std::string_view(line).substr(body_at)));
   line += '\n';
 }
 
@@ -111,7 +106,7 @@ std::optional<Line> parse_line(std::string_view text, Parts parts) {
   if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
   if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
   const std::string_view body = text.substr(body_at);
-  if (!body.starts_with(body_start) || crc_of(body) != crc) return std::nullopt;
+  if (!body.starts_with(body_start) || crc32_of(body) != crc) return std::nullopt;
 
   if (parts == Parts::events) {
     if (auto line = events_of(body)) return line;

@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t open_end = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t indexes_kept = 2;  // of the newest segments, in memory
 
 struct Findings {
   std::vector<Segment> segments{};

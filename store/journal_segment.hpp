@@ -14,6 +14,8 @@
 
 namespace sessiond::journal {
 
+inline constexpr std::size_t indexes_kept = 2;  // in memory: those of the newest segments
+
 struct SegmentName {
   std::uint64_t first = 0;
   std::uint64_t turn = 0;  // 0: no suffix

@@ -11,9 +11,9 @@ namespace sessiond {
 namespace {
 
 // An entry's members by name; of duplicates the last one. Entries have tens of members: a sorted vector beats a map.
-class Members {
+class OrderedMembers {
  public:
-  explicit Members(std::string_view object) {
+  explicit OrderedMembers(std::string_view object) {
     for (const json::Member& member : json::members(object)) {
       names_.push_back({json::unescape(member.name), member.value, names_.size()});
     }
@@ -65,8 +65,8 @@ bool same(std::string_view a, std::string_view b) {
 constexpr std::string_view rev = "rev";
 
 json::Edit difference(std::string_view from, std::string_view to) {
-  const Members before(from);
-  const Members after(to);
+  const OrderedMembers before(from);
+  const OrderedMembers after(to);
   json::Edit edit;
   for (const std::string_view name : after.in_order()) {
     if (name == rev || same(before.value(name), after.value(name))) continue;
@@ -100,14 +100,14 @@ constexpr std::array<std::string_view, 8> delivery_group = {
     "channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext"};
 
 struct ThreeWays {
-  Members base;
-  Members ours;
-  Members theirs;
+  OrderedMembers base;
+  OrderedMembers ours;
+  OrderedMembers theirs;
   bool theirs_is_later;
 
   // Takes theirs of these fields together into the edit, or leaves all of ours.
   void merge(std::span<const std::string_view> names, json::Edit& edit) const {
-    const auto changed = [&](const Members& side) {
+    const auto changed = [&](const OrderedMembers& side) {
       return std::ranges::any_of(names,
                                  [&](std::string_view name) { return !same(base.value(name), side.value(name)); });
     };
@@ -174,9 +174,9 @@ ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector
 
 json::Edit merge_entry(std::string_view base, std::string_view ours, std::string_view theirs) {
   const auto time = [](std::string_view entry) { return json::int_at(entry, "updatedAt").value_or(0); };
-  const ThreeWays ways{.base = Members(base),
-                       .ours = Members(ours),
-                       .theirs = Members(theirs),
+  const ThreeWays ways{.base = OrderedMembers(base),
+                       .ours = OrderedMembers(ours),
+                       .theirs = OrderedMembers(theirs),
                        .theirs_is_later = time(theirs) > time(ours)};
   json::Edit edit;
   ways.merge(session_group, edit);

@@ -15,6 +15,8 @@
 
 namespace sessiond::json {
 
+inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
 struct CheckOptions {
   std::size_t max_depth = 64;  // nesting of arrays and objects; foreign files are read with foreign_depth
   bool unique_names = false;   // refuse duplicate member names (request bodies)

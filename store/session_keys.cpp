@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_key_bytes = 512;
 
-bool is_clean_text(std::string_view text) {
+bool is_key_text(std::string_view text) {
   return !invalid_utf8(text) && std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
 }
 
@@ -171,7 +171,7 @@ KeyParts parse_key(std::string_view key) { return read_shape(key).parts; }
 Result<std::string> canonical_key(std::string_view key, std::string_view agent) {
   key = trim(key);
   if (key.empty()) return fail(Code::invalid_id, "a session key must not be empty");
-  if (!is_clean_text(key)) return fail(Code::invalid_id, "a session key must be UTF-8 without control characters");
+  if (!is_key_text(key)) return fail(Code::invalid_id, "a session key must be UTF-8 without control characters");
   const Shape shape = read_shape(key);
   const KeyParts& parts = shape.parts;
   if (parts.agent.empty() && (starts_with_nocase(key, "agent:") || equals_nocase(key, "agent"))) {

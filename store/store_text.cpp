@@ -21,8 +21,6 @@ bool plain(std::string_view raw) {
   return true;
 }
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
 // Walks over text that json::check has passed. One pass, for stores of 100 000 entries: an entry that has no
 // insignificant space, as those that we wrote, is copied as it stands.
 class Walker {
@@ -62,7 +60,7 @@ class Walker {
 
  private:
   void skip_space() {
-    while (at_ != end_ && is_space(*at_)) ++at_;
+    while (at_ != end_ && json::is_space(*at_)) ++at_;
   }
   void skip_string() {
     for (++at_; *at_ != '"'; ++at_) at_ += *at_ == '\\';
@@ -99,7 +97,7 @@ class Walker {
           ++at_;
           break;
         default:
-          while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !is_space(*at_)) ++at_;
+          while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !json::is_space(*at_)) ++at_;
       }
     } while (depth > 0);
     return spaced;

@@ -1,9 +1,9 @@
-#include <zlib.h>
 
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "store/crc32.hpp"
 #include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/entry_shape.hpp"
@@ -111,10 +111,7 @@ std::optional<std::string> view_chat(const EntryFields& fields, std::string_view
 }  // namespace
 
 std::string derived_id(std::string_view line, std::uint64_t seq) {
-  const std::string number = std::to_string(seq);
-  auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(number.data()), number.size());
-  crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(line.data()), line.size());
-  return fmt::format("{:08x}", crc);
+  return fmt::format("{:08x}", crc32_of(line, crc32_of(std::to_string(seq))));
 }
 
 std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view) {

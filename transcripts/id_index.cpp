@@ -1,12 +1,12 @@
 #include "transcripts/id_index.hpp"
 
 #include <fcntl.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
+#include "store/crc32.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
 
@@ -14,14 +14,11 @@ namespace sessiond {
 namespace {
 
 // What it holds: the hashes.
-constexpr std::string_view magic = "sdtridv1";  // the last character is the version
+constexpr std::string_view id_index_magic = "sdtridv1";  // the last character is the version
 
 }  // namespace
 
-std::uint32_t id_hash(std::string_view entry_id) {
-  const auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(entry_id.data()), entry_id.size());
-  return std::max<std::uint32_t>(static_cast<std::uint32_t>(crc), 1);
-}
+std::uint32_t id_hash(std::string_view entry_id) { return std::max<std::uint32_t>(crc32_of(entry_id), 1); }
 
 Result<void> IdIndex::scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path) {
   if (covered.bytes >= end) return {};
@@ -39,13 +36,13 @@ Result<void> IdIndex::scan(int fd, std::uint64_t first_entry, std::uint64_t end,
 }
 
 std::string encode_sidecar(const IdIndex& index, std::uint64_t inode) {
-  SidecarWriter out(magic, inode, index.covered);
+  SidecarWriter out(id_index_magic, inode, index.covered);
   out.numbers(index.hashes);
   return std::move(out).finish();
 }
 
 std::optional<IdIndex> decode_id_sidecar(std::string_view bytes, std::uint64_t inode) {
-  auto in = SidecarReader::open(bytes, magic, inode);
+  auto in = SidecarReader::open(bytes, id_index_magic, inode);
   if (!in) return {};
   IdIndex index{.covered = in->covered(), .hashes = in->numbers<std::uint32_t>()};
   if (!in->complete()) return {};

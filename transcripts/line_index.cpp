@@ -42,7 +42,7 @@ Result<void> find_last_id(LineIndex& index, std::uint64_t old_lines, int fd, std
 }
 
 // What it holds: lines, has_header (1), last_id, offsets.
-constexpr std::string_view magic = "sdtrixv2";  // the last character is the version
+constexpr std::string_view line_index_magic = "sdtrixv2";  // the last character is the version
 
 }  // namespace
 
@@ -84,7 +84,7 @@ Result<bool> LineIndex::scan(int fd, std::uint64_t size, std::string_view path, 
 }
 
 std::string encode_sidecar(const LineIndex& index, std::uint64_t inode) {
-  SidecarWriter out(magic, inode, index.covered);
+  SidecarWriter out(line_index_magic, inode, index.covered);
   out.number(index.lines);
   out.number(index.has_header ? 1 : 0, 1);
   out.text(index.last_id);
@@ -93,7 +93,7 @@ std::string encode_sidecar(const LineIndex& index, std::uint64_t inode) {
 }
 
 std::optional<LineIndex> decode_sidecar(std::string_view bytes, std::uint64_t inode) {
-  auto in = SidecarReader::open(bytes, magic, inode);
+  auto in = SidecarReader::open(bytes, line_index_magic, inode);
   if (!in) return {};
   LineIndex index;
   index.covered = in->covered();

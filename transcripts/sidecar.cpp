@@ -1,10 +1,9 @@
 #include "transcripts/sidecar.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 
+#include "store/crc32.hpp"
 #include "store/files.hpp"
 
 namespace sessiond {
@@ -13,15 +12,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "a sidecar is written as it lies in memory");
 constexpr std::uint64_t hashed_tail = 4096;
 
-std::uint32_t crc_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 Result<std::uint32_t> crc_before(int fd, std::uint64_t end, std::string_view path) {
   const std::uint64_t length = std::min(end, hashed_tail);
   auto bytes = read_at(fd, end - length, length, path);
   if (!bytes) return std::unexpected(bytes.error());
-  return crc_of(*bytes);
+  return crc32_of(*bytes);
 }
 
 }  // namespace
@@ -57,14 +52,14 @@ void SidecarWriter::text(std::string_view text) {
 }
 
 std::string SidecarWriter::finish() && {
-  number(crc_of(out_), 4);
+  number(crc32_of(out_), 4);
   return std::move(out_);
 }
 
 std::optional<SidecarReader> SidecarReader::open(std::string_view bytes, std::string_view magic, std::uint64_t inode) {
   if (!bytes.starts_with(magic) || bytes.size() < magic.size() + 4) return {};
   const std::string_view summed = bytes.substr(0, bytes.size() - 4);
-  if (SidecarReader(bytes.substr(summed.size())).number(4) != crc_of(summed)) return {};
+  if (SidecarReader(bytes.substr(summed.size())).number(4) != crc32_of(summed)) return {};
   SidecarReader reader(summed.substr(magic.size()));
   if (reader.number() != inode) return {};
   reader.covered_.bytes = reader.number();

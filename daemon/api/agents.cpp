@@ -61,7 +61,7 @@ Served list(Api& api, Request& request) {
   co_return json_response(std::move(body));
 }
 
-Served get(Api& api, Request& request) {
+Served get_agent(Api& api, Request& request) {
   auto agent = agent_param(request);
   if (!agent) co_return std::unexpected(std::move(agent.error()));
   auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
@@ -81,7 +81,7 @@ Served get(Api& api, Request& request) {
 void add_agent_routes(Router& router, Api& api) {
   router.add("GET", "/v1/agents", Permission::read, answering([&api](Request& request) { return list(api, request); }));
   router.add("GET", "/v1/agents/{agent}", Permission::read,
-             answering([&api](Request& request) { return get(api, request); }));
+             answering([&api](Request& request) { return get_agent(api, request); }));
 }
 
 }  // namespace sessiond

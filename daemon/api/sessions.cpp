@@ -96,7 +96,7 @@ Served create(Api& api, Request& request) {
   co_return co_await run(api, {*agent, {}}, std::move(command), request, std::move(*intent), true);
 }
 
-Served get(Api& api, Request& request) {
+Served get_session(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
   SessionView view;
@@ -338,7 +338,7 @@ void add_session_routes(Router& router, Api& api) {
     router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
   };
   on("POST", sessions, Permission::write, create);
-  on("GET", one, Permission::read, get);
+  on("GET", one, Permission::read, get_session);
   on("PUT", one, Permission::write, put);
   on("PATCH", one, Permission::write, patch);
   on("DELETE", one, Permission::write, remove);

@@ -9,8 +9,8 @@
 namespace sessiond {
 namespace {
 
-constexpr std::string_view prefix = "sdc_";
-constexpr std::size_t random_size = 16;
+constexpr std::string_view cookie_prefix = "sdc_";
+constexpr std::size_t nonce_size = 16;
 constexpr std::size_t most_gone = 10'000;
 
 std::string_view view(const TokenHash& hash) {
@@ -24,27 +24,27 @@ TokenHash sign(std::string_view secret, std::string_view claims) {
 }  // namespace
 
 std::string LoginCookies::make(std::string_view token_id, std::int64_t now) const {
-  std::string claims = random_bytes(random_size);
+  std::string claims = random_bytes(nonce_size);
   claims.append(token_id).append(std::to_string(now + life_ms));
   const TokenHash mac = sign(secret_, claims);
-  return std::string(prefix) + to_base64url(std::string(view(mac)) + claims);
+  return std::string(cookie_prefix) + to_base64url(std::string(view(mac)) + claims);
 }
 
 std::optional<std::string> LoginCookies::token_of(std::string_view cookie, std::int64_t now) const {
-  if (!cookie.starts_with(prefix) || cookie.size() > 256) return std::nullopt;
-  const auto bytes = from_base64url(cookie.substr(prefix.size()));
+  if (!cookie.starts_with(cookie_prefix) || cookie.size() > 256) return std::nullopt;
+  const auto bytes = from_base64url(cookie.substr(cookie_prefix.size()));
   TokenHash mac{};
-  if (!bytes || bytes->size() <= mac.size() + random_size + token_id_size) return std::nullopt;
+  if (!bytes || bytes->size() <= mac.size() + nonce_size + token_id_size) return std::nullopt;
   std::copy_n(bytes->begin(), mac.size(), mac.begin());
   const std::string_view claims = std::string_view(*bytes).substr(mac.size());
   if (!same_hash(mac, sign(secret_, claims))) return std::nullopt;
-  const std::string_view until = claims.substr(random_size + token_id_size);
+  const std::string_view until = claims.substr(nonce_size + token_id_size);
   std::int64_t ends = 0;
   std::from_chars(until.data(), until.data() + until.size(), ends);
   if (now >= ends) return std::nullopt;
   const std::lock_guard guard(mutex_);
   if (gone_.contains(cookie)) return std::nullopt;
-  return std::string(claims.substr(random_size, token_id_size));
+  return std::string(claims.substr(nonce_size, token_id_size));
 }
 
 std::string LoginCookies::csrf_of(std::string_view cookie) const {

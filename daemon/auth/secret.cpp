@@ -17,7 +17,7 @@
 namespace sessiond {
 namespace {
 
-constexpr std::string_view prefix = "sd_";
+constexpr std::string_view token_prefix = "sd_";
 constexpr std::string_view id_alphabet = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::string_view hex_digits = "0123456789abcdef";
@@ -68,16 +68,16 @@ std::string random_token_id() {
 std::string random_token(std::string_view id) {
   std::array<std::uint8_t, 32> secret{};
   random_bytes(secret);
-  std::string token = fmt::format("{}{}_{}", prefix, id, encode(secret));
+  std::string token = fmt::format("{}{}_{}", token_prefix, id, encode(secret));
   OPENSSL_cleanse(secret.data(), secret.size());
   return token;
 }
 
 std::optional<std::string_view> id_of_token(std::string_view token) {
-  if (token.size() != token_size || !token.starts_with(prefix)) return std::nullopt;
-  const std::string_view id = token.substr(prefix.size(), token_id_size);
-  const std::string_view secret = token.substr(prefix.size() + token_id_size + 1);
-  if (token[prefix.size() + token_id_size] != '_' || !valid_token_id(id)) return std::nullopt;
+  if (token.size() != token_size || !token.starts_with(token_prefix)) return std::nullopt;
+  const std::string_view id = token.substr(token_prefix.size(), token_id_size);
+  const std::string_view secret = token.substr(token_prefix.size() + token_id_size + 1);
+  if (token[token_prefix.size() + token_id_size] != '_' || !valid_token_id(id)) return std::nullopt;
   if (!std::ranges::all_of(secret, in_base64url)) return std::nullopt;
   return id;
 }

@@ -8,7 +8,7 @@
 namespace sessiond {
 namespace {
 
-constexpr std::string_view prefix = "sdt_";
+constexpr std::string_view ticket_prefix = "sdt_";
 constexpr std::size_t random_size = 32;
 constexpr std::size_t mac_size = std::tuple_size_v<TokenHash>;
 constexpr std::size_t time_size = 8;
@@ -54,12 +54,12 @@ std::string write_ticket(const TicketClaims& claims, const Principal& principal,
   const TokenHash mac = sign(bytes, claims, principal, secret);
   bytes.append(mac.begin(), mac.end());
   bytes.append(claims.token).append(big_endian(claims.first_use_by)).append(claims.filters);
-  return std::string(prefix) + to_base64url(bytes);
+  return std::string(ticket_prefix) + to_base64url(bytes);
 }
 
 std::optional<TicketText> read_ticket(std::string_view ticket) {
-  if (!ticket.starts_with(prefix)) return std::nullopt;
-  const auto bytes = from_base64url(ticket.substr(prefix.size()));
+  if (!ticket.starts_with(ticket_prefix)) return std::nullopt;
+  const auto bytes = from_base64url(ticket.substr(ticket_prefix.size()));
   if (!bytes || bytes->size() < fixed_size) return std::nullopt;
   std::string_view rest = *bytes;
   const auto take = [&rest](std::size_t size) {

@@ -1,7 +1,6 @@
 #include "daemon/backup/manifest.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <charconv>
 #include <optional>
@@ -62,12 +61,6 @@ Result<Manifest> parse_manifest(std::string_view text) {
     manifest.files[*name] = {.size = static_cast<std::uint64_t>(*size), .crc = *crc};
   }
   return manifest;
-}
-
-std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
-  if (bytes.empty()) return before;  // a null pointer would begin anew
-  return static_cast<std::uint32_t>(
-      ::crc32_z(before, static_cast<const Bytef*>(static_cast<const void*>(bytes.data())), bytes.size()));
 }
 
 }  // namespace sessiond

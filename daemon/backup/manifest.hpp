@@ -35,6 +35,4 @@ std::string to_json(const Manifest& manifest);  // one file a line
 // validation_failed: it is none, or of a later format.
 Result<Manifest> parse_manifest(std::string_view text);
 
-std::uint32_t crc_of(std::uint32_t before, std::string_view bytes);  // zlib's CRC-32; 0 at the beginning
-
 }  // namespace sessiond

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/backup/tar.hpp"
+#include "store/crc32.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -50,7 +51,7 @@ Result<void> Packer::pack(std::string& out) {
     return fail(Code::degraded,
                 fmt::format("{} became shorter while it was read: another program writes it; try again", file.name));
   out += *bytes;
-  crc_ = crc_of(crc_, *bytes);
+  crc_ = crc32_of(*bytes, crc_);
   offset_ += wanted;
   if (offset_ < file.size) return {};
   struct stat now{};

@@ -14,6 +14,8 @@
 
 namespace sessiond {
 
+inline constexpr std::size_t tar_block_size = 512;
+
 struct TarMember {
   enum class Kind : std::uint8_t { file, directory };
   Kind kind = Kind::file;

@@ -10,12 +10,11 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t block_size = 512;
-constexpr std::uint64_t most_size = 1ULL << 60;       // of a member
+constexpr std::uint64_t most_believed = 1ULL << 60;   // of a member
 constexpr std::uint64_t most_extension = 1ULL << 20;  // of a pax header or long name
 constexpr std::size_t most_name = 4096;
 
-std::unexpected<Problem> refuse(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
+std::unexpected<Problem> refuse_archive(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
 
 std::string_view until_nul(std::string_view field) { return field.substr(0, field.find('\0')); }
 
@@ -32,7 +31,7 @@ std::optional<std::uint64_t> number(std::string_view field) {
   if ((static_cast<unsigned char>(field.front()) & 0x80U) != 0) {
     std::uint64_t value = static_cast<unsigned char>(field.front()) & 0x7FU;
     for (const char c : field.substr(1)) {
-      if (value > most_size >> 8U) return {};
+      if (value > most_believed >> 8U) return {};
       value = value << 8U | static_cast<unsigned char>(c);
     }
     return value;
@@ -86,10 +85,10 @@ Result<void> TarReader::feed(std::string_view bytes) {
       bytes.remove_prefix(skipped);
       padding_ -= skipped;
     } else {
-      const std::string_view piece = bytes.substr(0, block_size - block_.size());
+      const std::string_view piece = bytes.substr(0, tar_block_size - block_.size());
       bytes.remove_prefix(piece.size());
       block_ += piece;
-      if (block_.size() < block_size) break;
+      if (block_.size() < tar_block_size) break;
       const std::string block = std::exchange(block_, {});
       if (auto read = header(block); !read) return read;
     }
@@ -99,7 +98,7 @@ Result<void> TarReader::feed(std::string_view bytes) {
 
 Result<void> TarReader::finish() const {
   if (ended_) return {};
-  return refuse(begun_ ? "the archive is cut off: its end is missing" : "there is no archive: nothing came");
+  return refuse_archive(begun_ ? "the archive is cut off: its end is missing" : "there is no archive: nothing came");
 }
 
 Result<void> TarReader::header(std::string_view block) {
@@ -108,17 +107,18 @@ Result<void> TarReader::header(std::string_view block) {
     return {};
   }
   if (!sum_fits(block))
-    return refuse(begun_ ? "the archive is damaged: a header's sum does not fit"
-                         : "this is no tar archive (a compressed one is to be unpacked first: zcat FILE | …)");
+    return refuse_archive(begun_ ? "the archive is damaged: a header's sum does not fit"
+                                 : "this is no tar archive (a compressed one is to be unpacked first: zcat FILE | …)");
   begun_ = true;
   const char type = block[156];
   const auto size = number(block.substr(124, 12));
   const auto mtime = number(block.substr(136, 12));
-  if (!size || *size > most_size) return refuse("the archive is damaged: a size is none");
+  if (!size || *size > most_believed) return refuse_archive("the archive is damaged: a size is none");
   left_ = *size;
-  padding_ = (block_size - *size % block_size) % block_size;
+  padding_ = (tar_block_size - *size % tar_block_size) % tar_block_size;
   if (type == 'x' || type == 'g' || type == 'L') {
-    if (*size > most_extension || *size == 0) return refuse("the archive is damaged: a header of unlikely size");
+    if (*size > most_extension || *size == 0)
+      return refuse_archive("the archive is damaged: a header of unlikely size");
     extending_ = type;
     return {};
   }
@@ -130,11 +130,12 @@ Result<void> TarReader::header(std::string_view block) {
     name = fmt::format("{}/{}", prefix, name);
   if (!long_name_.empty()) name = std::exchange(long_name_, {});
   const auto plain = plain_name(name);
-  if (!plain) return refuse(fmt::format("\"{}\" leads out of the archive", name));
+  if (!plain) return refuse_archive(fmt::format("\"{}\" leads out of the archive", name));
   TarMember member{.name = *plain, .size = *size, .mtime = static_cast<std::int64_t>(mtime.value_or(0))};
   const bool file = type == '0' || type == '\0' || type == '7';
   if (!file && type != '5')
-    return refuse(fmt::format("\"{}\" is no plain file (a link, device or sparse file, type {:?})", name, type));
+    return refuse_archive(
+        fmt::format("\"{}\" is no plain file (a link, device or sparse file, type {:?})", name, type));
   // Before POSIX a directory was a file whose name ends so.
   if (type == '5' || name.ends_with('/')) member.kind = TarMember::Kind::directory;
   return start(std::move(member));
@@ -143,15 +144,16 @@ Result<void> TarReader::header(std::string_view block) {
 Result<void> TarReader::start(TarMember member) {
   if (const std::string size = std::exchange(long_size_, {}); !size.empty()) {
     const auto bytes = digits<std::uint64_t>(size, 10);
-    if (!bytes || *bytes > most_size) return refuse("the archive is damaged: a size is none");
+    if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is none");
     member.size = left_ = *bytes;
-    padding_ = (block_size - *bytes % block_size) % block_size;
+    padding_ = (tar_block_size - *bytes % tar_block_size) % tar_block_size;
   }
   if (const std::string mtime = std::exchange(long_mtime_, {}); !mtime.empty())
     member.mtime = digits<std::int64_t>(mtime.substr(0, mtime.find('.')), 10).value_or(member.mtime);
   const bool directory = member.kind == TarMember::Kind::directory;
-  if (directory && member.size != 0) return refuse(fmt::format("the directory \"{}\" has content", member.name));
-  if (!directory && member.name.empty()) return refuse("a file has no name");
+  if (directory && member.size != 0)
+    return refuse_archive(fmt::format("the directory \"{}\" has content", member.name));
+  if (!directory && member.name.empty()) return refuse_archive("a file has no name");
   return sink_.member(member);
 }
 
@@ -168,14 +170,14 @@ Result<void> TarReader::pax(std::string_view records) {
     const auto length = digits<std::size_t>(records.substr(0, blank), 10);
     if (blank == std::string_view::npos || !length || *length < blank + 3 || *length > records.size() ||
         records[*length - 1] != '\n')
-      return refuse("the archive is damaged: a pax header is none");
+      return refuse_archive("the archive is damaged: a pax header is none");
     const std::string_view record = records.substr(blank + 1, *length - blank - 2);
     records.remove_prefix(*length);
     const std::size_t equals = record.find('=');
-    if (equals == std::string_view::npos) return refuse("the archive is damaged: a pax header is none");
+    if (equals == std::string_view::npos) return refuse_archive("the archive is damaged: a pax header is none");
     const std::string_view key = record.substr(0, equals);
     const std::string_view value = record.substr(equals + 1);
-    if (key.starts_with("GNU.sparse.")) return refuse("sparse files are not read: make the archive without -S");
+    if (key.starts_with("GNU.sparse.")) return refuse_archive("sparse files are not read: make the archive without -S");
     if (key == "path") long_name_ = value;
     if (key == "size") long_size_ = value;
     if (key == "mtime") long_mtime_ = value;

@@ -10,13 +10,12 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t block_size = 512;
 constexpr std::size_t name_size = 100;
-constexpr std::uint64_t most_size = 077777777777;  // 11 octal digits: 8 GiB - 1
+constexpr std::uint64_t most_octal = 077777777777;  // 11 octal digits: 8 GiB - 1
 constexpr std::uint64_t most_id = 07777777;
 
 struct Header {
-  std::array<char, block_size> bytes{};
+  std::array<char, tar_block_size> bytes{};
 
   void text(std::size_t at, std::size_t size, std::string_view value) {
     std::memcpy(bytes.data() + at, value.data(), std::min(size, value.size()));
@@ -34,8 +33,8 @@ void append_header(std::string& out, std::string_view name, char type, std::uint
   header.number(100, 8, type == '5' ? 0700 : 0600);
   header.number(108, 8, id(::geteuid()));
   header.number(116, 8, id(::getegid()));
-  header.number(124, 12, size > most_size ? 0 : size);
-  header.number(136, 12, mtime > most_size ? 0 : mtime);
+  header.number(124, 12, size > most_octal ? 0 : size);
+  header.number(136, 12, mtime > most_octal ? 0 : mtime);
   header.text(148, 8, "        ");  // the sum is made with blanks in its place
   header.bytes[156] = type;
   header.text(257, 8, std::string_view("ustar\00000", 8));
@@ -60,9 +59,9 @@ void append_tar_header(std::string& out, const TarMember& member) {
   const std::string name = directory ? member.name + "/" : member.name;
   std::string records;
   if (name.size() > name_size) records += pax_record("path", name);
-  if (member.size > most_size) records += pax_record("size", std::to_string(member.size));
+  if (member.size > most_octal) records += pax_record("size", std::to_string(member.size));
   const auto mtime = static_cast<std::uint64_t>(member.mtime);
-  if (mtime > most_size) records += pax_record("mtime", std::to_string(member.mtime));  // before 1970, too
+  if (mtime > most_octal) records += pax_record("mtime", std::to_string(member.mtime));  // before 1970, too
   if (!records.empty()) {
     append_header(out, "PaxHeader", 'x', records.size(), 0);
     out += records;
@@ -72,9 +71,9 @@ void append_tar_header(std::string& out, const TarMember& member) {
 }
 
 void append_tar_padding(std::string& out, std::uint64_t size) {
-  out.append(static_cast<std::size_t>((block_size - size % block_size) % block_size), '\0');
+  out.append(static_cast<std::size_t>((tar_block_size - size % tar_block_size) % tar_block_size), '\0');
 }
 
-void append_tar_end(std::string& out) { out.append(2 * block_size, '\0'); }
+void append_tar_end(std::string& out) { out.append(2 * tar_block_size, '\0'); }
 
 }  // namespace sessiond

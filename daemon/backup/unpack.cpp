@@ -8,13 +8,15 @@
 #include <cerrno>
 #include <utility>
 
+#include "store/crc32.hpp"
+
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t most_manifest = 1ULL << 30;  // millions of files
 
-std::unexpected<Problem> refuse(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
+std::unexpected<Problem> refuse_backup(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
 
 }  // namespace
 
@@ -31,9 +33,9 @@ Result<void> Unpacker::start(const TarMember& member) {
   if (member.kind == TarMember::Kind::directory) return {};  // made with the first file in it
   const fs::path name(member.name);
   is_manifest_ = name.filename() == manifest_name && std::distance(name.begin(), name.end()) <= 2;
-  if (is_manifest_ && !manifest_at_.empty()) return refuse(fmt::format("there are two {}", manifest_name));
-  if (is_manifest_ && member.size > most_manifest) return refuse(fmt::format("{} is too large", manifest_name));
-  if (files_.contains(member.name)) return refuse(fmt::format("{} is there twice", member.name));
+  if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("there are two {}", manifest_name));
+  if (is_manifest_ && member.size > most_manifest) return refuse_backup(fmt::format("{} is too large", manifest_name));
+  if (files_.contains(member.name)) return refuse_backup(fmt::format("{} is there twice", member.name));
   name_ = member.name;
   mtime_ = member.mtime;
   file_ = {};
@@ -54,7 +56,7 @@ Result<void> Unpacker::take(std::string_view bytes) {
     return {};
   }
   file_.size += bytes.size();
-  file_.crc = crc_of(file_.crc, bytes);
+  file_.crc = crc32_of(bytes, file_.crc);
   return fd_ ? write_all(fd_.get(), bytes, name_) : Result<void>{};
 }
 
@@ -72,7 +74,7 @@ Result<Manifest> Unpacker::finish() {
   if (auto whole = reader_.finish(); !whole) return std::unexpected(std::move(whole.error()));
   if (auto closed = close_file(); !closed) return std::unexpected(std::move(closed.error()));
   if (manifest_at_.empty())
-    return refuse(fmt::format("there is no {}: this is no backup, or one that was interrupted", manifest_name));
+    return refuse_backup(fmt::format("there is no {}: this is no backup, or one that was interrupted", manifest_name));
   auto manifest = parse_manifest(manifest_);
   if (!manifest) return manifest;
   const std::string prefix = manifest_at_.substr(0, manifest_at_.size() - manifest_name.size());
@@ -88,14 +90,15 @@ Result<Manifest> Unpacker::finish() {
 Result<void> Unpacker::check(const Manifest& manifest, const std::string& prefix) const {
   for (const auto& [name, wanted] : manifest.files) {
     const auto there = files_.find(prefix + name);
-    if (there == files_.end()) return refuse(fmt::format("{} is missing, which {} names", name, manifest_name));
+    if (there == files_.end()) return refuse_backup(fmt::format("{} is missing, which {} names", name, manifest_name));
     if (there->second != wanted)
-      return refuse(fmt::format("{} is not what was backed up: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}",
-                                name, there->second.size, there->second.crc, wanted.size, wanted.crc));
+      return refuse_backup(
+          fmt::format("{} is not what was backed up: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}", name,
+                      there->second.size, there->second.crc, wanted.size, wanted.crc));
   }
   for (const auto& [name, file] : files_) {
     if (!name.starts_with(prefix) || !manifest.files.contains(std::string_view(name).substr(prefix.size())))
-      return refuse(fmt::format("{} is not among what {} names", name, manifest_name));
+      return refuse_backup(fmt::format("{} is not among what {} names", name, manifest_name));
   }
   return {};
 }

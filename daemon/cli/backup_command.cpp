@@ -66,7 +66,7 @@ Result<void> pack(const Config& config, const Take& take) {
   return {};
 }
 
-int failed(const Problem& problem, std::string_view then = "") {
+int backup_failed(const Problem& problem, std::string_view then = "") {
   fmt::print(stderr, "sessiond backup: {}{}\n", problem.detail, then);
   return 1;
 }
@@ -86,7 +86,7 @@ int run(const BackupCommand& command) {
   }
   const fs::path dir = to_stdout ? "" : command.to;
   if (!to_stdout)
-    if (auto ready = prepare(dir); !ready) return failed(ready.error());
+    if (auto ready = prepare(dir); !ready) return backup_failed(ready.error());
   Unpacker unpacker(dir);
   const Take take = [&](std::string_view bytes) -> Result<void> {
     if (to_stdout)
@@ -100,9 +100,9 @@ int run(const BackupCommand& command) {
       manifest = std::unexpected(std::move(marked.error()));
   }
   if (!manifest)
-    return failed(manifest.error(), to_stdout
-                                        ? "; the archive is not whole"
-                                        : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
+    return backup_failed(manifest.error(),
+                         to_stdout ? "; the archive is not whole"
+                                   : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
   fmt::print(stderr, "{} as of {}: {} files, {} bytes\n", settings->config.state_dir,
              manifest->as_of.empty() ? "now" : manifest->as_of, manifest->files.size(), manifest->bytes());
   return 0;

@@ -236,22 +236,22 @@ Result<Restored> restore(const Config& config, const std::string& from, bool for
 }  // namespace
 
 int run(const RestoreCommand& command) {
-  constexpr int failed = 2;
+  constexpr int not_restored = 2;
   if (command.from == "-" && ::isatty(STDIN_FILENO) != 0) {
     fmt::print(stderr, "sessiond restore: stdin is a terminal: sessiond restore - < FILE.tar\n");
-    return failed;
+    return not_restored;
   }
   const auto settings = load_settings(command.where.config, command.where.state_dir);
   if (!settings) {
     fmt::print(stderr, "{}", to_text(settings.error()));
-    return failed;
+    return not_restored;
   }
   const Config& config = settings->config;
   log::set_up(log::Level::warn, log::Format::text);
   const auto restored = restore(config, command.from, command.force);
   if (!restored) {
     fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);
-    return failed;
+    return not_restored;
   }
   const Manifest& manifest = restored->manifest;
   fmt::print(stderr, "{} files, {} bytes{} are in {}, under a new epoch\n", manifest.files.size(), manifest.bytes(),

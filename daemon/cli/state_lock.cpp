@@ -15,7 +15,7 @@ namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
-Problem in_use(const fs::path& state_dir) {
+Problem held_by_another(const fs::path& state_dir) {
   const auto owner = state_owner(state_dir);
   // Between its flock and its first line an owner is not known yet, and the line of the one before stands there.
   const bool known = owner && *owner && (*owner)->state() != StateOwner::State::gone;
@@ -54,7 +54,7 @@ Result<StateLock> StateLock::acquire(const fs::path& state_dir) {
     auto fd = open_file(path, O_RDWR | O_CREAT);
     if (!fd) return std::unexpected(fd.error());
     if (const int error = take(fd->get()); error != 0) {
-      if (error == EWOULDBLOCK) return std::unexpected(in_use(state_dir));
+      if (error == EWOULDBLOCK) return std::unexpected(held_by_another(state_dir));
       return std::unexpected(io_problem("lock", path.native(), error));
     }
     if (!still_there(fd->get(), path)) continue;

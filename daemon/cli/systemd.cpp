@@ -35,14 +35,14 @@ std::string taken(const char* name) {
   return text;
 }
 
-std::int64_t number(std::string_view text) {
+std::int64_t number_or_0(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() ? value : 0;
 }
 
 // Variables that name a process are for that one only: they may have come down from a parent.
-bool for_us(std::string_view pid) { return number(pid) == ::getpid(); }
+bool for_us(std::string_view pid) { return number_or_0(pid) == ::getpid(); }
 
 bool listens(int fd) {
   int value = 0;
@@ -87,11 +87,11 @@ ServiceManager ServiceManager::from_environment() {
   manager.notify_socket_ = taken("NOTIFY_SOCKET");
   const std::string period = taken("WATCHDOG_USEC");
   const std::string watched = taken("WATCHDOG_PID");
-  if (watched.empty() || for_us(watched)) manager.watchdog_ = std::chrono::microseconds(number(period));
+  if (watched.empty() || for_us(watched)) manager.watchdog_ = std::chrono::microseconds(number_or_0(period));
   const std::string count = taken("LISTEN_FDS");
   const std::string names = taken("LISTEN_FDNAMES");
   if (!for_us(taken("LISTEN_PID"))) return manager;
-  manager.inherited_ = static_cast<int>(std::clamp<std::int64_t>(number(count), 0, 1024));
+  manager.inherited_ = static_cast<int>(std::clamp<std::int64_t>(number_or_0(count), 0, 1024));
   for (std::string_view rest = names; !rest.empty();) {
     manager.names_.emplace_back(rest.substr(0, rest.find(':')));
     rest.remove_prefix(std::min(manager.names_.back().size() + 1, rest.size()));

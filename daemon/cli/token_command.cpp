@@ -17,7 +17,7 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-int failed(const Problem& problem) {
+int token_failed(const Problem& problem) {
   fmt::print(stderr, "sessiond token: {}\n", problem.detail);
   return 1;
 }
@@ -65,7 +65,7 @@ int run(const TokenCreate& command) {
   auto store = open_store(command.where);
   if (!store) return 1;
   const auto token = store->create(command.wish, now_ms());
-  if (!token) return failed(token.error());
+  if (!token) return token_failed(token.error());
   return print_token(*store, *token);
 }
 
@@ -73,7 +73,7 @@ int run(const TokenList& command) {
   auto store = open_store(command.where);
   if (!store) return 1;
   const auto tokens = store->list();
-  if (!tokens) return failed(tokens.error());
+  if (!tokens) return token_failed(tokens.error());
   if (command.json) {
     std::string list;
     for (const TokenInfo& info : *tokens) list += (list.empty() ? "" : ",") + to_json(info);
@@ -97,7 +97,7 @@ int run(const TokenRotate& command) {
   if (!store) return 1;
   const std::int64_t now = now_ms();
   const auto token = store->rotate(command.id, command.overlap_ms, now);
-  if (!token) return failed(token.error());
+  if (!token) return token_failed(token.error());
   const int printed = print_token(*store, *token);
   if (printed == 0 && command.overlap_ms == 0) fmt::print(stderr, "revoked {}\n", command.id);
   if (printed == 0 && command.overlap_ms > 0)
@@ -108,7 +108,7 @@ int run(const TokenRotate& command) {
 int run(const TokenRevoke& command) {
   auto store = open_store(command.where);
   if (!store) return 1;
-  if (const auto revoked = store->revoke(command.id); !revoked) return failed(revoked.error());
+  if (const auto revoked = store->revoke(command.id); !revoked) return token_failed(revoked.error());
   fmt::print(stderr, "revoked {}\n", command.id);
   return 0;
 }

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
+#include "daemon/http/as_result.hpp"
 #include "daemon/http/log.hpp"
 #include "policy/secret_scan.hpp"
 
@@ -17,7 +16,6 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds linger_time{2};
 constexpr std::size_t linger_bytes = 16 << 20;
 constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that anybody may ask: a login

@@ -8,14 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <random>
 #include <type_traits>
 
+#include "daemon/http/as_result.hpp"
 #include "daemon/http/log.hpp"
 
 namespace sessiond {
@@ -26,7 +25,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kept_for_operators = 64;  // unix connections beyond the limit
 constexpr auto give_up_after = 1s;
 // Descriptors that connections never get: the journal and the transcripts must not want for one because of a flood.

@@ -4,9 +4,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 #include "daemon/http/connection.hpp"
 #include "daemon/http/log.hpp"
 

@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 
+#include "daemon/http/as_result.hpp"
 #include "daemon/http/log.hpp"
 
 namespace sessiond {
@@ -26,7 +25,6 @@ using Descriptor = asio::posix::stream_descriptor;
 
 namespace {
 
-constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t piece = 16 << 10;              // a TLS record
 constexpr std::chrono::milliseconds tick_time{250};  // how finely deadlines are kept
 constexpr std::chrono::seconds goodbye_time{5};      // for what is still on its way when one side has closed

@@ -20,7 +20,6 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t read_bytes = 4U << 20;
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
 
@@ -100,7 +99,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   find_topics(*loaded.state, dir);
   OwnVersions own(loaded.foreign);
   while (replay_from != 0 && replay_from <= journal_->head()) {
-    auto page = journal_->read(std::max(replay_from, journal_->oldest()), read_bytes);
+    auto page = journal_->read(std::max(replay_from, journal_->oldest()), replay_page_bytes);
     if (!page) return std::unexpected(std::move(page.error()));
     for (const StoredBatch& batch : page->batches) {
       for (const Bytes& bytes : batch.events) {

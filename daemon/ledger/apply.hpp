@@ -8,6 +8,8 @@
 
 namespace sessiond {
 
+inline constexpr std::size_t replay_page_bytes = 4U << 20;  // of the journal, read at once
+
 enum class Replay : std::uint8_t {
   no,   // live: the event follows from this very state
   yes,  // recovery: the store may already hold it; entries are changed only where the event is newer (FORMATS §2

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
 constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
-constexpr std::int64_t retry_ms = 1000;
+constexpr std::int64_t checkpoint_retry_ms = 1000;
 constexpr std::int64_t last_lock_wait_ms = 1000;      // at the end; the journal has what a held lock keeps back
 constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
 constexpr std::uint64_t hurry_backlog = 24ULL << 20;  // of journal beyond CHECKPOINT: the duty cycle counts no more
@@ -126,7 +126,7 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
 // A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
 void Ledger::not_written(Agent& agent, const Problem& why) {
   const std::int64_t now = steady_ms();
-  agent.next_checkpoint = now + retry_ms;
+  agent.next_checkpoint = now + checkpoint_retry_ms;
   if (why.code == Code::lock_timeout) {
     if (agent.lock_wanted == 0) agent.lock_wanted = now;
     agent.next_checkpoint = now + lock_poll_ms();
@@ -285,7 +285,7 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
     if (!failed_) {
       for (const std::string& id : due) co_await checkpoint(id);  // a failure is told and tried again
       if (durable_ > checkpointed_ && (hurry || steady_ms() >= next_sync_)) {
-        if (auto synced = co_await sync_files(); !synced) next_sync_ = steady_ms() + retry_ms;
+        if (auto synced = co_await sync_files(); !synced) next_sync_ = steady_ms() + checkpoint_retry_ms;
       }
       if (durable_ > checkpointed_) next = std::min(next, next_sync_);
     }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds flush_delay{50};  // transcript lines gather this long, unless somebody reads them
 constexpr std::size_t flush_bytes = 1U << 20;         // or this much
-constexpr std::int64_t retry_ms = 1000;
+constexpr std::int64_t flush_retry_ms = 1000;
 constexpr std::uint64_t most_held = 64ULL << 20;  // bytes that wait for another program's lock on one transcript
 
 }  // namespace
@@ -78,7 +78,7 @@ Result<void> Ledger::flush_now(const std::string& file) {
 void Ledger::schedule_flush() {
   if (flush_scheduled_) return;
   flush_scheduled_ = true;
-  flush_timer_.expires_after(projection_failing_ ? std::chrono::milliseconds(retry_ms)
+  flush_timer_.expires_after(projection_failing_ ? std::chrono::milliseconds(flush_retry_ms)
                              : held_.empty()     ? flush_delay
                                                  : std::chrono::milliseconds(lock_poll_ms()));
   flush_timer_.async_wait([this](const boost::system::error_code& error) {

@@ -17,8 +17,6 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t read_bytes = 4U << 20;
-
 // CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…}}. Agents that are not named have everything up to
 // `seq`.
 struct Checkpoint {
@@ -142,7 +140,7 @@ class Recovery {
   Result<void> each_batch(Take call) {
     std::uint64_t from = std::max(checkpoint_.least() + 1, ledger_.journal_->oldest());
     while (from <= ledger_.journal_->head()) {
-      auto page = ledger_.journal_->read(from, read_bytes);
+      auto page = ledger_.journal_->read(from, replay_page_bytes);
       if (!page) return std::unexpected(std::move(page.error()));
       for (const StoredBatch& batch : page->batches) {
         if (auto fine = call(batch); !fine) return fine;

@@ -5,7 +5,7 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t most_bytes = 256 << 10;
+constexpr std::size_t most_gathered_bytes = 256 << 10;
 constexpr std::size_t most_buffers = 512;  // under IOV_MAX
 constexpr std::uint64_t most_looked_at = 4096;
 
@@ -32,7 +32,7 @@ void Gathered::clear() {
   next = 0;
 }
 
-bool Gathered::full() const { return bytes_ >= most_bytes || buffers_.size() >= most_buffers; }
+bool Gathered::full() const { return bytes_ >= most_gathered_bytes || buffers_.size() >= most_buffers; }
 
 Gathered::Cut Gathered::cut(std::size_t taken) const {
   std::uint64_t before = 0;  // the last event sent whole
@@ -61,7 +61,7 @@ void gather(Gathered& out, const Tail& tail, const StreamView& view, std::uint64
       while (begin <= end && !view.shows(batch->envelope(begin))) ++begin;
       out.next = begin;
       std::size_t bytes = 0;
-      while (out.next <= end && out.bytes() + bytes < most_bytes && view.shows(batch->envelope(out.next))) {
+      while (out.next <= end && out.bytes() + bytes < most_gathered_bytes && view.shows(batch->envelope(out.next))) {
         bytes += batch->frames(out.next, out.next).size();
         ++out.next;
       }

@@ -30,8 +30,8 @@ struct Page {
   }
 };
 
-constexpr std::size_t most_bytes = 1 << 20;     // of a page, but for its last event
-constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before others get their turn
+constexpr std::size_t most_page_bytes = 1 << 20;  // of a page, but for its last event
+constexpr std::uint64_t looked_at_once = 4096;    // events of the tail, before others get their turn
 
 }  // namespace
 
@@ -61,7 +61,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
   std::optional<StreamPlaces::Place> waits;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
-  const auto full = [&] { return page.count >= options.limit || page.events.size() >= most_bytes; };
+  const auto full = [&] { return page.count >= options.limit || page.events.size() >= most_page_bytes; };
   while (!full()) {
     const std::uint64_t head = tail_.head();
     if (page.next > head) {

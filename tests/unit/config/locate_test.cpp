@@ -6,43 +6,20 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/unit/temp_dir.hpp"
+
 using namespace sessiond;
 namespace fs = std::filesystem;
+using sessiond::testing::TempDir;
 
 namespace {
 
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (fs::temp_directory_path() / "sessiond-config-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TempDir() { fs::remove_all(path_); }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  std::string write(const std::string& name, const std::string& text) const {
-    const fs::path file = path_ / name;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-    return file.string();
-  }
-  std::string path(const std::string& name = {}) const {
-    return name.empty() ? path_.string() : (path_ / name).string();
-  }
-
- private:
-  fs::path path_;
-};
-
 using Pointers = std::vector<std::string>;
 
-Pointers pointers_of(const std::vector<ConfigFault>& faults) {
+Pointers pointers_to(const std::vector<ConfigFault>& faults) {
   Pointers pointers;
   for (const ConfigFault& fault : faults) pointers.push_back(fault.pointer);
   return pointers;
@@ -55,7 +32,7 @@ TEST_CASE("which file: option, variable, user's file, none") {
   const std::string in_home = dir.write("home/.config/sessiond/sessiond.json", "{}");
   const std::string in_xdg = dir.write("xdg/sessiond/sessiond.json", "{}");
   Environment environment{
-      {"HOME", dir.path("home")}, {"XDG_CONFIG_HOME", dir.path("xdg")}, {"SESSIOND_CONFIG", "/named"}};
+      {"HOME", (dir / "home").native()}, {"XDG_CONFIG_HOME", (dir / "xdg").native()}, {"SESSIOND_CONFIG", "/named"}};
 
   CHECK(locate_config("given.json", environment).path == "given.json");
   CHECK(locate_config("", environment).path == "/named");
@@ -66,19 +43,19 @@ TEST_CASE("which file: option, variable, user's file, none") {
   CHECK(locate_config({}, environment).path == in_home);
   environment.erase("XDG_CONFIG_HOME");
   CHECK(locate_config({}, environment).path == in_home);
-  environment["XDG_CONFIG_HOME"] = dir.path("empty");  // set: the one in ~/.config does not count
+  environment["XDG_CONFIG_HOME"] = (dir / "empty").native();  // set: the one in ~/.config does not count
   CHECK(locate_config({}, environment).path.empty());
   CHECK(locate_config({}, {}).path.empty());
-  CHECK(locate_config({}, {{"HOME", dir.path("home/.config/sessiond/sessiond.json")}}).path.empty());
+  CHECK(locate_config({}, {{"HOME", (dir / "home/.config/sessiond/sessiond.json").native()}}).path.empty());
 }
 
 TEST_CASE("a file that is there but cannot be read is not passed over") {
   const TempDir dir;
-  fs::create_directories(dir.path(".config/sessiond"));
-  fs::create_symlink("gone.json", dir.path(".config/sessiond/sessiond.json"));
-  const Environment environment{{"HOME", dir.path()}};
+  fs::create_directories(dir / ".config/sessiond");
+  fs::create_symlink("gone.json", dir / ".config/sessiond/sessiond.json");
+  const Environment environment{{"HOME", dir.path().native()}};
   const Located located = locate_config({}, environment);
-  CHECK(located.path == dir.path(".config/sessiond/sessiond.json"));
+  CHECK(located.path == (dir / ".config/sessiond/sessiond.json").native());
   const auto config = load_config(located, environment);
   REQUIRE_FALSE(config.has_value());
   CHECK(config.error() == std::vector<ConfigFault>{{"", "reading " + located.path + ": No such file or directory"}});
@@ -87,8 +64,8 @@ TEST_CASE("a file that is there but cannot be read is not passed over") {
 TEST_CASE("loading: unreadable, too large, not a file") {
   const TempDir dir;
   const Environment environment{{"HOME", "/home/u"}};
-  CHECK_FALSE(load_config({dir.path("absent.json")}, environment).has_value());
-  const auto directory = load_config({dir.path()}, environment);
+  CHECK_FALSE(load_config({(dir / "absent.json").native()}, environment).has_value());
+  const auto directory = load_config({dir.path().native()}, environment);
   REQUIRE_FALSE(directory.has_value());
   CHECK(directory.error()[0].detail.find("Is a directory") != std::string::npos);
   const auto endless = load_config({"/dev/zero"}, environment);
@@ -123,7 +100,7 @@ TEST_CASE("loading: faults of every step together") {
   const std::string file = dir.write("c.json", R"({"log":{"level":"loud"},"limits":{"connections":0}})");
   const auto config = load_config({file}, {{"OPENCLAW_SESSION_CACHE_TTL_MS", "soon"}});
   REQUIRE_FALSE(config.has_value());
-  CHECK(pointers_of(config.error()) == Pointers{"/limits/connections", "/log/level", "/store/cacheTtlMs", "/stateDir"});
+  CHECK(pointers_to(config.error()) == Pointers{"/limits/connections", "/log/level", "/store/cacheTtlMs", "/stateDir"});
 }
 
 TEST_CASE("OPENCLAW_SESSION_CACHE_TTL_MS") {
@@ -172,12 +149,12 @@ TEST_CASE("paths: ~, {stateDir}, and sockets the kernel would refuse") {
     config_of_length.state_dir = "/" + std::string(length - 15, 'd');  // + "/sessiond.sock"
     const auto faults = resolve_paths(config_of_length, environment);
     CHECK(config_of_length.listen.unix->size() == length);
-    CHECK(pointers_of(faults) == (length > 107 ? Pointers{"/listen/unix"} : Pointers{}));
+    CHECK(pointers_to(faults) == (length > 107 ? Pointers{"/listen/unix"} : Pointers{}));
   }
 
   Config homeless;
   homeless.listen.unix = "~/s.sock";
-  CHECK(pointers_of(resolve_paths(homeless, {})) == Pointers{"/stateDir", "/listen/unix"});
+  CHECK(pointers_to(resolve_paths(homeless, {})) == Pointers{"/stateDir", "/listen/unix"});
   Config absolute;
   absolute.state_dir = "/srv";
   CHECK(resolve_paths(absolute, {}).empty());

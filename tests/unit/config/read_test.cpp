@@ -16,7 +16,7 @@ std::vector<ConfigFault> faults_of(std::string_view text) {
   return config ? std::vector<ConfigFault>{} : config.error();
 }
 
-std::vector<std::string> pointers_of(std::string_view text) {
+std::vector<std::string> pointers_in(std::string_view text) {
   std::vector<std::string> pointers;
   for (const ConfigFault& fault : faults_of(text)) pointers.push_back(fault.pointer);
   return pointers;
@@ -152,17 +152,17 @@ TEST_CASE("ranges: both ends are allowed, one beyond is not") {
   };
   for (const auto& [pointer, range] : ranges) {
     CAPTURE(pointer);
-    CHECK(pointers_of(at(pointer, std::to_string(range.least))).empty());
-    CHECK(pointers_of(at(pointer, std::to_string(range.most))).empty());
+    CHECK(pointers_in(at(pointer, std::to_string(range.least))).empty());
+    CHECK(pointers_in(at(pointer, std::to_string(range.most))).empty());
     for (const std::string& value :
          {std::to_string(range.least - 1), std::to_string(range.most + 1), std::string("9223372036854775807"),
           std::string("-9223372036854775808"), std::string("18446744073709551615"), std::string("1e400"),
           std::string("-1e400"), std::string("12.5"), std::string("\"12\""), std::string("null"), std::string("true"),
           std::string("[]"), std::string("123456789012345678901234567890")})
-      CHECK(pointers_of(at(pointer, value)) == Pointers{pointer});
+      CHECK(pointers_in(at(pointer, value)) == Pointers{pointer});
   }
   for (const std::string value : {"0", "-0.1", "1.0001", "1e400", "\"0.5\"", "null"})
-    CHECK(pointers_of(at("/store/checkpointDuty", value)) == Pointers{"/store/checkpointDuty"});
+    CHECK(pointers_in(at("/store/checkpointDuty", value)) == Pointers{"/store/checkpointDuty"});
 }
 
 TEST_CASE("unknown keys, and what may have been meant") {
@@ -180,12 +180,12 @@ TEST_CASE("unknown keys, and what may have been meant") {
   CHECK(detail("/session/resetByType/group/atHours") == "unknown key, did you mean /session/resetByType/group/atHour?");
   for (const std::string pointer : {"/web", "/zzz", "/x"}) CHECK(detail(pointer) == "unknown key");
   CHECK(detail("/" + std::string(100'000, 'a')) == "unknown key");
-  CHECK(pointers_of(R"({"a/b~":1,"":2})") == Pointers{"/a~1b~0", "/"});
+  CHECK(pointers_in(R"({"a/b~":1,"":2})") == Pointers{"/a~1b~0", "/"});
 }
 
 TEST_CASE("keys given twice are faults, inside sendPolicy too") {
-  CHECK(pointers_of(R"({"log":{"level":"info"},"log":{"level":"warn"}})") == Pointers{"/log"});
-  CHECK(pointers_of(R"({"sendPolicy":{"rules":[{"action":"deny","action":"allow"}]}})") ==
+  CHECK(pointers_in(R"({"log":{"level":"info"},"log":{"level":"warn"}})") == Pointers{"/log"});
+  CHECK(pointers_in(R"({"sendPolicy":{"rules":[{"action":"deny","action":"allow"}]}})") ==
         Pointers{"/sendPolicy/rules/0/action"});
 }
 
@@ -193,13 +193,13 @@ TEST_CASE("paths and names") {
   const auto refuses = [](const std::string& pointer, const std::vector<std::string>& values) {
     for (const std::string& value : values) {
       CAPTURE(value);
-      CHECK(pointers_of(at(pointer, '"' + value + '"')) == Pointers{pointer});
+      CHECK(pointers_in(at(pointer, '"' + value + '"')) == Pointers{pointer});
     }
   };
   const auto takes = [](const std::string& pointer, const std::vector<std::string>& values) {
     for (const std::string& value : values) {
       CAPTURE(value);
-      CHECK(pointers_of(at(pointer, '"' + value + '"')).empty());
+      CHECK(pointers_in(at(pointer, '"' + value + '"')).empty());
     }
   };
   takes("/stateDir", {"/x", "~", "~/x", "/x/", "/ä b"});
@@ -216,17 +216,17 @@ TEST_CASE("paths and names") {
   takes("/session/mainKey", {"main", "m.1_x-y"});
   refuses("/session/mainKey", {"", "Main", "a:b", "a b", "ä", std::string(65, 'a')});
   for (const std::string list : {R"([""])", R"([" /new"])", R"(["a\tb"])", R"(["ok ",])"})
-    CHECK(pointers_of(at("/session/resetTriggers", list)) == Pointers{"/session/resetTriggers/0"});
-  CHECK(pointers_of(at("/session/resetTriggers", "[]")).empty());
-  CHECK(pointers_of(at("/session/resetTriggers", R"(["/n","/n"])")) == Pointers{"/session/resetTriggers/1"});
-  CHECK(pointers_of(at("/listen/hosts", R"(["a.b", "[::1]", "10.0.0.1", "my_host"])")).empty());
-  CHECK(pointers_of(at("/listen/hosts", R"(["a:80", "::1", "[::1]:80", "[x]", "", "a b", "[", "*"])")) ==
+    CHECK(pointers_in(at("/session/resetTriggers", list)) == Pointers{"/session/resetTriggers/0"});
+  CHECK(pointers_in(at("/session/resetTriggers", "[]")).empty());
+  CHECK(pointers_in(at("/session/resetTriggers", R"(["/n","/n"])")) == Pointers{"/session/resetTriggers/1"});
+  CHECK(pointers_in(at("/listen/hosts", R"(["a.b", "[::1]", "10.0.0.1", "my_host"])")).empty());
+  CHECK(pointers_in(at("/listen/hosts", R"(["a:80", "::1", "[::1]:80", "[x]", "", "a b", "[", "*"])")) ==
         Pointers{"/listen/hosts/0", "/listen/hosts/1", "/listen/hosts/2", "/listen/hosts/3", "/listen/hosts/4",
                  "/listen/hosts/5", "/listen/hosts/6", "/listen/hosts/7"});
 }
 
 TEST_CASE("identity links: a peer is one person") {
-  const auto links = [](const std::string& object) { return pointers_of(at("/session/identityLinks", object)); };
+  const auto links = [](const std::string& object) { return pointers_in(at("/session/identityLinks", object)); };
   CHECK(links(R"({"a":["slack:U1","telegram:1"],"b":["slack:U2"],"c":[]})").empty());
   CHECK(links(R"({"a":["slack:U1"],"b":["x:1","Slack:u1"]})") == Pointers{"/session/identityLinks/b/1"});
   CHECK(links(R"({"a":["slack:U1","slack:U1"]})") == Pointers{"/session/identityLinks/a/1"});

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "store/confine.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::TempDir;

@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <map>
@@ -17,28 +16,12 @@
 #include "store/journal.hpp"
 #include "store/journal_file_ops.hpp"
 #include "store/journal_segment.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::journal_test {
 
 namespace fs = std::filesystem;
-
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (fs::temp_directory_path() / "sessiond-journal-XXXXXX").native();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using testing::TempDir;
 
 inline std::string event_json(std::uint64_t seq, std::string_view text = "x") {
   return fmt::format(R"({{"seq":{},"text":"{}"}})", seq, text);

@@ -20,7 +20,7 @@
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
 #include "tests/unit/store/child.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using namespace std::chrono_literals;

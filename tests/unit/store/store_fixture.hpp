@@ -12,7 +12,7 @@
 
 #include "store/files.hpp"
 #include "store/sessions_file.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::testing {
 

@@ -11,16 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 #include "transcripts/entry.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
 
 namespace {
 
 const std::string file = "agents/main/sessions/s.jsonl";
-const std::string header = header_line("s", 0, "/", "");
+const std::string our_header = header_line("s", 0, "/", "");
 
 std::string line_with(const std::string& id, const std::string& parent = {}) {
   return write_entry(*parse_entry(R"({"role":"user","text":"text of )" + id + "\"}", ""), id, parent, 0, 0).line;
@@ -32,10 +33,10 @@ struct Line {
   std::string id;
 };
 
-// A header and lines, one behind the other from the beginning of the file.
+// A our_header and lines, one behind the other from the beginning of the file.
 std::vector<Line> plan(const std::vector<std::string>& ids, std::uint64_t begin = 0) {
   std::vector<Line> lines;
-  if (begin == 0) lines.push_back({0, header, ""});
+  if (begin == 0) lines.push_back({0, our_header, ""});
   for (const std::string& id : ids) {
     const std::uint64_t offset = lines.empty() ? begin : lines.back().offset + lines.back().text.size();
     lines.push_back({offset, line_with(id), id});
@@ -108,7 +109,7 @@ TEST_CASE("cut at every byte of an append, the lines put back give the uninterru
       CHECK(dir.read(file) == whole);
     }
   }
-  SUBCASE("everything, with the header") {
+  SUBCASE("everything, with the our_header") {
     auto all = first;
     all.insert(all.end(), lines.begin(), lines.end());
     for (std::size_t size = 0; size <= whole.size(); ++size) {
@@ -122,7 +123,7 @@ TEST_CASE("cut at every byte of an append, the lines put back give the uninterru
 
 TEST_CASE("behind a last line without its newline, cut at every byte") {
   TempDir dir;
-  const std::string foreign = header + R"({"type":"label","id":"foreign"})";
+  const std::string foreign = our_header + R"({"type":"label","id":"foreign"})";
   fs::create_directories((dir.path() / file).parent_path());
   for (const std::uint64_t ahead : {0U, 1U}) {  // whoever committed it may have counted the newline or not
     const auto lines = plan({"a", "b"}, foreign.size() + ahead);
@@ -167,7 +168,7 @@ TEST_CASE("a foreign line between ours") {
     add(appender, {lines[2]});
     add(appender, {lines[3]});
     REQUIRE(appender.flush());
-    CHECK(dir.read(file) == header + lines[1].text + foreign + lines[2].text + lines[3].text);
+    CHECK(dir.read(file) == our_header + lines[1].text + foreign + lines[2].text + lines[3].text);
     CHECK(appender.take_displaced() == std::vector<std::string>{file});
     CHECK(appender.take_displaced().empty());
   }
@@ -176,7 +177,7 @@ TEST_CASE("a foreign line between ours") {
     const std::string reformatted = R"({ "id" : "b", "type":"message", "message":{} })"
                                     "\n";
     for (const std::string& b : {lines[2].text, reformatted}) {
-      const std::string text = header + foreign + lines[1].text + b + foreign;
+      const std::string text = our_header + foreign + lines[1].text + b + foreign;
       dir.write(file, text);
       add_and_flush(dir, lines, true);
       CHECK(dir.read(file) == text + lines[3].text);
@@ -192,7 +193,7 @@ TEST_CASE("a foreign line between ours") {
   SUBCASE("an id in an unreadable line or inside a message is not the line") {
     fs::create_directories((dir.path() / file).parent_path());
     const std::string text =
-        header + "{\"type\":\"message\",\"id\":\"a\",\"mess\n{\"type\":\"x\",\"message\":{\"id\":\"a\"}}\n";
+        our_header + "{\"type\":\"message\",\"id\":\"a\",\"mess\n{\"type\":\"x\",\"message\":{\"id\":\"a\"}}\n";
     dir.write(file, text);
     add_and_flush(dir, {lines[1]}, true);
     CHECK(dir.read(file) == text + lines[1].text);
@@ -205,10 +206,10 @@ TEST_CASE("a file that was cut by somebody is appended to at its end") {
   const auto lines = plan({"a", "b"});
   add(appender, {lines[0], lines[1]});
   REQUIRE(appender.flush());
-  fs::resize_file(dir.path() / file, header.size() - 5);
+  fs::resize_file(dir.path() / file, our_header.size() - 5);
   add(appender, {lines[2]});
   REQUIRE(appender.flush());
-  CHECK(dir.read(file) == header.substr(0, header.size() - 5) + "\n" + lines[2].text);
+  CHECK(dir.read(file) == our_header.substr(0, our_header.size() - 5) + "\n" + lines[2].text);
   CHECK(appender.take_displaced() == std::vector<std::string>{file});
 }
 
@@ -245,13 +246,13 @@ TEST_CASE("a file that is removed, replaced or renamed under us is noticed") {
   fs::rename(dir.path() / "copy", dir.path() / file);
   add(appender, {lines[2]});
   REQUIRE(appender.flush());
-  CHECK(dir.read(file) == header + lines[1].text + lines[2].text);
+  CHECK(dir.read(file) == our_header + lines[1].text + lines[2].text);
   CHECK(appender.take_displaced() == std::vector<std::string>{file});
   fs::rename(dir.path() / file, dir.path() / "renamed");
   add(appender, {lines[3]});
   REQUIRE(appender.sync());
   CHECK(dir.read(file) == lines[3].text);
-  CHECK(dir.read("renamed") == header + lines[1].text + lines[2].text);
+  CHECK(dir.read("renamed") == our_header + lines[1].text + lines[2].text);
 }
 
 TEST_CASE("close flushes, and the next line makes a new file") {
@@ -378,12 +379,12 @@ TEST_CASE("random foreign writers and crashes: every line is there once, in orde
     CAPTURE(round);
     TempDir dir;
     fs::create_directories((dir.path() / file).parent_path());
-    std::vector<Line> journal = {{0, header, ""}};
+    std::vector<Line> journal = {{0, our_header, ""}};
     std::vector<std::string> foreign;
     auto appender = std::make_unique<TranscriptAppender>(dir.path());
     add(*appender, journal);
     REQUIRE(appender->flush());
-    std::uint64_t next = header.size();
+    std::uint64_t next = our_header.size();
     for (int step = 0; step < 40; ++step) {
       switch (random() % 6) {
         case 0: {  // another program appends

@@ -2,9 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 
 TEST_CASE("archive names are those of the OpenClaw trees") {
   CHECK(archive_name("x.jsonl", "reset", 1'771'709'510'885) == "x.jsonl.reset.2026-02-21T21-31-50.885Z");

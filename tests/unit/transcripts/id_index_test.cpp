@@ -9,22 +9,23 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
 
 namespace {
 
-const std::string header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n";
+const std::string index_header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n";
 
 std::string label(std::size_t number, std::size_t length = 80) {
   return R"({"type":"label","id":"label-)" + std::to_string(number) + R"(","label":")" + std::string(length, 'x') +
          "\"}\n";
 }
-std::string labels(std::size_t from, std::size_t to) {
+std::string id_labels(std::size_t from, std::size_t to) {
   std::string text;
   for (std::size_t i = from; i < to; ++i) text += label(i);
   return text;
@@ -81,8 +82,8 @@ TEST_CASE("a set of hashes holds what it was given, and nothing else") {
 
 TEST_CASE("an entry is found by its id wherever it stands") {
   World world;
-  std::string text = header + labels(0, 100) + "torn {\n" + R"({"role":"user","content":"no id"})" + "\n" + label(7) +
-                     labels(200, 9000) + R"({"type":"label","id":"open"})";
+  std::string text = index_header + id_labels(0, 100) + "torn {\n" + R"({"role":"user","content":"no id"})" + "\n" +
+                     label(7) + id_labels(200, 9000) + R"({"type":"label","id":"open"})";
   world.dir.write("t.jsonl", text);
   auto transcript = world.open();
   CHECK(seq_of(*transcript, "open") == 8903);  // in no index
@@ -92,7 +93,7 @@ TEST_CASE("an entry is found by its id wherever it stands") {
   CHECK(seq_of(*transcript, name(7)) == 102);  // the last of two
   CHECK(seq_of(*transcript, derived_id("torn {", 100)) == 100);
   CHECK(seq_of(*transcript, derived_id(R"({"role":"user","content":"no id"})", 101)) == 101);
-  CHECK(seq_of(*transcript, "s") == -1);  // the header is no entry
+  CHECK(seq_of(*transcript, "s") == -1);  // the index_header is no entry
   CHECK(seq_of(*transcript, "") == -1);
   CHECK(seq_of(*transcript, "never") == -1);
   const std::vector<std::string> several{name(8999), "never", name(5), name(205), "open", name(5)};
@@ -109,20 +110,20 @@ TEST_CASE("an entry is found by its id wherever it stands") {
 
 TEST_CASE("ids are looked for in what was appended, too") {
   World world;
-  world.dir.write("t.jsonl", header + labels(0, 5000));
+  world.dir.write("t.jsonl", index_header + id_labels(0, 5000));
   auto transcript = world.open();
   CHECK(seq_of(*transcript, name(3)) == 3);
-  world.dir.append("t.jsonl", labels(5000, 12'000) + R"({"type":"label","id":"half)");
+  world.dir.append("t.jsonl", id_labels(5000, 12'000) + R"({"type":"label","id":"half)");
   REQUIRE(transcript->refresh());
   CHECK(seq_of(*transcript, name(5001)) == 5001);
   CHECK(seq_of(*transcript, "half") == -1);
-  world.dir.append("t.jsonl", "\"}\n" + labels(12'000, 20'000));
+  world.dir.append("t.jsonl", "\"}\n" + id_labels(12'000, 20'000));
   REQUIRE(transcript->refresh());
   CHECK(seq_of(*transcript, "half") == 12'000);
   CHECK(seq_of(*transcript, name(12'000)) == 12'001);
   CHECK(seq_of(*transcript, name(3)) == 3);
   // The same inode, rewritten.
-  world.dir.write("t.jsonl", header + labels(30'000, 50'000));
+  world.dir.write("t.jsonl", index_header + id_labels(30'000, 50'000));
   REQUIRE(transcript->refresh());
   CHECK(seq_of(*transcript, name(3)) == -1);
   CHECK(seq_of(*transcript, name(30'003)) == 3);
@@ -130,7 +131,7 @@ TEST_CASE("ids are looked for in what was appended, too") {
 
 TEST_CASE("the ids' sidecar: used when it fits, otherwise not believed") {
   World world;
-  const std::string text = header + labels(0, 10'000);
+  const std::string text = index_header + id_labels(0, 10'000);
   world.dir.write("t.jsonl", text);
   const fs::path sidecar = Transcript::id_sidecar(world.sidecar);
   {
@@ -166,21 +167,21 @@ TEST_CASE("the ids' sidecar: used when it fits, otherwise not believed") {
     CHECK(seq_of(*world.open(), "nobody") == -1);  // the line decides
   }
   SUBCASE("appended since") {
-    world.dir.append("t.jsonl", labels(10'000, 20'000));
+    world.dir.append("t.jsonl", id_labels(10'000, 20'000));
     check_now(0);
     CHECK(seq_of(*world.open(), name(10'005)) == 10'005);
   }
   SUBCASE("another file with this name") {
-    world.dir.write("other", header + labels(20'000, 30'000));
+    world.dir.write("other", index_header + id_labels(20'000, 30'000));
     fs::rename(world.dir.path() / "other", world.path);
     check_now(20'000);
   }
   SUBCASE("the same inode with other content") {
-    world.dir.write("t.jsonl", header + labels(40'000, 60'000));
+    world.dir.write("t.jsonl", index_header + id_labels(40'000, 60'000));
     check_now(40'000);
   }
   SUBCASE("it covers more than the file has") {
-    fs::resize_file(world.path, header.size() + labels(0, 9000).size());
+    fs::resize_file(world.path, index_header.size() + id_labels(0, 9000).size());
     auto transcript = world.open();
     CHECK(seq_of(*transcript, name(0)) == 0);
     CHECK(seq_of(*transcript, name(9500)) == -1);
@@ -198,7 +199,7 @@ TEST_CASE("the ids' sidecar: used when it fits, otherwise not believed") {
 
 TEST_CASE("indexed in pieces, a file is indexed as at once") {
   World world;
-  std::string text = header;
+  std::string text = index_header;
   std::mt19937 random(3);
   for (std::size_t i = 0; i < 3000; ++i) text += label(i, i % 500 == 499 ? 3'000'000 : random() % 1000);
   world.dir.write("t.jsonl", text);
@@ -225,16 +226,16 @@ TEST_CASE("indexed in pieces, a file is indexed as at once") {
 
 TEST_CASE("sidecars are written again only when an index has grown a good deal") {
   World world;
-  world.dir.write("t.jsonl", header + labels(0, 5000));
+  world.dir.write("t.jsonl", index_header + id_labels(0, 5000));
   auto transcript = world.open();
   CHECK(seq_of(*transcript, name(0)) == 0);
   REQUIRE(transcript->save_sidecars());
   const std::string lines = world.dir.read("index/t.jsonl.idx");
-  world.dir.append("t.jsonl", labels(5000, 6000));
+  world.dir.append("t.jsonl", id_labels(5000, 6000));
   REQUIRE(transcript->refresh());
   REQUIRE(transcript->save_sidecars());
   CHECK(world.dir.read("index/t.jsonl.idx") == lines);
-  world.dir.append("t.jsonl", labels(6000, 60'000));
+  world.dir.append("t.jsonl", id_labels(6000, 60'000));
   REQUIRE(transcript->refresh());
   REQUIRE(transcript->save_sidecars());
   CHECK(world.dir.read("index/t.jsonl.idx") != lines);

@@ -5,9 +5,10 @@
 
 #include <fstream>
 
-#include "temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
 
 namespace {

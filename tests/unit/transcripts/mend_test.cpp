@@ -2,9 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 
 namespace {
 

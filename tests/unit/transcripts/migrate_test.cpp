@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "store/raw_json.hpp"
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 
 namespace {
 

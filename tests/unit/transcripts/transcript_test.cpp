@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/transcripts/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 
 using namespace sessiond;
+using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
 
 namespace {

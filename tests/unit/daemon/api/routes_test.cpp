@@ -12,7 +12,7 @@
 #include "daemon/api/assets.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::TempDir;

@@ -5,14 +5,13 @@
 
 #include <memory>
 
+#include "tests/unit/daemon/auth/moment.hpp"
 #include "tests/unit/daemon/auth/scratch_dir.hpp"
 
 using namespace sessiond;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::int64_t now = 1'700'000'000'000;
 
 // An environment variable for the time of a test; nullptr: not set.
 class Variable {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/daemon/auth/moment.hpp"
+
 using namespace sessiond;
 
 namespace {
-
-constexpr std::int64_t now = 1'700'000'000'000;
 
 std::vector<std::string> pointers(std::string_view body) {
   const auto wish = parse_new_token(body, now);

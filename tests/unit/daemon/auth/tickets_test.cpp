@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/auth/ticket.hpp"
+#include "tests/unit/daemon/auth/moment.hpp"
 #include "tests/unit/daemon/auth/scratch_dir.hpp"
 
 using namespace sessiond;
@@ -14,7 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int64_t now = 1'700'000'000'000;
 constexpr std::int64_t minute = 60'000;
 const std::string secret(64, 'k');
 

@@ -6,14 +6,13 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/unit/daemon/auth/moment.hpp"
 #include "tests/unit/daemon/auth/scratch_dir.hpp"
 
 using namespace sessiond;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::int64_t now = 1'700'000'000'000;
 
 std::unique_ptr<Tokens> open(const fs::path& path) {
   auto tokens = Tokens::load(path);

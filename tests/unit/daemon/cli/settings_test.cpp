@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "daemon/cli/config_command.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::TempDir;

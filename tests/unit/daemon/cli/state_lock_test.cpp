@@ -9,7 +9,7 @@
 
 #include "daemon/doctor/state_owner.hpp"
 #include "tests/unit/store/child.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::Child;

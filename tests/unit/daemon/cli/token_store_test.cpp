@@ -15,7 +15,7 @@
 #include "daemon/cli/state_lock.hpp"
 #include "store/files.hpp"
 #include "tests/unit/store/child.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::Child;

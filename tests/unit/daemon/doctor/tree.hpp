@@ -14,7 +14,7 @@
 #include "daemon/doctor/doctor.hpp"
 #include "store/files.hpp"
 #include "store/journal.hpp"
-#include "tests/unit/store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::testing {
 

@@ -36,7 +36,7 @@ TEST_CASE("a port that is taken is a problem, not an exception") {
 
 TEST_CASE("the unix socket: only for us, and its peer is admin") {
   TempDir dir;
-  const std::string path = dir.path + "/sock";
+  const std::string path = dir.path().native() + "/sock";
   RunningServer running(plain_routes(), {}, path);
   struct stat about{};
   REQUIRE(::stat(path.c_str(), &about) == 0);
@@ -52,12 +52,12 @@ TEST_CASE("the unix socket: only for us, and its peer is admin") {
   CHECK(!who.ends_with("admin"));
   running.on_thread([&] { running.server.reset(); });
   CHECK(!std::filesystem::exists(path));
-  CHECK(std::filesystem::is_empty(dir.path));
+  CHECK(std::filesystem::is_empty(dir.path()));
 }
 
 TEST_CASE("a live socket is not taken over, a dead one is") {
   TempDir dir;
-  const std::string path = dir.path + "/sock";
+  const std::string path = dir.path().native() + "/sock";
   asio::io_context io;
   {
     auto live = open_unix(io, path);
@@ -74,13 +74,13 @@ TEST_CASE("a live socket is not taken over, a dead one is") {
   std::ofstream(path) << "not a socket";
   CHECK(!open_unix(io, path));
   CHECK(std::filesystem::file_size(path) == 12);
-  CHECK(!open_unix(io, dir.path + "/none/sock"));
-  CHECK(!open_unix(io, dir.path + "/" + std::string(100, 'x')));
+  CHECK(!open_unix(io, dir.path().native() + "/none/sock"));
+  CHECK(!open_unix(io, dir.path().native() + "/" + std::string(100, 'x')));
 }
 
 TEST_CASE("a socket file that is no longer ours is left alone") {
   TempDir dir;
-  const std::string path = dir.path + "/sock";
+  const std::string path = dir.path().native() + "/sock";
   asio::io_context io;
   {
     auto ours = open_unix(io, path);

@@ -165,15 +165,4 @@ Router plain_routes() {
   return router;
 }
 
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "sessiond-http-XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 }  // namespace sessiond::testing

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "daemon/http/server.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::testing {
 
@@ -68,13 +69,5 @@ class RunningServer {
 
 // Routes most tests want: GET /hello, POST /echo (the body back), GET /who (local_admin and peer).
 Router plain_routes();
-
-// A directory of its own, removed at the end.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  std::string path;
-};
 
 }  // namespace sessiond::testing

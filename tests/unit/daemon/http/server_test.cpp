@@ -350,7 +350,7 @@ TEST_CASE(
     response.take_over = [&taken](TakenSocket socket) { taken = std::move(socket); };
     co_return response;
   });
-  RunningServer running(std::move(router), options, dir.path + "/s");
+  RunningServer running(std::move(router), options, dir.path().native() + "/s");
   const auto status = [&](Client& client, std::string_view bytes = hello) {
     client.send(bytes);
     return client.receive(true).status;
@@ -365,7 +365,7 @@ TEST_CASE(
   CHECK(answer.headers.contains("retry-after"));
   CHECK(answer.body.contains("limits.connectionsPerAddress"));
   CHECK(third.closed());
-  Client local(dir.path + "/s");
+  Client local(dir.path().native() + "/s");
   CHECK(status(local) == 200);
   CHECK(running.server->counters().connections_refused.load() == 1);
 

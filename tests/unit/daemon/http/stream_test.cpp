@@ -167,7 +167,7 @@ TEST_CASE("stop cuts off a stream that does not end by itself") {
 
 TEST_CASE("file bodies") {
   TempDir dir;
-  const std::string path = dir.path + "/file";
+  const std::string path = dir.path().native() + "/file";
   std::string content(1'000'000, 'x');
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>('a' + (i * 31 + i / 1000) % 26);
   std::ofstream(path, std::ios::binary) << content;
@@ -191,9 +191,9 @@ TEST_CASE("file bodies") {
   CHECK(get().body.empty());
   client.send("HEAD /f HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(client.receive(true).headers.at("content-length") == "0");
-  body.path = dir.path + "/missing";
+  body.path = dir.path().native() + "/missing";
   CHECK(get().status == 500);
-  body.path = dir.path;
+  body.path = dir.path();
   CHECK(get().status == 500);
   // Shorter than promised: the client can tell, since the connection closes early.
   body = {path, content.size() - 10, 20};

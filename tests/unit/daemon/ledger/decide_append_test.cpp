@@ -6,11 +6,9 @@ using namespace sessiond;
 
 namespace {
 
-constexpr const char* key = "agent:main:main";
-
 AppendMessages append(std::vector<std::string> entries, std::optional<std::string> topic = {},
                       std::optional<std::uint64_t> expected = {}) {
-  AppendMessages command{.target = {.key = key}, .append = {.topic = std::move(topic), .expected_seq = expected}};
+  AppendMessages command{.target = {.key = main_key}, .append = {.topic = std::move(topic), .expected_seq = expected}};
   for (const auto& entry : entries) {
     auto draft = parse_entry(entry, "");
     REQUIRE(draft);
@@ -20,14 +18,14 @@ AppendMessages append(std::vector<std::string> entries, std::optional<std::strin
 }
 const std::string hello = R"({"role":"user","text":"hello"})";
 
-struct Made : World {
-  Made() { run(CreateSession{.key = "main", .session_id = "s"}); }
+struct WithSession : World {
+  WithSession() { run(CreateSession{.key = "main", .session_id = "s"}); }
 };
 
 }  // namespace
 
 TEST_CASE("the header once, then entries without a hole") {
-  Made world;
+  WithSession world;
   const Decision first = world.run(append({hello, hello}));
   CHECK(first.status == 201);
   CHECK(first.places.size() == 3);
@@ -51,13 +49,13 @@ TEST_CASE("the header once, then entries without a hole") {
   CHECK(at(lines[2], "parentId") == at(lines[1], "id"));
   CHECK(at(lines[3], "parentId") == at(lines[2], "id"));
   CHECK(at(at(first.events[1].data, "message"), "seq") == "1");
-  CHECK(world.session(key).message_count == 3);
-  CHECK(world.session(key).last_interaction_at == world.now);
-  CHECK(world.session(key).rev == 1);  // messages do not move it
+  CHECK(world.session(main_key).message_count == 3);
+  CHECK(world.session(main_key).last_interaction_at == world.now);
+  CHECK(world.session(main_key).rev == 1);  // messages do not move it
 }
 
 TEST_CASE("what is stored follows from events: lines exact or told") {
-  Made world;
+  WithSession world;
   for (
       const std::string entry :
       {R"({"type":"compaction","summary":"x"})", R"({"type":"custom","seq":7,"x":1})",
@@ -73,7 +71,7 @@ TEST_CASE("what is stored follows from events: lines exact or told") {
 }
 
 TEST_CASE("a missing final newline is put first") {
-  Made world;
+  WithSession world;
   world.files["s.jsonl"] = R"({"type":"session","id":"s"})"
                            "\n"
                            R"({"type":"message","id":"foreign1","message":{"role":"user","content":"x"}})";
@@ -87,7 +85,7 @@ TEST_CASE("a missing final newline is put first") {
 }
 
 TEST_CASE("expectedSeq") {
-  Made world;
+  WithSession world;
   CHECK(world.refused(append({hello}, {}, 1)).code == Code::precondition_failed);
   world.run(append({hello, hello}, {}, 0));
   CHECK(world.refused(append({hello}, {}, 0)).code == Code::precondition_failed);
@@ -97,7 +95,7 @@ TEST_CASE("expectedSeq") {
 }
 
 TEST_CASE("topics: created once, in files of their own") {
-  Made world;
+  WithSession world;
   const Decision first = world.run(append({hello}, "t"));
   REQUIRE(first.events.size() == 2);
   CHECK(first.events[0].envelope.type == EventType::topic_created);
@@ -107,16 +105,16 @@ TEST_CASE("topics: created once, in files of their own") {
   world.run(append({hello}));
   CHECK(world.entries("s-topic-t.jsonl").size() == 2);
   CHECK(world.entries("s.jsonl").size() == 1);
-  CHECK(world.session(key).message_count == 3);
+  CHECK(world.session(main_key).message_count == 3);
   world.run(CreateSession{.key = "telegram:group:g:topic:42", .session_id = "g"});
   AppendMessages own = append({hello}, "42");
   own.target.key = "g";
-  CHECK(world.run(own).events.size() == 1);  // the key's own topic is no new one
+  CHECK(world.run(own).events.size() == 1);  // the main_key's own topic is no new one
   CHECK(world.entries("g-topic-42.jsonl").size() == 1);
 }
 
 TEST_CASE("duplicates by id, and the facts that are fetched") {
-  Made world;
+  WithSession world;
   const std::string one = R"({"type":"message","id":"one","message":{"role":"user","content":"x"}})";
   CHECK(world.run(append({one})).events.size() == 1);
   CHECK(world.asked.size() == 1);  // a new file has no ids to read
@@ -145,13 +143,13 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.refused(append({R"({"type":"custom","id":"one"})"})).code == Code::entry_id_conflict);
   CHECK(world.refused(append({R"({"role":"user","text":"a","id":"two"})", R"({"role":"user","text":"a","id":"two"})"}))
             .code == Code::entry_id_conflict);
-  CHECK(world.session(key).message_count == 2);  // refusals leave nothing
+  CHECK(world.session(main_key).message_count == 2);  // refusals leave nothing
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"two"})"})).events.size() == 1);
   CHECK(world.run(append({R"({"id":"two","role":"user","text":"a"})"})).events.empty());
 }
 
 TEST_CASE("the lines of a whole batch are fetched at once, and deciding changes nothing") {
-  Made world;
+  WithSession world;
   std::vector<std::string> entries;
   for (int i = 0; i < 300; ++i) entries.push_back(R"({"role":"user","text":"x","id":"id)" + std::to_string(i) + "\"}");
   const std::vector<std::string> half(entries.begin(), entries.begin() + 150);
@@ -169,7 +167,7 @@ TEST_CASE("the lines of a whole batch are fetched at once, and deciding changes 
 }
 
 TEST_CASE("ids minted by us count too, and other entries than messages") {
-  Made world;
+  WithSession world;
   const Decision ours = world.run(append({R"({"role":"user","text":"a","id":"x"})", hello}));
   const std::string ids = at(ours.body, "ids");
   const std::string minted = *json::as_string(*++json::elements(ids).begin());
@@ -181,7 +179,7 @@ TEST_CASE("ids minted by us count too, and other entries than messages") {
 }
 
 TEST_CASE("an id whose hash is another's is no duplicate") {
-  Made world;
+  WithSession world;
   world.run(append({R"({"role":"user","text":"a","id":"x"})"}));
   world.state.mutable_transcript("s.jsonl").ids->insert(id_hash("y"));
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"y"})"})).events.size() == 1);
@@ -189,13 +187,13 @@ TEST_CASE("an id whose hash is another's is no duplicate") {
 }
 
 TEST_CASE("usage and compactions are counted") {
-  Made world;
+  WithSession world;
   const auto assistant = [](std::string_view usage) {
     return R"({"type":"message","message":{"role":"assistant","content":[],"usage":)" + std::string(usage) + "}}";
   };
   world.run(
       append({assistant(R"({"input":10,"output":5})"), assistant(R"({"input":1,"output":2,"totalTokens":100})")}));
-  const Session& session = world.session(key);
+  const Session& session = world.session(main_key);
   CHECK(session.input_tokens == 11);
   CHECK(session.output_tokens == 7);
   CHECK(session.total_tokens == 115);
@@ -210,22 +208,22 @@ TEST_CASE("usage and compactions are counted") {
 
 TEST_CASE("a session that never counted begins with its transcript") {
   World world;
-  world.store(key, R"({"sessionId":"s","updatedAt":1})");
+  world.store(main_key, R"({"sessionId":"s","updatedAt":1})");
   world.files["s.jsonl"] = "{\"type\":\"session\"}\n{\"type\":\"message\",\"id\":\"a\"}\n{\"torn";
   CHECK(at(at(world.run(append({hello})).events.at(0).data, "set"), "messageCount") == "3");
 }
 
 TEST_CASE("time that went back moves nothing back") {
-  Made world;
+  WithSession world;
   const std::int64_t before = world.now;
   world.now -= 5000;
   world.run(append({hello}));
-  CHECK(world.session(key).updated_at == before);
-  CHECK(world.session(key).last_interaction_at == world.now);
+  CHECK(world.session(main_key).updated_at == before);
+  CHECK(world.session(main_key).last_interaction_at == world.now);
 }
 
 TEST_CASE("append: no session, another version, archived") {
-  Made world;
+  WithSession world;
   AppendMessages command = append({hello});
   command.target.if_match = {"r2"};
   CHECK(world.refused(command).code == Code::precondition_failed);

@@ -6,18 +6,19 @@ using namespace sessiond;
 
 namespace {
 
-constexpr const char* key = "agent:main:slack:channel:c1";
+constexpr const char* channel_key = "agent:main:slack:channel:c1";
 
-struct Made : World {
-  Made() { run(CreateSession{.key = key, .session_id = "s"}); }
+struct WithChannel : World {
+  WithChannel() { run(CreateSession{.key = channel_key, .session_id = "s"}); }
   std::string stored() const { return at(entries("s.jsonl").back(), "message"); }
 };
 
 }  // namespace
 
 TEST_CASE("what is sent is recorded and to be delivered") {
-  Made world;
-  const Decision done = world.run(Outbound{.target = {.key = key}, .text = "hello", .to = "c2", .message_id = "m1"});
+  WithChannel world;
+  const Decision done =
+      world.run(Outbound{.target = {.key = channel_key}, .text = "hello", .to = "c2", .message_id = "m1"});
   CHECK(done.status == 201);
   CHECK(at(done.body, "sessionId") == "\"s\"");
   CHECK(at(done.body, "seq") == "0");
@@ -31,13 +32,13 @@ TEST_CASE("what is sent is recorded and to be delivered") {
   CHECK(at(world.stored(), "role") == "\"assistant\"");
   CHECK(at(world.stored(), "model") == "\"delivery-mirror\"");
   CHECK(at(world.stored(), "content") == R"([{"type":"text","text":"hello"}])");
-  CHECK(world.session(key).total_tokens.value_or(0) == 0);
+  CHECK(world.session(channel_key).total_tokens.value_or(0) == 0);
 }
 
 TEST_CASE("mirrorOnly records what was sent already, whatever the policy says") {
-  Made world;
+  WithChannel world;
   world.rules.send_policy.default_action = SendAction::deny;
-  const Decision done = world.run(Outbound{.target = {.key = key}, .text = "x", .mirror_only = true});
+  const Decision done = world.run(Outbound{.target = {.key = channel_key}, .text = "x", .mirror_only = true});
   CHECK(done.status == 201);
   CHECK(at(done.body, "deliver") == "false");
   CHECK(at(done.events.at(0).data, "deliver") == "-");
@@ -45,12 +46,12 @@ TEST_CASE("mirrorOnly records what was sent already, whatever the policy says") 
 }
 
 TEST_CASE("a denial is an event and a problem") {
-  Made world;
+  WithChannel world;
   world.rules.send_policy.rules = {{.match = {.channel = "discord"}, .action = SendAction::deny},
                                    {.match = {.channel = "slack"}, .action = SendAction::deny}};
   const std::string text = std::string(199, 'x') + "é and more";
-  const Decision done = world.run(
-      Outbound{.target = {.key = key}, .topic = "t", .text = text, .instance = "/v1/x", .request_id = "req\"1"});
+  const Decision done = world.run(Outbound{
+      .target = {.key = channel_key}, .topic = "t", .text = text, .instance = "/v1/x", .request_id = "req\"1"});
   CHECK(done.status == 403);
   REQUIRE(done.events.size() == 1);
   CHECK(done.events[0].envelope.type == EventType::policy_denied);
@@ -66,21 +67,21 @@ TEST_CASE("a denial is an event and a problem") {
   CHECK(at(done.body, "instance") == "\"/v1/x\"");
   CHECK(json::string_at(done.body, "requestId") == "req\"1");
   CHECK(at(done.body, "retryable") == "false");
-  CHECK(world.session(key).rev == 1);  // nothing of the entry moves
+  CHECK(world.session(channel_key).rev == 1);  // nothing of the entry moves
   CHECK_FALSE(world.files.contains("s.jsonl"));
 
-  world.run(PatchSession{.target = {.key = key}, .patch = R"({"sendPolicy":"allow"})"});
-  const Decision allowed = world.run(Outbound{.target = {.key = key}, .text = "x"});
+  world.run(PatchSession{.target = {.key = channel_key}, .patch = R"({"sendPolicy":"allow"})"});
+  const Decision allowed = world.run(Outbound{.target = {.key = channel_key}, .text = "x"});
   CHECK(at(at(allowed.body, "send"), "source") == "\"session\"");
-  world.run(PatchSession{.target = {.key = key}, .patch = R"({"sendPolicy":"deny"})"});
-  CHECK(at(world.run(Outbound{.target = {.key = key}}).events.at(0).data, "rule") == "null");
+  world.run(PatchSession{.target = {.key = channel_key}, .patch = R"({"sendPolicy":"deny"})"});
+  CHECK(at(world.run(Outbound{.target = {.key = channel_key}}).events.at(0).data, "rule") == "null");
 }
 
 TEST_CASE("the policy asks whom the call names") {
-  Made world;
+  WithChannel world;
   world.rules.send_policy.rules = {{.match = {.to = "boss"}, .action = SendAction::deny}};
-  CHECK(world.run(Outbound{.target = {.key = key}, .text = "x", .to = "BOSS"}).status == 403);
-  CHECK(world.run(Outbound{.target = {.key = key}, .text = "x"}).status == 201);
+  CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x", .to = "BOSS"}).status == 403);
+  CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x"}).status == 201);
 }
 
 TEST_CASE("media without text is told by its names") {
@@ -88,7 +89,7 @@ TEST_CASE("media without text is told by its names") {
     Outbound command;
     std::string_view content;
   };
-  const Target target{.key = key};
+  const Target target{.key = channel_key};
   const std::vector<Case> cases{
       {{.target = target, .media_urls = {"https://h/a/b.png?x=/y", "file:///c.pdf#p"}},
        R"([{"type":"text","text":"b.png, c.pdf"}])"},
@@ -99,7 +100,7 @@ TEST_CASE("media without text is told by its names") {
       {{.target = target, .content = R"([ 1 ])", .media_urls = {"/x.png"}}, "[1]"}};
   for (const Case& one : cases) {
     CAPTURE(one.content);
-    Made world;
+    WithChannel world;
     const Decision done = world.run(one.command);
     CHECK(at(world.stored(), "content") == one.content);
     CHECK(at(done.events.at(0).data, "mediaUrls") == json_array(one.command.media_urls));
@@ -110,22 +111,22 @@ TEST_CASE("media without text is told by its names") {
 }
 
 TEST_CASE("outbound: the same message twice, another under its id, and no session") {
-  Made world;
-  const Outbound command{.target = {.key = key}, .text = "x", .message_id = "m"};
+  WithChannel world;
+  const Outbound command{.target = {.key = channel_key}, .text = "x", .message_id = "m"};
   world.run(command);
   CHECK(world.run(command).events.empty());
   Outbound other = command;
   other.text = "y";
   CHECK(world.refused(other).code == Code::entry_id_conflict);
   CHECK(world.refused(Outbound{.target = {.key = "nobody"}}).code == Code::session_not_found);
-  world.run(ArchiveSession{.target = {.key = key}});
+  world.run(ArchiveSession{.target = {.key = channel_key}});
   CHECK(world.refused(command).code == Code::session_archived);
 }
 
 TEST_CASE("a repeated message is answered with its own seq") {
-  Made world;
-  const Outbound command{.target = {.key = key}, .text = "x", .message_id = "m"};
+  WithChannel world;
+  const Outbound command{.target = {.key = channel_key}, .text = "x", .message_id = "m"};
   world.run(command);
-  world.run(Outbound{.target = {.key = key}, .text = "later"});
+  world.run(Outbound{.target = {.key = channel_key}, .text = "later"});
   CHECK(at(world.run(command).body, "seq") == "0");
 }

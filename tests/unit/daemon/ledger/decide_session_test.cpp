@@ -6,8 +6,6 @@ using namespace sessiond;
 
 namespace {
 
-constexpr const char* main_key = "agent:main:main";
-
 AppendMessages one_message(const std::string& key, std::optional<std::string> topic = {}) {
   return {.target = {.key = key},
           .append = {.topic = std::move(topic), .entries = {*parse_entry(R"({"role":"user","text":"hi"})", "")}}};

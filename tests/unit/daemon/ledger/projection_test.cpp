@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "../../store/temp_dir.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 using sessiond::testing::TempDir;

@@ -20,6 +20,8 @@
 
 namespace sessiond {
 
+inline constexpr const char* main_key = "agent:main:main";
+
 inline RawEntry raw(std::string_view text) { return std::make_shared<const std::string>(text); }
 
 // A member's raw JSON; "-" where there is none.

@@ -8,17 +8,6 @@
 
 namespace sessiond::stream_test {
 
-TempDir::TempDir() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "sessiond-stream-XXXXXX").native();
-  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;  // a test that fails must not fail again here
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::vector<Frame> parse_frames(std::string_view text) {
   std::vector<Frame> out;
   Frame frame;

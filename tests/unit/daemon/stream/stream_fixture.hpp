@@ -3,7 +3,6 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
@@ -21,22 +20,12 @@
 
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/streams.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::stream_test {
 
 namespace asio = boost::asio;
-
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using testing::TempDir;
 
 // One event of a stream as an EventSource would take it apart; a bare id has neither type nor data.
 struct Frame {

@@ -60,25 +60,27 @@ test: build/.test-packages build/release/build.ninja build/asan/build.ninja buil
 	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
 	@ninja -C build/asan -j $(JOBS) --quiet
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-sanitized test-crash
+	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target test-units test-sanitized test-release
 
-# Two at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-test-sanitized:
+# Three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
+test-units:
 	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
-	@SESSIOND_TEST_SLOW=6 python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
-	@SESSIOND_TEST_SLOW=6 python3 tests/edge/run.py --binary build/asan/sessiond
-	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
+	@python3 tests/edge/run.py --binary build/asan/sessiond
+	@python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
+	@python3 tests/browser/run.py --binary build/release/sessiond
 
-test-crash:
-	@SESSIOND_TEST_SLOW=3 python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
-	@SESSIOND_TEST_SLOW=3 python3 tests/browser/run.py --binary build/release/sessiond
-	@SESSIOND_TEST_SLOW=3 python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
-	@SESSIOND_TEST_SLOW=3 python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
-	@SESSIOND_TEST_SLOW=6 python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
-	@SESSIOND_TEST_SLOW=3 python3 tests/crash/faults.py --binary build/release/sessiond --every 83
-	@SESSIOND_TEST_SLOW=3 python3 tests/crash/powercut.py --binary build/release/sessiond --rounds 40
+test-sanitized:
+	@python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
+	@SESSIOND_TEST_THREADS=3 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
+
+test-release:
+	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
+	@python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
+	@python3 tests/crash/faults.py --binary build/release/sessiond --every 83
+	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds 40
 	@python3 tests/crash/full_disk.py --binary build/release/sessiond --mib 24
-	@SESSIOND_TEST_SLOW=3 python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 60
+	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 60
 
 soak: build
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim
@@ -89,10 +91,10 @@ soak: build
 	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 10000
 	@python3 tests/crash/two_writers.py --binary build/release/sessiond -k "daemon is stopped" --stale-ms 30000 --stop-seconds 10 --stops 1
 
-fuzz: build/asan/build.ninja
-	@ninja -C build/asan -j $(JOBS) --quiet
+fuzz: build/fuzz/build.ninja
+	@ninja -C build/fuzz -j $(JOBS) --quiet $(patsubst tests/fuzz/%.cpp,fuzz_%,$(wildcard tests/fuzz/*.cpp))
 	@python3 tests/edge/run.py --seeds build/corpus/fuzz_connection
-	@mkdir -p build/corpus; for f in build/asan/fuzz_*; do \
+	@mkdir -p build/corpus; for f in build/fuzz/fuzz_*; do \
 	  corpus=build/corpus/$${f##*/}; mkdir -p $$corpus; echo "$$f for $(SECONDS_) s"; \
 	  $$f -max_total_time=$(SECONDS_) -verbosity=0 -artifact_prefix=$$corpus- $$corpus; done
 

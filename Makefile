@@ -10,10 +10,10 @@ ROUNDS    ?= 1000
 SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
 SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: packages build run test test-sanitized test-crash bench bench-stream soak fuzz flood format lint clean help
+.PHONY: packages build run test retest bench bench-stream soak fuzz flood format lint clean help
 
 help:
-	@echo "make run | test | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
+	@echo "make run | test | retest | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
 
 # --- Debian packages: what is missing of config/debian-packages.txt; a program of that name is as good (NodeSource's nodejs brings an npm, and
 # refuses Debian's) ---
@@ -54,33 +54,39 @@ run: build
 
 # --- tests ---
 # Unit and api tests under address+undefined sanitizers, api tests of the release binary and under the thread sanitizer, real clients of the
-# event stream (Chromium; npm's), and a slice of what takes minutes (`make soak`, `make fuzz`).
+# event stream (Chromium; npm's), and a slice of what takes minutes (`make soak`, `make fuzz`). A suite that has passed runs again when a file
+# of the tree has changed since; `make retest` runs all of them.
 
 test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
 	@ninja -C build/asan -j $(JOBS) --quiet
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
-	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target test-units test-sanitized test-release
+	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target $(SUITES:%=build/passed/%)
 
-# Three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-test-units:
-	@ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
-	@python3 tests/edge/run.py --binary build/asan/sessiond
-	@python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
-	@python3 tests/browser/run.py --binary build/release/sessiond
+retest:
+	@rm -rf build/passed
+	@$(MAKE) --no-print-directory test
 
-test-sanitized:
-	@python3 tests/api/run.py --binary build/asan/sessiond -j $(JOBS)
-	@SESSIOND_TEST_THREADS=3 python3 tests/api/run.py --binary build/tsan/sessiond -j $(JOBS)
-
-test-release:
-	@python3 tests/api/run.py --binary build/release/sessiond -j $(JOBS)
-	@python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
-	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds 100 --writers 32 --load 0.1
-	@python3 tests/crash/faults.py --binary build/release/sessiond --every 83
-	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds 40
-	@python3 tests/crash/full_disk.py --binary build/release/sessiond --mib 24
-	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 60
+# The longest first, three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
+SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood full-disk
+api     = python3 tests/api/run.py -j $(JOBS) --binary build/$(1)/sessiond
+crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
+build/passed/api-asan:    RUN = $(call api,asan)
+build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan)
+build/passed/api-release: RUN = $(call api,release)
+build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
+build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
+build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
+build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
+build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
+build/passed/kill9:       RUN = $(call crash,kill9) --rounds 100 --writers 32 --load 0.1
+build/passed/faults:      RUN = $(call crash,faults) --every 83
+build/passed/powercut:    RUN = $(call crash,powercut) --rounds 40
+build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
+build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
+TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
+build/passed/%: $(TREE)
+	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@
 
 soak: build
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim

@@ -55,6 +55,7 @@ std::optional<std::size_t> read_choice(const boost::json::value& value, const st
 template <class E>
 std::vector<std::string_view> choices() {
   std::vector<std::string_view> names;
+  names.reserve(std::size(enum_names<E>));
   for (const auto& each : enum_names<E>) names.push_back(each.second);
   return names;
 }

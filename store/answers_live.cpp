@@ -66,7 +66,7 @@ void LiveAnswers::hold(std::shared_ptr<const Answer> answer, std::uint64_t lengt
   size_ += length;
 }
 
-void LiveAnswers::put(std::shared_ptr<const Answer> answer, std::string line) {
+void LiveAnswers::put(std::shared_ptr<const Answer> answer, const std::string& line) {
   hold(std::move(answer), line.size());
   pending_ += line;
 }
@@ -120,6 +120,7 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
   {
     const std::scoped_lock lock(mutex);
     std::vector<Held*> in_order;
+    in_order.reserve(held_.size());
     for (auto& [scope, held] : held_) in_order.push_back(&held);
     std::ranges::sort(in_order, {}, &Held::offset);
     for (Held* held : in_order) {

@@ -39,7 +39,7 @@ class LiveAnswers {
   std::uint64_t size() const { return size_; }  // bytes, with what waits
   std::int64_t newest() const { return newest_; }
   std::shared_ptr<const Answer> find(const Digest& scope) const;
-  void put(std::shared_ptr<const Answer> answer, std::string line);
+  void put(std::shared_ptr<const Answer> answer, const std::string& line);
 
   // Called without `mutex`, one caller at a time: takes what waits under it, then writes (and with sync fsyncs).
   Result<void> write(std::mutex& mutex, bool sync);

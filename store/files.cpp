@@ -221,7 +221,7 @@ Result<std::string> read_file(const fs::path& path) {
       text += piece;
     }
     if (at_end) return text;
-    want = std::max<std::size_t>(64 * 1024, want / 4);  // it grows while we read
+    want = std::max(std::size_t{64} * 1024, want / 4);  // it grows while we read
   }
 }
 

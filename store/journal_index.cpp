@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the index is written as it lies in memory");
 constexpr std::string_view magic = "SDJIDX1\n";
-constexpr std::uint64_t spacing = 64 * 1024;
+constexpr std::uint64_t spacing = 64ULL * 1024;
 constexpr std::size_t header_bytes = 8 + 4 * sizeof(std::uint64_t);
 
 void put(std::string& out, std::uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof value); }

@@ -47,7 +47,7 @@ BatchOutcome Log::write(std::span<const Commit> commits) {
   const std::uint64_t first = commits.front().first_seq;
   const std::uint64_t next = commits.back().first_seq + commits.back().events.size();
   const auto started = std::chrono::steady_clock::now();
-  if (auto written = write_line(first, next); !written) give_up(std::move(written.error()), outcome);
+  if (auto written = write_line(first, next); !written) give_up(written.error(), outcome);
   outcome.sync_ns = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - started).count());
   if (line_.capacity() > line_kept) line_ = {};
@@ -103,7 +103,7 @@ Result<std::string> Log::override_start() const {
 
 Result<void> Log::override_from_head() { return begin_segment(true); }
 
-void Log::give_up(Problem cause, BatchOutcome& outcome) {
+void Log::give_up(const Problem& cause, BatchOutcome& outcome) {
   const bool sound = writer_ && writer_->sound();
   if (writer_ && !sound) writer_->abandon();
   if (!sound) writer_.reset();

@@ -33,7 +33,7 @@ class Log {
   Result<void> write_line(std::uint64_t first, std::uint64_t next);
   Result<void> begin_segment(bool overrides);
   Result<std::string> override_start() const;
-  void give_up(Problem cause, BatchOutcome& outcome);
+  void give_up(const Problem& cause, BatchOutcome& outcome);
 
   std::filesystem::path dir_;
   std::uint64_t segment_bytes_;

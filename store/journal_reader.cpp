@@ -8,7 +8,7 @@
 
 namespace sessiond::journal {
 namespace {
-constexpr std::size_t piece = 256 * 1024;
+constexpr std::size_t piece = std::size_t{256} * 1024;
 }
 
 LineReader::LineReader(int fd, std::uint64_t offset, std::uint64_t end, std::string name)

@@ -8,7 +8,8 @@
 
 namespace sessiond::journal {
 
-Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, std::string_view first_line, Ops ops) {
+Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, std::string_view first_line,
+                                            const Ops& ops) {
   auto file = ops->create(path);
   if (!file) return std::unexpected(file.error());
   SegmentWriter writer(std::move(*file), path, 0, ops);

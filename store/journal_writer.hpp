@@ -19,7 +19,7 @@ class SegmentWriter {
   using Ops = std::shared_ptr<const JournalFileOps>;
   // A new, empty segment; durable with its name, and with `first_line` when there is one. Leaves no file when it fails,
   // if it can.
-  static Result<SegmentWriter> create(const std::filesystem::path& path, std::string_view first_line, Ops ops);
+  static Result<SegmentWriter> create(const std::filesystem::path& path, std::string_view first_line, const Ops& ops);
   // One that recovery has read through to `end`, which is its size.
   static Result<SegmentWriter> reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops);
 

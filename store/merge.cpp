@@ -40,9 +40,11 @@ class OrderedMembers {
   // The names in the order they are written.
   std::vector<std::string_view> in_order() const {
     std::vector<const One*> order;
+    order.reserve(names_.size());
     for (const One& one : names_) order.push_back(&one);
     std::ranges::sort(order, {}, &One::place);
     std::vector<std::string_view> names;
+    names.reserve(order.size());
     for (const One* one : order) names.push_back(one->name);
     return names;
   }

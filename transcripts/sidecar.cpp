@@ -79,7 +79,7 @@ std::string SidecarReader::text() { return std::string(take(number(4))); }
 std::string_view SidecarReader::take(std::uint64_t bytes) {
   if (bytes > rest_.size()) {
     short_ = true;
-    return {"", 0};
+    return "";
   }
   const std::string_view text = rest_.substr(0, bytes);
   rest_.remove_prefix(bytes);

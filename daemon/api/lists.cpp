@@ -177,7 +177,7 @@ bool matches(const Query& query, const Session& session) {
   if (!query.text) return true;
   const auto holds = [&query](std::string_view text) { return fold_case(text).find(*query.text) != std::string::npos; };
   if (holds(session.key()) || holds(session.label) || holds(session.name) || holds(session.session_id)) return true;
-  const RawEntry entry = session.entry();
+  const RawEntry& entry = session.entry();
   return holds(json::string_at(*entry, "displayName").value_or("")) ||
          holds(json::string_at(*entry, "subject").value_or(""));
 }

@@ -132,6 +132,7 @@ void Tokens::undo(const RotatedToken& rotated) {
 
 std::vector<TokenRecord> Tokens::records() const {
   std::vector<TokenRecord> all;
+  all.reserve(held_.size());
   for (const auto& [id, held] : held_) all.push_back(held.record);
   std::ranges::sort(all, {},
                     [](const TokenRecord& record) { return std::tie(record.info.created_at, record.info.id); });

@@ -36,7 +36,7 @@ struct RotatedToken {
   TokenHash before_hash{};   // to put it back
 };
 inline constexpr std::int64_t max_overlap_ms = 7LL * 24 * 3600 * 1000;
-inline constexpr std::int64_t default_overlap_ms = 3600 * 1000;
+inline constexpr std::int64_t default_overlap_ms = 3600LL * 1000;
 
 class Tokens {
  public:

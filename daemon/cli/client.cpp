@@ -62,7 +62,7 @@ std::expected<void, CallError> send_all(int fd, std::string_view bytes, const st
 // All that comes until the other side closes, piece by piece.
 std::expected<void, CallError> read_to_end(int fd, const std::filesystem::path& path,
                                            const std::function<Result<void>(std::string_view)>& take) {
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, std::size_t{64} * 1024> buffer;
   for (bool some = false;; some = true) {
     const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Result<void> feed_file(int fd, const std::string& name, Unpacker& unpacker) {
-  std::array<char, 256 * 1024> buffer;
+  std::array<char, std::size_t{256} * 1024> buffer;
   for (;;) {
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;

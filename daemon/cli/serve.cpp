@@ -64,7 +64,7 @@ Result<std::string> cursor_secret(const std::filesystem::path& path) {
   auto kept = read_file(path);
   if (kept && kept->size() == 64) return kept;
   if (!kept && kept.error().code != Code::not_found) return kept;
-  const std::string fresh = random_hex(64);
+  std::string fresh = random_hex(64);
   if (auto written = replace_file(path, fresh); !written) return std::unexpected(std::move(written.error()));
   return fresh;
 }

@@ -8,7 +8,6 @@
 #include "store/raw_json.hpp"
 
 namespace sessiond {
-namespace fs = std::filesystem;
 
 TokenStore::TokenStore(const Config& config) : state_dir_(config.state_dir), socket_(socket_of(config)) {}
 

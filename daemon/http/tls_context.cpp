@@ -38,7 +38,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size, con
 
 Result<TlsContext> make_tls_context(const TlsFiles& files) {
   ERR_clear_error();
-  const TlsContext context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  TlsContext context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   SSL_CTX* tls = context.get();
   if (tls == nullptr) return refused("a context");
   SSL_CTX_set_options(tls, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);

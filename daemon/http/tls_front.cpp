@@ -129,7 +129,8 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
           continue;
         }
         if (taken < 0 && errno == EINTR) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) co_return;  // the server has closed: to_client ends it
+        if (taken == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+          co_return;  // the server has closed: to_client ends it
         const auto [error] = co_await server_.async_wait(Descriptor::wait_write, as_result);
         if (error) co_return;
       }
@@ -193,7 +194,7 @@ TlsFront::TlsFront(TlsContext context) : context_(std::move(context)) {
   thread_ = std::jthread([this] { io_.run(); });
 }
 
-TlsFront::~TlsFront() {
+TlsFront::~TlsFront() {  // NOLINT(bugprone-exception-escape): without memory to say so, the daemon ends anyway
   asio::post(io_, [this] {
     ending_ = true;
     for (TlsRelay* relay : relays_) relay->end_by(Clock::now() + goodbye_time);

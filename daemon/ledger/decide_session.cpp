@@ -49,6 +49,7 @@ std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Sessi
 
 std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
   std::vector<std::string> out;
+  out.reserve(files.size());
   for (const std::string& file : files) out.push_back(archive_name(file, why, now));
   return out;
 }

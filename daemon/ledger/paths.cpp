@@ -7,11 +7,11 @@
 
 namespace sessiond {
 
-Paths::Paths(std::filesystem::path state_dir, std::string path_template) : state_dir_(std::move(state_dir)) {
+Paths::Paths(std::filesystem::path state_dir, std::string_view path_template) : state_dir_(std::move(state_dir)) {
   constexpr std::string_view mark = "{agentId}";
   const std::size_t at = path_template.find(mark);
   before_ = path_template.substr(0, at);
-  after_ = at == std::string::npos ? "" : path_template.substr(at + mark.size());
+  after_ = at == path_template.npos ? "" : path_template.substr(at + mark.size());
 }
 
 std::filesystem::path Paths::store_file(std::string_view agent) const {

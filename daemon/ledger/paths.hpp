@@ -10,7 +10,7 @@ namespace sessiond {
 
 class Paths {
  public:
-  Paths(std::filesystem::path state_dir, std::string path_template);
+  Paths(std::filesystem::path state_dir, std::string_view path_template);
 
   const std::filesystem::path& state_dir() const { return state_dir_; }
   std::filesystem::path journal_dir() const { return state_dir_ / "journal"; }

@@ -332,8 +332,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   Recovery recovery(*ledger, std::move(*checkpoint));
   if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
   std::optional<Result<void>> done;
-  asio::co_spawn(io, recovery.afterwards(),
-                 [&done](std::exception_ptr, Result<void> outcome) { done = std::move(outcome); });
+  asio::co_spawn(io, recovery.afterwards(), [&done](const std::exception_ptr& thrown, Result<void> outcome) {
+    if (thrown) std::rethrow_exception(thrown);
+    done = std::move(outcome);
+  });
   const auto work = asio::make_work_guard(io);
   while (!done) io.run_one();
   if (!*done) return std::unexpected(std::move(done->error()));

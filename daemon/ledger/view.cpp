@@ -29,7 +29,7 @@ std::string session_json(std::string_view agent, const Session& session, const S
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
-  const RawEntry entry = session.entry();
+  const RawEntry& entry = session.entry();
   const json::Edit renamed = legacy_view(*entry);
   const std::string normalised = renamed.empty() ? std::string() : json::apply(*entry, renamed);
   for (const json::Member& member : json::members(renamed.empty() ? *entry : normalised)) {

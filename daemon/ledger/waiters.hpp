@@ -5,9 +5,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "store/problem.hpp"
 
@@ -41,27 +42,22 @@ class Waiters {
 
  private:
   struct Waiter {
-    std::uint64_t seq;
+    std::uint64_t seq = 0;
     std::move_only_function<void(Outcome)> resume;
   };
 
   template <class Which>
   void resume(Which which, const Outcome& outcome) {
-    std::deque<Waiter> now;
-    now.swap(waiting_);
-    std::deque<Waiter> stay;
-    for (auto& waiter : now) {
-      if (which(waiter.seq)) continue;
-      stay.push_back(std::move(waiter));
-      waiter.resume = nullptr;
+    std::vector<Waiter> now = std::exchange(waiting_, {});  // who goes on may wait again
+    for (Waiter& waiter : now) {
+      if (!which(waiter.seq)) waiting_.push_back(std::exchange(waiter, {}));
     }
-    waiting_.swap(stay);
-    for (auto& waiter : now) {
+    for (Waiter& waiter : now) {
       if (waiter.resume) waiter.resume(outcome);
     }
   }
 
-  std::deque<Waiter> waiting_;
+  std::vector<Waiter> waiting_;
 };
 
 }  // namespace sessiond

@@ -51,7 +51,7 @@ Streams::~Streams() {
 
 // To every hub, on its thread.
 template <class Call>
-void Streams::each(Call call) {
+void Streams::each(const Call& call) {
   if (own_) return call(*own_);
   for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
 }

@@ -70,7 +70,7 @@ class Streams {
   boost::asio::awaitable<void> settle(const Position& asked);
   void take(Subscription subscription, TakenSocket socket);
   template <class Call>
-  void each(Call call);
+  void each(const Call& call);
   void publish_pending();
 
   Ledger& ledger_;

@@ -26,6 +26,7 @@ class TempDir {
   }
   ~TempDir() {
     std::error_code ignored;  // a test that fails must not fail again here
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
     std::filesystem::remove_all(path_, ignored);
   }
   TempDir(const TempDir&) = delete;

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "tests/unit/daemon/auth/moment.hpp"
-#include "tests/unit/daemon/auth/scratch_dir.hpp"
+#include "tests/unit/daemon/auth/auth_fixture.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 namespace fs = std::filesystem;
@@ -36,9 +36,9 @@ class Variable {
 };
 
 struct State {
-  ScratchDir dir;
-  fs::path state = dir.path / "state";
-  Result<fs::path> file = dir.path / "config" / "sessiond" / "admin.token";
+  testing::TempDir dir;
+  fs::path state = dir.path() / "state";
+  Result<fs::path> file = dir.path() / "config" / "sessiond" / "admin.token";
   State() { fs::create_directory(state); }
   std::unique_ptr<Tokens> tokens() const { return std::move(Tokens::load(state / "tokens.json").value()); }
 };
@@ -103,7 +103,7 @@ TEST_CASE("a state that has tokens keeps the file as it is") {
 
 TEST_CASE("where the file cannot be, the token is good all the same") {
   const State at;
-  put_file(at.dir.path / "config", "a file where a directory should be");
+  put_file(at.dir.path() / "config", "a file where a directory should be");
   const auto tokens = at.tokens();
   const auto first = make_first_token(*tokens, at.file, at.state, now);
   REQUIRE(first);
@@ -119,9 +119,9 @@ TEST_CASE("where the file cannot be, the token is good all the same") {
 
 TEST_CASE("never below the state directory, however that is spelled") {
   const State at;
-  fs::create_symlink(at.state, at.dir.path / "link");
+  fs::create_symlink(at.state, at.dir.path() / "link");
   for (const fs::path& path : {at.state / "admin.token", at.state / "a" / "b" / "admin.token",
-                               at.dir.path / "link" / "admin.token", at.state / ".." / "state" / "admin.token"}) {
+                               at.dir.path() / "link" / "admin.token", at.state / ".." / "state" / "admin.token"}) {
     CAPTURE(path.native());
     fs::remove(at.state / "tokens.json");
     const auto first = make_first_token(*at.tokens(), path, at.state, now);
@@ -131,7 +131,7 @@ TEST_CASE("never below the state directory, however that is spelled") {
     CHECK_FALSE(fs::exists(path));
   }
   fs::remove(at.state / "tokens.json");
-  const auto beside = make_first_token(*at.tokens(), at.dir.path / "state2" / "admin.token", at.state, now);
+  const auto beside = make_first_token(*at.tokens(), at.dir.path() / "state2" / "admin.token", at.state, now);
   CHECK_FALSE((*beside)->not_written);
 }
 

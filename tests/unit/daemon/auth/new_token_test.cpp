@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/daemon/auth/moment.hpp"
+#include "tests/unit/daemon/auth/auth_fixture.hpp"
 
 using namespace sessiond;
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "daemon/auth/ticket.hpp"
-#include "tests/unit/daemon/auth/moment.hpp"
-#include "tests/unit/daemon/auth/scratch_dir.hpp"
+#include "tests/unit/daemon/auth/auth_fixture.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 namespace fs = std::filesystem;
@@ -19,9 +19,9 @@ constexpr std::int64_t minute = 60'000;
 const std::string secret(64, 'k');
 
 struct World {
-  ScratchDir dir{};
-  fs::path path = dir.path / "tickets";
-  std::unique_ptr<Tokens> tokens = std::move(Tokens::load(dir.path / "tokens.json").value());
+  testing::TempDir dir{};
+  fs::path path = dir.path() / "tickets";
+  std::unique_ptr<Tokens> tokens = std::move(Tokens::load(dir.path() / "tokens.json").value());
   Tickets tickets{path, secret, *tokens};
 
   Principal token(const NewToken& wish = {.role = "viewer"}) {
@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(World, "of a revoked, expired, narrowed or widened token no ti
   }
   SUBCASE("changed in tokens.json") {
     REQUIRE(tokens->save());
-    const fs::path file = dir.path / "tokens.json";
+    const fs::path file = dir.path() / "tokens.json";
     std::string json = contents(file);
     const auto put = [&](std::string_view from, std::string_view to) {
       const auto at = json.find(from);

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/unit/daemon/auth/moment.hpp"
-#include "tests/unit/daemon/auth/scratch_dir.hpp"
+#include "tests/unit/daemon/auth/auth_fixture.hpp"
+#include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
 namespace fs = std::filesystem;
@@ -35,17 +35,17 @@ Code refusal(Tokens& tokens, std::string_view header, std::int64_t time = now) {
 }  // namespace
 
 TEST_CASE("no file is no tokens, and nobody gets in") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   CHECK(tokens->empty());
   CHECK_FALSE(tokens->unsaved());
   CHECK(refusal(*tokens, "Bearer " + random_token("abcd1234")) == Code::unauthorized);
-  CHECK_FALSE(fs::exists(dir.path / "tokens.json"));
+  CHECK_FALSE(fs::exists(dir.path() / "tokens.json"));
 }
 
 TEST_CASE("made, saved, loaded: the same token is the same principal") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens, {.role = "bridge",
                                            .agents = {"main"},
@@ -71,8 +71,8 @@ TEST_CASE("made, saved, loaded: the same token is the same principal") {
 }
 
 TEST_CASE("the file holds hashes, never tokens, and is for its owner only whatever the umask") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens);
   const mode_t before = ::umask(0);
@@ -89,8 +89,8 @@ TEST_CASE("the file holds hashes, never tokens, and is for its owner only whatev
 }
 
 TEST_CASE("the header: scheme in any case, spaces; nothing else") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   const std::string token = make(*tokens).token;
   for (const char* scheme : {"Bearer ", "bearer ", "BEARER ", "bEaReR    ", " Bearer "})
     CHECK(tokens->authenticate(scheme + token, now));
@@ -105,8 +105,8 @@ TEST_CASE("the header: scheme in any case, spaces; nothing else") {
 }
 
 TEST_CASE("one character off is refused, before and after the token was proved") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   const std::string token = make(*tokens).token;
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < token.size(); ++i) {
@@ -119,8 +119,8 @@ TEST_CASE("one character off is refused, before and after the token was proved")
 }
 
 TEST_CASE("the secret of one token does not open another") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   const CreatedToken a = make(*tokens);
   const CreatedToken b = make(*tokens, {.role = "admin"});
   REQUIRE(tokens->authenticate("Bearer " + a.token, now));
@@ -130,8 +130,8 @@ TEST_CASE("the secret of one token does not open another") {
 }
 
 TEST_CASE("revoked: refused at once, though it was proved; gone from the file; known to streams") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken kept = make(*tokens);
   const CreatedToken gone = make(*tokens);
@@ -153,8 +153,8 @@ TEST_CASE("revoked: refused at once, though it was proved; gone from the file; k
 }
 
 TEST_CASE("expired: refused from that very ms on, though it was proved, and only to who has the secret it says so") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   const CreatedToken made = make(*tokens, {.role = "viewer", .expires_at = now + 1000});
   REQUIRE(tokens->authenticate("Bearer " + made.token, now + 999));
   CHECK(refusal(*tokens, "Bearer " + made.token, now + 1000) == Code::unauthorized);
@@ -167,8 +167,8 @@ TEST_CASE("expired: refused from that very ms on, though it was proved, and only
 }
 
 TEST_CASE("lastUsedAt never goes back, is shown, and is kept by the next save") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens);
   REQUIRE(tokens->save());
@@ -182,8 +182,8 @@ TEST_CASE("lastUsedAt never goes back, is shown, and is kept by the next save") 
 }
 
 TEST_CASE("list is oldest first") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   for (const int age : {5, 1, 3}) REQUIRE(tokens->create({.role = "viewer", .note = std::to_string(age)}, now - age));
   std::string order;
   for (const TokenInfo& info : tokens->list()) order += info.note;
@@ -191,8 +191,8 @@ TEST_CASE("list is oldest first") {
 }
 
 TEST_CASE("an invalid wish makes nothing") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   const auto refused = tokens->create({.role = "root", .agents = {"../x"}}, now);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().errors.size() == 2);
@@ -201,8 +201,8 @@ TEST_CASE("an invalid wish makes nothing") {
 }
 
 TEST_CASE("damage is named with the file, and left alone by save") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   put_file(path, "");
   const auto empty = Tokens::load(path);
   REQUIRE_FALSE(empty);
@@ -221,12 +221,12 @@ TEST_CASE("damage is named with the file, and left alone by save") {
 }
 
 TEST_CASE("in the place of the file: a directory, a link, a pipe are problems, not no tokens") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   fs::create_directory(path);
   CHECK_FALSE(Tokens::load(path));
   fs::remove(path);
-  fs::create_symlink(dir.path / "nowhere", path);
+  fs::create_symlink(dir.path() / "nowhere", path);
   CHECK_FALSE(Tokens::load(path));
   fs::remove(path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
@@ -234,8 +234,8 @@ TEST_CASE("in the place of the file: a directory, a link, a pipe are problems, n
 }
 
 TEST_CASE("what another program removed from the file stays removed, also when we save without reload") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken gone = make(*tokens);
   const CreatedToken kept = make(*tokens);
@@ -260,8 +260,8 @@ TEST_CASE("what another program removed from the file stays removed, also when w
 }
 
 TEST_CASE("what was revoked here does not come back by reading a file that still has it") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken gone = make(*tokens);
   REQUIRE(tokens->save());
@@ -276,8 +276,8 @@ TEST_CASE("what was revoked here does not come back by reading a file that still
 }
 
 TEST_CASE("a reload narrows at once, and what was proved stays proved only for the same hash") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens);
   REQUIRE(tokens->save());
@@ -298,8 +298,8 @@ TEST_CASE("a reload narrows at once, and what was proved stays proved only for t
 }
 
 TEST_CASE("a reload of an unchanged file changes nothing") {
-  const ScratchDir dir;
-  const auto tokens = open(dir.path / "tokens.json");
+  const testing::TempDir dir;
+  const auto tokens = open(dir.path() / "tokens.json");
   make(*tokens);
   REQUIRE(tokens->save());
   const std::uint64_t before = tokens->generation();
@@ -308,8 +308,8 @@ TEST_CASE("a reload of an unchanged file changes nothing") {
 }
 
 TEST_CASE("a save that fails loses nothing: the next one writes it") {
-  const ScratchDir dir;
-  const fs::path folder = dir.path / "state";
+  const testing::TempDir dir;
+  const fs::path folder = dir.path() / "state";
   const fs::path path = folder / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens);
@@ -323,8 +323,8 @@ TEST_CASE("a save that fails loses nothing: the next one writes it") {
 }
 
 TEST_CASE("many threads at once: every token that was made is in the file, none that was revoked") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken used = make(*tokens);
   std::atomic<int> refused = 0;
@@ -351,8 +351,8 @@ TEST_CASE("many threads at once: every token that was made is in the file, none 
 }
 
 TEST_CASE("rotated: the same role, scope, note and end under another id; the old one ends with the overlap") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken old = make(*tokens, {.role = "bridge",
                                           .agents = {"codex"},
@@ -387,8 +387,8 @@ TEST_CASE("rotated: the same role, scope, note and end under another id; the old
 }
 
 TEST_CASE("an overlap never lengthens a token's life; none ends it at once") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken brief = make(*tokens, {.role = "viewer", .expires_at = now + 100});
   CHECK(tokens->rotate(brief.info.id, 1000, now).value().ends_at == now + 100);
@@ -407,8 +407,8 @@ TEST_CASE("an overlap never lengthens a token's life; none ends it at once") {
 }
 
 TEST_CASE("a rotation that could not be saved is undone: the old token goes on, the new one never was") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   for (const std::int64_t overlap : {0, 1000}) {
     CAPTURE(overlap);
     fs::remove(path);
@@ -432,8 +432,8 @@ TEST_CASE("a rotation that could not be saved is undone: the old token goes on, 
 }
 
 TEST_CASE("a rotation keeps what others changed in the file meanwhile, and its own end of the old token") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken old = make(*tokens);
   REQUIRE(tokens->save());
@@ -450,8 +450,8 @@ TEST_CASE("a rotation keeps what others changed in the file meanwhile, and its o
 }
 
 TEST_CASE("a look finds what was changed; damage changes nothing; a file that is gone counts at the second look") {
-  const ScratchDir dir;
-  const fs::path path = dir.path / "tokens.json";
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
   const auto tokens = open(path);
   const CreatedToken made = make(*tokens);
   REQUIRE(tokens->save());

@@ -1,10 +1,11 @@
-// Operating the daemon: who am I, tokens, checkpoint, backup, configuration, doctor (API §§7, 8).
+// Operating the daemon: who am I, tokens, checkpoint, backup, configuration, doctor, audit log (API §§7, 8).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "config/print.hpp"
+#include "daemon/api/audit.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
@@ -16,7 +17,7 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
+constexpr std::int64_t most_audit_lines = 1000;
 
 Served whoami(Api& api, Request& request) {
   const Principal& who = request.principal;
@@ -117,9 +118,7 @@ Served revoke_token(Api& api, Request& request) {
   if (auto saved = co_await save_tokens(api); !saved) co_return std::unexpected(std::move(saved.error()));
   if (auto told = co_await tell_revoked(api, id, request.principal.id); !told)
     co_return std::unexpected(std::move(told.error()));
-  Response response = json_response("", 204);
-  response.content_type.clear();
-  co_return response;
+  co_return no_content();
 }
 
 Served checkpoint(Api& api, Request& request) {
@@ -225,17 +224,24 @@ Served close_stream(Api& api, Request& request) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   const bool number = error == std::errc() && end == text.data() + text.size();
   if (!number || !co_await api.streams.close(id)) co_return fail(Code::not_found, "there is no stream " + text);
-  Response response = json_response("", 204);
-  response.content_type.clear();
-  co_return response;
+  co_return no_content();
+}
+
+Served get_audit(Api& api, Request& request) {
+  if (!request.principal.sees_everything())
+    co_return fail(Code::forbidden, "only a token that sees everything may read the audit log");
+  if (auto known = known_query(request, {"limit"}); !known) co_return std::unexpected(std::move(known.error()));
+  const auto limit = query_int(request, "limit", 1, most_audit_lines);
+  if (!limit) co_return std::unexpected(limit.error());
+  auto lines = co_await api.audit.newest(static_cast<std::size_t>(limit->value_or(100)));
+  if (!lines) co_return std::unexpected(std::move(lines.error()));
+  co_return json_response(fmt::format(R"({{"data":[{}]}})", fmt::join(*lines, ",")));
 }
 
 }  // namespace
 
 void add_admin_routes(Router& router, Api& api) {
-  const auto on = [&](const char* method, const char* pattern, Permission permission, Served (*call)(Api&, Request&)) {
-    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
-  };
+  const auto on = adding(router, api);
   on("GET", "/v1/whoami", Permission::self, whoami);
   on("GET", "/v1/admin/tokens", Permission::tokens, list_tokens);
   on("POST", "/v1/admin/tokens", Permission::tokens, create_token);
@@ -247,6 +253,7 @@ void add_admin_routes(Router& router, Api& api) {
   on("DELETE", "/v1/admin/streams/{id}", Permission::maintenance, close_stream);
   on("GET", "/v1/admin/config", Permission::maintenance, configuration);
   on("POST", "/v1/admin/doctor", Permission::maintenance, doctor);
+  on("GET", "/v1/admin/audit", Permission::maintenance, get_audit);
 }
 
 }  // namespace sessiond

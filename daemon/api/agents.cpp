@@ -6,8 +6,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 // {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}; for a token that does not see the whole agent, of what it
 // sees. Nothing when it sees none of it: then it does not know that there is such an agent.
 std::optional<std::string> agent_json(const Api& api, const AgentState& state, const Principal& principal) {
@@ -79,9 +77,9 @@ Served get_agent(Api& api, Request& request) {
 }  // namespace
 
 void add_agent_routes(Router& router, Api& api) {
-  router.add("GET", "/v1/agents", Permission::read, answering([&api](Request& request) { return list(api, request); }));
-  router.add("GET", "/v1/agents/{agent}", Permission::read,
-             answering([&api](Request& request) { return get_agent(api, request); }));
+  const auto on = adding(router, api);
+  on("GET", "/v1/agents", Permission::read, list);
+  on("GET", "/v1/agents/{agent}", Permission::read, get_agent);
 }
 
 }  // namespace sessiond

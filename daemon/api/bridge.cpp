@@ -10,8 +10,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 void check_thread(Fields& fields, std::optional<std::string_view> thread, std::string& into) {
   if (!thread || *thread == "null") return;
   const auto kind = json::kind(*thread);
@@ -147,10 +145,9 @@ Served outbound(Api& api, Request& request) {
 }  // namespace
 
 void add_bridge_routes(Router& router, Api& api) {
-  router.add("POST", "/v1/inbound", Permission::bridge,
-             answering([&api](Request& request) { return inbound(api, request); }));
-  router.add("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::bridge,
-             answering([&api](Request& request) { return outbound(api, request); }));
+  const auto on = adding(router, api);
+  on("POST", "/v1/inbound", Permission::bridge, inbound);
+  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::bridge, outbound);
 }
 
 }  // namespace sessiond

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/api/handler.hpp"
+#include "daemon/http/address_places.hpp"
 #include "daemon/ledger/agent.hpp"
 
 namespace sessiond {
@@ -16,14 +17,6 @@ Problem too_often(std::string detail, std::int64_t retry_after_s) {
   return {.code = Code::too_many_requests,
           .detail = std::move(detail),
           .retry_after_s = static_cast<int>(std::max<std::int64_t>(retry_after_s, 1))};
-}
-
-// "192.0.2.1:5123" -> "192.0.2.1"; of IPv6 the network, since one host has all of its /64.
-std::string address_of(std::string_view peer) {
-  if (!peer.starts_with('[')) return std::string(peer.substr(0, peer.rfind(':')));
-  std::size_t end = 0;
-  for (int groups = 0; groups < 4 && end < peer.size(); ++end) groups += peer[end] == ':' ? 1 : 0;
-  return std::string(peer.substr(0, end));
 }
 
 bool changes_nothing(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
@@ -94,7 +87,7 @@ Result<Principal> Door::failed(const Request& request, Problem why) {
                        request.query_value("ticket") != nullptr || request.path == "/v1/login";
   if (!guessed || a_minute == 0 || request.peer.starts_with("unix:")) return std::unexpected(std::move(why));
   const Rates::Left left =
-      failures_.take(address_of(request.peer), {.per_second = a_minute / 60, .at_once = a_minute}, steady_ms());
+      failures_.take(network_of(request.peer), {.per_second = a_minute / 60, .at_once = a_minute}, steady_ms());
   if (left.granted) return std::unexpected(std::move(why));
   return std::unexpected(too_often("too many wrong tokens from this address", left.next_in_s));
 }

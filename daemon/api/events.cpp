@@ -7,8 +7,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::size_t most_delta_bytes = 256 << 10;
 
 // EventSource asks for text/event-stream, curl for anything; a client that can take neither gets a clear answer.
@@ -33,6 +31,8 @@ Served stream_for(Api& api, Request& request, StreamScope scope) {
   if (response && *ticket) co_await remember_ticket(api, **ticket, *response);
   co_return response;
 }
+
+Served whole_stream(Api& api, Request& request) { return stream_for(api, request, {}); }
 
 Served agent_stream(Api& api, Request& request) {
   auto agent = agent_param(request);
@@ -92,25 +92,22 @@ Served publish(Api& api, Request& request, EventType type) {
                     .actor = request.principal.id,
                     .source = "api"};
   api.streams.publish(std::move(event));
-  Response response;
-  response.status = 204;
-  co_return response;
+  co_return no_content();
 }
+
+Served typing(Api& api, Request& request) { return publish(api, request, EventType::session_typing); }
+Served deltas(Api& api, Request& request) { return publish(api, request, EventType::text_delta); }
 
 }  // namespace
 
 void add_event_routes(Router& router, Api& api) {
+  const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  router.add("GET", "/v1/events", Permission::stream,
-             answering([&api](Request& request) { return stream_for(api, request, {}); }));
-  router.add("GET", "/v1/agents/{agent}/events", Permission::stream,
-             answering([&api](Request& request) { return agent_stream(api, request); }));
-  router.add("GET", session + "/events", Permission::stream,
-             answering([&api](Request& request) { return session_stream(api, request); }));
-  router.add("POST", session + "/typing", Permission::write,
-             answering([&api](Request& request) { return publish(api, request, EventType::session_typing); }));
-  router.add("POST", session + "/deltas", Permission::write,
-             answering([&api](Request& request) { return publish(api, request, EventType::text_delta); }));
+  on("GET", "/v1/events", Permission::stream, whole_stream);
+  on("GET", "/v1/agents/{agent}/events", Permission::stream, agent_stream);
+  on("GET", session + "/events", Permission::stream, session_stream);
+  on("POST", session + "/typing", Permission::write, typing);
+  on("POST", session + "/deltas", Permission::write, deltas);
 }
 
 }  // namespace sessiond

@@ -45,6 +45,12 @@ Response json_response(std::string body, int status) {
   return response;
 }
 
+Response no_content() {
+  Response response = json_response("", 204);
+  response.content_type.clear();
+  return response;
+}
+
 Response to_response(Reply reply) {
   Response response;
   response.status = reply.status;

@@ -25,7 +25,19 @@ Handler answering(Call call) {
   };
 }
 
+// What a route's handler is: `Served get(Api& api, Request& request)`.
+using Served = asio::awaitable<Result<Response>>;
+
+// How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self, whoami);`
+inline auto adding(Router& router, Api& api) {
+  return [&router, &api](const char* method, const std::string& pattern, Permission permission,
+                         Served (*call)(Api&, Request&)) {
+    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
+  };
+}
+
 Response json_response(std::string body, int status = 200);
+Response no_content();  // 204
 Response to_response(Reply reply);
 
 // {agent} of the path, normalised. forbidden when the token has not this agent.

@@ -11,8 +11,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::int64_t lag_warning_ms = 60'000;  // a checkpoint that far behind makes the daemon unready
 
 Served healthz(Api&, Request&) { co_return json_response(R"({"status":"ok"})"); }
@@ -103,15 +101,13 @@ Served openapi(Api&, Request&) {
 }  // namespace
 
 void add_health_routes(Router& router, Api& api) {
-  const auto on = [&](const char* pattern, Permission permission, Served (*call)(Api&, Request&)) {
-    router.add("GET", pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
-  };
-  on("/healthz", Permission::open, healthz);
-  on("/readyz", Permission::open, readyz);
-  on("/version", Permission::open, version);
-  on("/openapi.json", Permission::open, openapi);
-  on("/", Permission::open, dashboard);
-  on("/metrics", Permission::metrics, metrics);
+  const auto on = adding(router, api);
+  on("GET", "/healthz", Permission::open, healthz);
+  on("GET", "/readyz", Permission::open, readyz);
+  on("GET", "/version", Permission::open, version);
+  on("GET", "/openapi.json", Permission::open, openapi);
+  on("GET", "/", Permission::open, dashboard);
+  on("GET", "/metrics", Permission::metrics, metrics);
 }
 
 }  // namespace sessiond

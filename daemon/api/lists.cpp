@@ -15,8 +15,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::size_t scan_limit = 50'000;  // sessions looked at for one page; a page may be short, its cursor goes on
 
 enum class Sort : std::uint8_t { newest_first, oldest_first, key };
@@ -327,10 +325,9 @@ Served of_all(Api& api, Request& request) {
 }  // namespace
 
 void add_list_routes(Router& router, Api& api) {
-  router.add("GET", "/v1/sessions", Permission::read,
-             answering([&api](Request& request) { return of_all(api, request); }));
-  router.add("GET", "/v1/agents/{agent}/sessions", Permission::read,
-             answering([&api](Request& request) { return of_agent(api, request); }));
+  const auto on = adding(router, api);
+  on("GET", "/v1/sessions", Permission::read, of_all);
+  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent);
 }
 
 }  // namespace sessiond

@@ -13,8 +13,6 @@ namespace sessiond {
 namespace {
 
 namespace fs = std::filesystem;
-using Served = asio::awaitable<Result<Response>>;
-
 // What another program wrote: JSON as it is, anything else as text.
 std::string payload_json(const std::string& payload) {
   return json::check(payload) ? json::compact(payload) : json::quote(payload);
@@ -134,12 +132,9 @@ Served evict(Api& api, Request& request) {
 }  // namespace
 
 void add_lock_routes(Router& router, Api& api) {
-  const auto on = [&](const char* method, const char* pattern, Served (*call)(Api&, Request&)) {
-    router.add(method, pattern, Permission::maintenance,
-               answering([&api, call](Request& request) { return call(api, request); }));
-  };
-  on("GET", "/v1/admin/locks", list_locks);
-  on("POST", "/v1/admin/locks/{agent}/evict", evict);
+  const auto on = adding(router, api);
+  on("GET", "/v1/admin/locks", Permission::maintenance, list_locks);
+  on("POST", "/v1/admin/locks/{agent}/evict", Permission::maintenance, evict);
 }
 
 }  // namespace sessiond

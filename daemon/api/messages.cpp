@@ -15,8 +15,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::size_t most_entries = 1000;  // in one POST
 
 Result<std::optional<std::string>> topic_of(const Request& request) {
@@ -283,15 +281,12 @@ Served get_transcript(Api& api, Request& request) {
 }  // namespace
 
 void add_message_routes(Router& router, Api& api) {
+  const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  router.add("POST", one + "/messages", Permission::write,
-             answering([&api](Request& request) { return post(api, request); }));
-  router.add("GET", one + "/messages", Permission::read,
-             answering([&api](Request& request) { return get_page(api, request); }));
-  router.add("GET", one + "/messages/{id}", Permission::read,
-             answering([&api](Request& request) { return get_one(api, request); }));
-  router.add("GET", one + "/transcript", Permission::read,
-             answering([&api](Request& request) { return get_transcript(api, request); }));
+  on("POST", one + "/messages", Permission::write, post);
+  on("GET", one + "/messages", Permission::read, get_page);
+  on("GET", one + "/messages/{id}", Permission::read, get_one);
+  on("GET", one + "/transcript", Permission::read, get_transcript);
 }
 
 }  // namespace sessiond

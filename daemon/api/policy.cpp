@@ -13,8 +13,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::size_t most_cases = 1000;
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
@@ -194,17 +192,13 @@ Served put_session_policy(Api& api, Request& request) {
 }  // namespace
 
 void add_policy_routes(Router& router, Api& api) {
+  const auto on = adding(router, api);
   const std::string of_session = "/v1/agents/{agent}/sessions/{key}/send-policy";
-  router.add("GET", "/v1/policy/send", Permission::read,
-             answering([&api](Request& request) { return get_policy(api, request); }));
-  router.add("PUT", "/v1/policy/send", Permission::policy,
-             answering([&api](Request& request) { return put_policy(api, request); }));
-  router.add("POST", "/v1/policy/evaluate", Permission::read,
-             answering([&api](Request& request) { return evaluate_policy(api, request); }));
-  router.add("GET", of_session, Permission::read,
-             answering([&api](Request& request) { return get_session_policy(api, request); }));
-  router.add("PUT", of_session, Permission::write,
-             answering([&api](Request& request) { return put_session_policy(api, request); }));
+  on("GET", "/v1/policy/send", Permission::read, get_policy);
+  on("PUT", "/v1/policy/send", Permission::policy, put_policy);
+  on("POST", "/v1/policy/evaluate", Permission::read, evaluate_policy);
+  on("GET", of_session, Permission::read, get_session_policy);
+  on("PUT", of_session, Permission::write, put_session_policy);
 }
 
 }  // namespace sessiond

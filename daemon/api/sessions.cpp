@@ -16,8 +16,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 // Where a path and a token meet: agent and target, or the problem.
 struct Place {
   std::string agent;
@@ -333,10 +331,7 @@ Served history(Api& api, Request& request) {
 void add_session_routes(Router& router, Api& api) {
   const std::string sessions = "/v1/agents/{agent}/sessions";
   const std::string one = sessions + "/{key}";
-  const auto on = [&](const char* method, const std::string& pattern, Permission permission,
-                      Served (*call)(Api&, Request&)) {
-    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
-  };
+  const auto on = adding(router, api);
   on("POST", sessions, Permission::write, create);
   on("GET", one, Permission::read, get_session);
   on("PUT", one, Permission::write, put);

@@ -12,8 +12,6 @@
 namespace sessiond {
 namespace {
 
-using Served = asio::awaitable<Result<Response>>;
-
 constexpr std::array filter_names{"types", "agent", "keyPrefix", "channel", "topic"};
 constexpr std::size_t most_text = 512;  // bytes, as of a session key
 
@@ -95,8 +93,8 @@ asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& re
 }
 
 void add_ticket_routes(Router& router, Api& api) {
-  router.add("POST", "/v1/stream-tickets", Permission::ticket,
-             answering([&api](Request& request) { return create_ticket(api, request); }));
+  const auto on = adding(router, api);
+  on("POST", "/v1/stream-tickets", Permission::ticket, create_ticket);
 }
 
 }  // namespace sessiond

@@ -52,6 +52,16 @@ std::optional<std::shared_ptr<void>> AddressPlaces::take(const ip::address& addr
   });
 }
 
+std::string network_of(std::string_view peer) {
+  const std::string_view host =
+      peer.starts_with('[') ? peer.substr(1, peer.find(']') - 1) : peer.substr(0, peer.rfind(':'));
+  boost::system::error_code error;
+  const ip::address address = ip::make_address(host, error);
+  if (error) return std::string(peer);
+  const Network network = network_of(address);
+  return {network.begin(), network.end()};
+}
+
 bool is_loopback(const ip::address& address) { return unmapped(address).is_loopback(); }
 
 }  // namespace sessiond

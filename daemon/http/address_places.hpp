@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace sessiond {
 
@@ -21,6 +23,10 @@ class AddressPlaces {
   struct Held;
   std::shared_ptr<Held> held_;
 };
+
+// What counts as one address, as bytes: of a peer as logs have it, "192.0.2.1:5123" or "[2001:db8::1]:5123". Another
+// text (a unix socket's peer) counts as itself.
+std::string network_of(std::string_view peer);
 
 // Also when it is mapped into IPv6.
 bool is_loopback(const boost::asio::ip::address& address);

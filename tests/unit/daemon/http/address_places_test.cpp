@@ -62,3 +62,13 @@ TEST_CASE("this machine") {
   for (const char* ours : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"}) CHECK(is_loopback(at(ours)));
   for (const char* other : {"192.0.2.1", "0.0.0.0", "::", "::2", "::ffff:192.0.2.1"}) CHECK(!is_loopback(at(other)));
 }
+
+TEST_CASE("the network of a peer, as logs have it") {
+  CHECK(network_of("192.0.2.1:1") == network_of("192.0.2.1:65535"));
+  CHECK(network_of("192.0.2.1:1") == network_of("[::ffff:192.0.2.1]:9"));
+  CHECK(network_of("192.0.2.1:1") != network_of("192.0.2.2:1"));
+  CHECK(network_of("[2001:db8::1]:1") == network_of("[2001:db8:0:0:ffff::2]:1"));  // however short it is written
+  CHECK(network_of("[2001:db8::1]:1") != network_of("[2001:db8:0:1::1]:1"));
+  CHECK(network_of("[fe80::1%lo]:1") == network_of("[fe80::2%lo]:1"));
+  for (const char* text : {"unix", "", ":", "[", "[]", "[::1", "here:1"}) CHECK(network_of(text) == text);
+}

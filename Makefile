@@ -61,6 +61,7 @@ test: build/.test-packages build/release/build.ninja build/asan/build.ninja buil
 	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
 	@ninja -C build/asan -j $(JOBS) --quiet
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
+	@python3 tests/faults.py
 	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target $(SUITES:%=build/passed/%)
 
 retest:

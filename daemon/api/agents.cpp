@@ -42,36 +42,36 @@ Served list(Api& api, Request& request) {
   std::uint64_t last_seq = 0;
   for (const std::string& agent : co_await api.ledger.agent_ids()) {
     if (!request.principal.sees_agent(agent)) continue;
-    auto state = co_await api.ledger.agent(agent, wants_fresh(request));
-    if (!state) {
-      if (state.error().code == Code::agent_not_found) continue;
-      co_return std::unexpected(std::move(state.error()));
+    std::uint64_t seq = 0;
+    const auto shown =
+        co_await api.ledger.show(agent, wants_fresh(request),
+                                 [&](const AgentState& state, const Seen& seen) -> Result<std::optional<std::string>> {
+                                   seq = seen.seq();
+                                   return agent_json(api, state, request.principal);
+                                 });
+    if (!shown) {
+      if (shown.error().code == Code::agent_not_found) continue;
+      co_return std::unexpected(shown.error());
     }
-    const std::uint64_t seq = (*state)->last_seq;
-    const auto shown = agent_json(api, **state, request.principal);
-    if (!shown) continue;
+    if (!*shown) continue;
     last_seq = std::max(last_seq, seq);
-    body.append(body.back() == '[' ? "" : ",").append(*shown);
-    if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
+    body.append(body.back() == '[' ? "" : ",").append(**shown);
   }
   body += fmt::format(R"(],"asOf":"{}"}})", api.ledger.as_of(last_seq));
-  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
   co_return json_response(std::move(body));
 }
 
 Served get_agent(Api& api, Request& request) {
   auto agent = agent_param(request);
   if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto shown = agent_json(api, **state, request.principal);
-  if (!shown) co_return fail(Code::agent_not_found, fmt::format("there is no agent {}", *agent));  // as the ledger says
-  std::string body = std::move(*shown);
-  const std::uint64_t last_seq = (*state)->last_seq;
-  body.pop_back();
-  body += fmt::format(R"(,"asOf":"{}"}})", api.ledger.as_of(last_seq));
-  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
-  co_return json_response(std::move(body));
+  co_return co_await api.ledger.show(
+      *agent, wants_fresh(request), [&](const AgentState& state, const Seen& seen) -> Result<Response> {
+        auto body = agent_json(api, state, request.principal);
+        if (!body) return fail(Code::agent_not_found, fmt::format("there is no agent {}", *agent));  // as the ledger
+        body->pop_back();
+        *body += fmt::format(R"(,"asOf":"{}"}})", api.ledger.as_of(seen.seq()));
+        return json_response(std::move(*body));
+      });
 }
 
 }  // namespace

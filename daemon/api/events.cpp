@@ -45,11 +45,12 @@ asio::awaitable<Result<Session>> session_of(Api& api, Request& request) {
   if (!agent) co_return std::unexpected(std::move(agent.error()));
   auto target = target_param(request, api, Match::ignored);
   if (!target) co_return std::unexpected(std::move(target.error()));
-  auto state = co_await api.ledger.agent(*agent);
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, *target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  co_return **session;
+  co_return co_await api.ledger.show(*agent, false, [&](const AgentState& state, Seen& seen) -> Result<Session> {
+    auto session = visible(state, *target, request.principal);
+    if (!session) return std::unexpected(std::move(session.error()));
+    seen.only(**session, target->key);
+    return **session;
+  });
 }
 
 Served session_stream(Api& api, Request& request) {

@@ -8,6 +8,7 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/show.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {

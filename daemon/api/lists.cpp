@@ -248,6 +248,42 @@ class Scanner {
   std::size_t looked_ = 0;
 };
 
+Response page_of(const Api& api, const Request& request, const Query& query, const std::optional<Position>& after,
+                 const std::string& as_of, const Ledger::States& states) {
+  std::vector<Found> found;
+  std::optional<Position> cut;
+  for (const AgentState* state : states) {
+    Scan scan = Scanner(*state, query, request.principal, after).run();
+    std::ranges::move(scan.found, std::back_inserter(found));
+    if (scan.cut && (!cut || behind(query.sort, *cut, *scan.cut))) cut = std::move(scan.cut);
+  }
+  std::ranges::sort(found, [&query](const Found& a, const Found& b) { return behind(query.sort, b.at, a.at); });
+  if (cut) std::erase_if(found, [&](const Found& item) { return behind(query.sort, item.at, *cut); });
+  bool more = cut.has_value();
+  if (found.size() > query.limit) {
+    found.resize(query.limit);
+    more = true;
+  }
+  std::string body = "{\"data\":[";
+  for (const Found& item : found) {
+    if (body.back() != '[') body += ',';
+    body += session_json(item.at.agent, *item.session, query.view);
+  }
+  const Position* end = found.empty() ? (cut ? &*cut : nullptr) : &found.back().at;
+  const std::string next = more && end != nullptr ? write_cursor(api, query, *end, as_of) : "";
+  body += fmt::format(R"(],"page":{{"next":{},"hasMore":{}}},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
+                      more, as_of);
+  Response response = json_response(std::move(body));
+  if (!next.empty()) {
+    std::string link = request.path + "?";
+    for (const auto& [name, value] : request.query) {
+      if (name != "cursor") link += fmt::format("{}={}&", name, percent_encode(value));
+    }
+    response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, next));
+  }
+  return response;
+}
+
 Served list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
   auto query = read_query(request, wall_now(), over_agents);
   if (!query) co_return std::unexpected(std::move(query.error()));
@@ -259,52 +295,14 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
     after = std::move(cursor->at);
     as_of = std::move(cursor->as_of);
   }
-  // Bring every agent into memory first: what is read below must be one moment.
-  for (const std::string& agent : agents) {
-    auto state = co_await api.ledger.agent(agent, wants_fresh(request));
-    // To who sees only a part of an agent, one that is not there is one without sessions.
-    const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agent);
-    if (!state && (!may_be_absent || state.error().code != Code::agent_not_found))
-      co_return std::unexpected(std::move(state.error()));
-  }
-  std::vector<Found> found;
-  std::uint64_t last_seq = 0;
-  std::optional<Position> cut;
-  for (const std::string& agent : agents) {
-    const AgentState* state = api.ledger.loaded(agent);
-    if (state == nullptr) continue;
-    last_seq = std::max(last_seq, state->last_seq);
-    Scan scan = Scanner(*state, *query, request.principal, after).run();
-    std::ranges::move(scan.found, std::back_inserter(found));
-    if (scan.cut && (!cut || behind(query->sort, *cut, *scan.cut))) cut = std::move(scan.cut);
-  }
-  std::ranges::sort(found, [&query](const Found& a, const Found& b) { return behind(query->sort, b.at, a.at); });
-  if (cut) std::erase_if(found, [&](const Found& item) { return behind(query->sort, item.at, *cut); });
-  bool more = cut.has_value();
-  if (found.size() > query->limit) {
-    found.resize(query->limit);
-    more = true;
-  }
-  if (as_of.empty()) as_of = api.ledger.as_of(last_seq);
-  std::string body = "{\"data\":[";
-  for (const Found& item : found) {
-    if (body.back() != '[') body += ',';
-    body += session_json(item.at.agent, *item.session, query->view);
-  }
-  const Position* end = found.empty() ? (cut ? &*cut : nullptr) : &found.back().at;
-  const std::string next = more && end != nullptr ? write_cursor(api, *query, *end, as_of) : "";
-  body += fmt::format(R"(],"page":{{"next":{},"hasMore":{}}},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
-                      more, as_of);
-  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
-  Response response = json_response(std::move(body));
-  if (!next.empty()) {
-    std::string link = request.path + "?";
-    for (const auto& [name, value] : request.query) {
-      if (name != "cursor") link += fmt::format("{}={}&", name, percent_encode(value));
-    }
-    response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, next));
-  }
-  co_return response;
+  // To who sees only a part of an agent, one that is not there is one without sessions.
+  const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agents.front());
+  co_return co_await api.ledger.show_all(
+      agents, wants_fresh(request), [&](const Ledger::States& states, const Seen& seen) -> Result<Response> {
+        if (states.empty() && !may_be_absent)
+          return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
+        return page_of(api, request, *query, after, as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of, states);
+      });
 }
 
 Served of_agent(Api& api, Request& request) {

@@ -29,7 +29,7 @@ struct Source {
   std::string agent;
   std::string session_id;
   std::string file;
-  std::uint64_t last_seq = 0;
+  std::string as_of;
 };
 
 // A session id that only archived files remember, of this token's agent.
@@ -48,7 +48,7 @@ asio::awaitable<Result<Source>> archived_source(Api& api, std::string agent, std
     if (name.starts_with(wanted + ".") && name > newest) newest = name;
   }
   if (newest.empty()) co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
-  co_return Source{std::move(agent), std::move(id), std::move(newest), 0};
+  co_return Source{std::move(agent), std::move(id), std::move(newest), api.ledger.as_of(0)};
 }
 
 asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
@@ -58,27 +58,28 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
   if (!target) co_return std::unexpected(std::move(target.error()));
   auto topic = topic_of(request);
   if (!topic) co_return std::unexpected(std::move(topic.error()));
-  auto state = co_await api.ledger.agent(*agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  const auto session = visible(**state, *target, request.principal);
-  if (!session) {
-    if (!request.principal.sees_whole_agent(*agent) || (*state)->find(target->key) != nullptr)
-      co_return std::unexpected(session.error());
-    if (const auto guard = query_text(request, "sessionId"); guard && *guard != target->key) {
-      co_return fail(Code::session_reset, fmt::format("{} is archived; it is not session {}", target->key, *guard));
-    }
-    co_return co_await archived_source(api, *agent, target->key, *topic);
-  }
-  Source source{*agent, (*session)->session_id, AgentState::file_of(**session, *topic), (*session)->last_seq};
-  if (const auto guard = query_text(request, "sessionId"); guard && *guard != source.session_id) {
-    co_return std::unexpected(
-        Problem{.code = Code::session_reset,
-                .detail = fmt::format("the session was reset; its id is {} now", source.session_id),
-                .members = {{"sessionId", json::quote(source.session_id)}}});
-  }
-  if (auto fine = co_await api.ledger.settled(source.last_seq); !fine)
-    co_return std::unexpected(std::move(fine.error()));
-  co_return source;
+  auto source = co_await api.ledger.show(
+      *agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<std::optional<Source>> {
+        const auto session = visible(state, *target, request.principal);
+        if (!session) {
+          if (!request.principal.sees_whole_agent(*agent) || state.find(target->key) != nullptr)
+            return std::unexpected(session.error());
+          return std::nullopt;  // archived, if at all
+        }
+        seen.only(**session, target->key);
+        const std::string& id = (*session)->session_id;
+        if (const auto guard = query_text(request, "sessionId"); guard && *guard != id) {
+          return std::unexpected(Problem{.code = Code::session_reset,
+                                         .detail = fmt::format("the session was reset; its id is {} now", id),
+                                         .members = {{"sessionId", json::quote(id)}}});
+        }
+        return Source{*agent, id, AgentState::file_of(**session, *topic), api.ledger.as_of(seen.seq())};
+      });
+  if (!source) co_return std::unexpected(std::move(source.error()));
+  if (*source) co_return std::move(**source);
+  if (const auto guard = query_text(request, "sessionId"); guard && *guard != target->key)
+    co_return fail(Code::session_reset, fmt::format("{} is archived; it is not session {}", target->key, *guard));
+  co_return co_await archived_source(api, *agent, target->key, *topic);
 }
 
 Served post(Api& api, Request& request) {
@@ -165,7 +166,6 @@ Served get_page(Api& api, Request& request) {
   if (!reading) co_return std::unexpected(std::move(reading.error()));
   auto source = co_await source_of(api, request);
   if (!source) co_return std::unexpected(std::move(source.error()));
-  const std::string as_of = api.ledger.as_of(source->last_seq);
   auto body = co_await api.ledger.read_transcript(
       source->agent, source->file, [reading = *reading](Transcript& transcript) -> Result<std::string> {
         auto page = transcript.page(reading.page);
@@ -183,7 +183,7 @@ Served get_page(Api& api, Request& request) {
         return out;
       });
   if (!body) co_return std::unexpected(std::move(body.error()));
-  *body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source->session_id), as_of);
+  *body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source->session_id), source->as_of);
   co_return json_response(std::move(*body));
 }
 
@@ -191,7 +191,6 @@ Served get_one(Api& api, Request& request) {
   const std::string id = request.params.at(2);
   auto source = co_await source_of(api, request);
   if (!source) co_return std::unexpected(std::move(source.error()));
-  const std::string as_of = api.ledger.as_of(source->last_seq);
   auto line = co_await api.ledger.read_transcript(source->agent, source->file,
                                                   [id](Transcript& transcript) { return transcript.find(id); });
   if (!line) co_return std::unexpected(std::move(line.error()));
@@ -199,7 +198,7 @@ Served get_one(Api& api, Request& request) {
   const bool raw = query_text(request, "view") == "raw";
   std::string body = view_entry((*line)->line, (*line)->seq, raw ? View::raw : View::full).value_or("{}");
   body.pop_back();
-  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", as_of);
+  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", source->as_of);
   co_return json_response(std::move(body));
 }
 

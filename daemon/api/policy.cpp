@@ -2,6 +2,8 @@
 // §5).
 #include <fmt/format.h>
 
+#include <map>
+
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/http/hop.hpp"
@@ -62,6 +64,7 @@ Served put_policy(Api& api, Request& request) {
 struct Case {
   std::string key;
   SendCall call;
+  std::string entry{};  // of the session with this key, if the token sees one
 };
 Case read_case(Fields& fields) {
   Case out;
@@ -81,27 +84,35 @@ bool may_ask(const Principal& principal, const SendQuestion& question) {
                         question.channel.empty() ? principal.channel : question.channel);
 }
 
-// The trace tells what the rules say: only to who may read them.
-asio::awaitable<Result<std::string>> evaluate_case(Api& api, const Request& request, const SendPolicy& policy,
-                                                   Case asked, bool with_trace) {
-  std::string entry;
-  std::string key = asked.key;
-  const std::string agent(parse_key(key).agent);
-  if (!agent.empty() && request.principal.sees_agent(agent)) {
-    const auto state = co_await api.ledger.agent(agent);
-    if (state) {
-      if (const auto session = visible(**state, {.key = key}, request.principal)) {
-        entry = *(*session)->entry();
-        key = (*session)->key();
-      }
-    } else if (state.error().code != Code::agent_not_found) {
-      co_return std::unexpected(state.error());
-    }
+// Reads the sessions that cases ask about, agent by agent.
+asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vector<Case>& cases) {
+  std::map<std::string, std::vector<std::pair<Case*, std::string>>> asked;  // with the keys as they were asked for
+  for (Case& one : cases) {
+    const std::string agent(parse_key(one.key).agent);
+    if (!agent.empty() && request.principal.sees_agent(agent)) asked[agent].emplace_back(&one, one.key);
   }
-  const SendQuestion question = send_question(key, entry, asked.call);
+  for (const auto& [agent, of_agent] : asked) {
+    const auto found = co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<bool> {
+      for (const auto& [one, key] : of_agent) {
+        const auto session = visible(state, {.key = key}, request.principal);
+        one->entry = session ? *(*session)->entry() : "";
+        one->key = session ? (*session)->key() : key;
+        if (session && of_agent.size() == 1) seen.only(**session, key);
+      }
+      return true;
+    });
+    if (!found && found.error().code != Code::agent_not_found) co_return std::unexpected(found.error());
+  }
+  co_return Result<void>{};
+}
+
+// The trace tells what the rules say: only to who may read them.
+Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked,
+                                  bool with_trace) {
+  const SendQuestion question = send_question(asked.key, asked.entry, asked.call);
   if (!may_ask(request.principal, question))
-    co_return fail(Code::forbidden, "this token may only ask about what lies within its scope");
-  co_return to_json(evaluate(policy, question, with_trace), true);
+    return fail(Code::forbidden, "this token may only ask about what lies within its scope");
+  return to_json(evaluate(policy, question, with_trace), true);
 }
 
 Served evaluate_policy(Api& api, Request& request) {
@@ -118,9 +129,10 @@ Served evaluate_policy(Api& api, Request& request) {
     policy = std::move(*parsed);
   }
   if (!fields->has("cases")) {
-    Case asked = read_case(*fields);
+    std::vector<Case> asked{read_case(*fields)};
     if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-    auto result = co_await evaluate_case(api, request, policy, std::move(asked), with_trace);
+    if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
+    auto result = evaluate_case(request, policy, asked.front(), with_trace);
     if (!result) co_return std::unexpected(std::move(result.error()));
     co_return json_response(std::move(*result));
   }
@@ -134,9 +146,10 @@ Served evaluate_policy(Api& api, Request& request) {
     asked.push_back(read_case(*one));
     if (auto fine = one->done(); !fine) co_return std::unexpected(std::move(fine.error()));
   }
+  if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
   std::string out = "{\"results\":[";
-  for (Case& one : asked) {
-    auto result = co_await evaluate_case(api, request, policy, std::move(one), with_trace);
+  for (const Case& one : asked) {
+    auto result = evaluate_case(request, policy, one, with_trace);
     if (!result) co_return std::unexpected(std::move(result.error()));
     out.append(out.back() == '[' ? "" : ",").append(*result);
   }
@@ -144,19 +157,18 @@ Served evaluate_policy(Api& api, Request& request) {
 }
 
 Served session_policy(Api& api, const Request& request, const std::string& agent, const Target& target) {
-  auto state = co_await api.ledger.agent(agent);
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  const std::string action = json::string_at(*(*session)->entry(), "sendPolicy").value_or("inherit");
-  const SendDecision decision =
-      evaluate(api.ledger.rules().send_policy, send_question((*session)->key(), *(*session)->entry(), {}));
-  const std::uint64_t seq = (*session)->last_seq;
-  Response response = json_response(fmt::format(R"({{"action":{},"effective":{},"asOf":"{}"}})", json::quote(action),
-                                                to_json(decision), api.ledger.as_of(seq)));
-  response.headers.emplace_back("ETag", "\"" + etag(**session) + "\"");
-  if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
-  co_return response;
+  co_return co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<Response> {
+    auto session = visible(state, target, request.principal);
+    if (!session) return std::unexpected(std::move(session.error()));
+    seen.only(**session, target.key);
+    const std::string action = json::string_at(*(*session)->entry(), "sendPolicy").value_or("inherit");
+    const SendDecision decision =
+        evaluate(api.ledger.rules().send_policy, send_question((*session)->key(), *(*session)->entry(), {}));
+    Response response = json_response(fmt::format(R"({{"action":{},"effective":{},"asOf":"{}"}})", json::quote(action),
+                                                  to_json(decision), api.ledger.as_of(seen.seq())));
+    response.headers.emplace_back("ETag", "\"" + etag(**session) + "\"");
+    return response;
+  });
 }
 
 Served get_session_policy(Api& api, Request& request) {

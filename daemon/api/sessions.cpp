@@ -29,15 +29,13 @@ Result<Place> place_of(const Request& request, const Api& api, Match match) {
   return Place{std::move(*agent), std::move(*target)};
 }
 
-// Answers with a state, as of an event id, once that is durable.
-Served show(Api& api, std::string body, std::uint64_t last_seq, std::string etag = {}) {
-  const std::string as_of = api.ledger.as_of(last_seq);
-  if (auto fine = co_await api.ledger.settled(last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
+// A state, as of an event id.
+Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq, const std::string& etag = {}) {
   Response response = json_response(std::move(body));
   response.body.pop_back();
-  response.body += fmt::format("{}\"asOf\":\"{}\"}}", response.body.size() > 1 ? "," : "", as_of);
+  response.body += fmt::format("{}\"asOf\":\"{}\"}}", response.body.size() > 1 ? "," : "", api.ledger.as_of(last_seq));
   if (!etag.empty()) response.headers.emplace_back("ETag", "\"" + etag + "\"");
-  co_return response;
+  return response;
 }
 
 template <class Command>
@@ -105,20 +103,21 @@ Served get_session(Api& api, Request& request) {
       rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
     }
   }
-  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, place->target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  const std::string tag = etag(**session);
-  const std::uint64_t seq = std::max((*session)->last_seq, std::uint64_t{0});
-  if (request.header("if-none-match").find("\"" + tag + "\"") != std::string_view::npos) {
-    Response unchanged;
-    unchanged.status = 304;
-    unchanged.content_type.clear();
-    unchanged.headers.emplace_back("ETag", "\"" + tag + "\"");
-    co_return unchanged;
-  }
-  co_return co_await show(api, session_json(place->agent, **session, view), seq, tag);
+  co_return co_await api.ledger.show(
+      place->agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<Response> {
+        auto session = visible(state, place->target, request.principal);
+        if (!session) return std::unexpected(std::move(session.error()));
+        seen.only(**session, place->target.key);
+        const std::string tag = etag(**session);
+        if (request.header("if-none-match").find("\"" + tag + "\"") != std::string_view::npos) {
+          Response unchanged;
+          unchanged.status = 304;
+          unchanged.content_type.clear();
+          unchanged.headers.emplace_back("ETag", "\"" + tag + "\"");
+          return unchanged;
+        }
+        return as_of_response(api, session_json(place->agent, **session, view), seen.seq(), tag);
+      });
 }
 
 Served put(Api& api, Request& request) {
@@ -258,38 +257,44 @@ Served route_to(Api& api, Request& request) {
 Served children(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, place->target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  std::string body = "{\"data\":[";
-  for (const Session* child : (*state)->children((*session)->key())) {
-    if (!request.principal.sees(place->agent, child->key(), child->channel)) continue;
-    if (body.back() != '[') body += ',';
-    body += session_json(place->agent, *child, {.snapshots = false});
-  }
-  co_return co_await show(api, body + "]}", (*state)->last_seq);
+  co_return co_await api.ledger.show(place->agent, wants_fresh(request),
+                                     [&](const AgentState& state, const Seen& seen) -> Result<Response> {
+                                       auto session = visible(state, place->target, request.principal);
+                                       if (!session) return std::unexpected(std::move(session.error()));
+                                       std::string body = "{\"data\":[";
+                                       for (const Session* child : state.children((*session)->key())) {
+                                         if (!request.principal.sees(place->agent, child->key(), child->channel))
+                                           continue;
+                                         if (body.back() != '[') body += ',';
+                                         body += session_json(place->agent, *child, {.snapshots = false});
+                                       }
+                                       return as_of_response(api, body + "]}", seen.seq());
+                                     });
 }
 
 Served topics(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, place->target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  std::vector<std::pair<std::string, std::string>> files;  // topic, file
-  if (const auto* names = (*state)->topics((*session)->session_id)) {
-    const std::string own = AgentState::file_of(**session, {});
-    for (const std::string& topic : *names) {
-      std::string file = AgentState::file_of(**session, topic);
-      if (file != own) files.emplace_back(topic, std::move(file));
-    }
-  }
-  const std::uint64_t seq = (*state)->last_seq;
-  if (auto fine = co_await api.ledger.settled(seq); !fine) co_return std::unexpected(std::move(fine.error()));
+  std::uint64_t seq = 0;
+  using Files = std::vector<std::pair<std::string, std::string>>;  // topic, file
+  const auto files = co_await api.ledger.show(place->agent, wants_fresh(request),
+                                              [&](const AgentState& state, const Seen& seen) -> Result<Files> {
+                                                seq = seen.seq();
+                                                auto session = visible(state, place->target, request.principal);
+                                                if (!session) return std::unexpected(std::move(session.error()));
+                                                Files found;
+                                                if (const auto* names = state.topics((*session)->session_id)) {
+                                                  const std::string own = AgentState::file_of(**session, {});
+                                                  for (const std::string& topic : *names) {
+                                                    std::string file = AgentState::file_of(**session, topic);
+                                                    if (file != own) found.emplace_back(topic, std::move(file));
+                                                  }
+                                                }
+                                                return found;
+                                              });
+  if (!files) co_return std::unexpected(files.error());
   std::string body = "{\"data\":[";
-  for (const auto& [topic, file] : files) {
+  for (const auto& [topic, file] : *files) {
     auto tail = co_await api.ledger.read_transcript(
         place->agent, file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
     if (!tail) co_return std::unexpected(std::move(tail.error()));
@@ -299,7 +304,7 @@ Served topics(Api& api, Request& request) {
     body += fmt::format(R"({}{{"topic":{},"messageCount":{},"updatedAt":{}}})", body.back() == '[' ? "" : ",",
                         json::quote(topic), tail->count, updated);
   }
-  co_return co_await show(api, body + "]}", seq);
+  co_return as_of_response(api, body + "]}", seq);
 }
 
 Served delete_topic(Api& api, Request& request) {
@@ -313,17 +318,19 @@ Served delete_topic(Api& api, Request& request) {
 Served history(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  auto state = co_await api.ledger.agent(place->agent, wants_fresh(request));
-  if (!state) co_return std::unexpected(std::move(state.error()));
-  auto session = visible(**state, place->target, request.principal);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  const RawEntry entry = (*session)->entry();
-  std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
-                                 json::quote((*session)->session_id));
-  for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
-    body.append(",").append(old);
-  }
-  co_return co_await show(api, body + "]}", (*session)->last_seq);
+  co_return co_await api.ledger.show(
+      place->agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<Response> {
+        auto session = visible(state, place->target, request.principal);
+        if (!session) return std::unexpected(std::move(session.error()));
+        seen.only(**session, place->target.key);
+        const RawEntry entry = (*session)->entry();
+        std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
+                                       json::quote((*session)->session_id));
+        for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
+          body.append(",").append(old);
+        }
+        return as_of_response(api, body + "]}", seen.seq());
+      });
 }
 
 }  // namespace

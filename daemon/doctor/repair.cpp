@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger, std::vector<std::string> agents) {
   Result<void> outcome;
   for (const std::string& agent : agents) {
-    if (auto loaded = co_await ledger.agent(agent); !loaded && outcome)
+    if (auto loaded = co_await ledger.load(agent); !loaded && outcome)
       outcome = std::unexpected(std::move(loaded.error()));
   }
   co_await ledger.stop();

@@ -36,6 +36,7 @@ struct Ledger::Agent {
   std::shared_ptr<EntryHistory>
       history{};                   // of the file that has left memory, while somebody may still undo what it wrote
   std::int64_t history_until = 0;  // steady ms
+  bool on_disk = false;            // when it was loaded
   bool loading = false;
   bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;  // somebody touched its folder
@@ -54,6 +55,9 @@ struct Ledger::Agent {
   std::uint64_t previous_seq = 0;  // and the generation before it, everything up to here
   std::uint64_t bytes = 0;
   std::string trouble{};  // why the last checkpoint failed
+
+  // In memory only because somebody wanted to make it, and then did not.
+  bool nobody() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
 };
 
 struct Ledger::InFlight {

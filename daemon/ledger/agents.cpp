@@ -134,6 +134,7 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   Agent& agent = slot(id);
   agent.touched = steady_ms();
   while (agent.loading) co_await agent.waiting.wait(0);  // what others changed is being merged, if it is there already
+  if (!create && agent.nobody() && !agent.looking && !agent.checkpointing) agent.state.reset();  // is there one by now?
   if (agent.state) co_return Result<void>{};
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
@@ -171,6 +172,7 @@ asio::awaitable<Result<void>> Ledger::install(std::string id, Loaded loaded) {
   agent.file = std::move(loaded.file);
   agent.history.reset();
   agent.state = std::move(loaded.state);
+  agent.on_disk = loaded.exists;
   agent.looked = agent.touched = steady_ms();
   if (!agent.state->dirty.empty() && agent.dirty_since == 0) {
     agent.dirty_since = steady_ms();
@@ -201,10 +203,23 @@ asio::awaitable<Result<const AgentState*>> Ledger::agent(std::string id, bool fr
   }
 }
 
-const AgentState* Ledger::loaded(std::string_view id) const {
+const AgentState* Ledger::at_hand(std::string_view id) {
+  const auto found = agents_.find(id);
+  if (found == agents_.end()) return nullptr;
+  Agent& agent = *found->second;
+  const std::int64_t now = steady_ms();
+  const bool looked_at = agent.checkpointing || (!agent.suspect && now - agent.looked < config_.store.cache_ttl_ms);
+  if (!agent.state || agent.loading || agent.nobody() || !looked_at) return nullptr;
+  agent.touched = now;
+  return agent.state.get();
+}
+
+const AgentState* Ledger::in_memory(std::string_view id) const {
   const auto found = agents_.find(id);
   return found == agents_.end() ? nullptr : found->second->state.get();
 }
+
+asio::awaitable<Result<void>> Ledger::load(std::string id) { co_return co_await ensure_loaded(std::move(id), false); }
 
 asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
   Agent& agent = slot(id);
@@ -269,8 +284,13 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
 
 asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
   auto ids = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
+  std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
   for (const auto& [id, agent] : agents_) {
-    if (agent->state && std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+    if (agent->state && !agent->nobody() && std::ranges::find(ids, id) == ids.end())
+      only_here.emplace_back(id, agent->state->last_seq);
+  }
+  for (auto& [id, last_seq] : only_here) {
+    if (co_await settled(last_seq)) ids.push_back(std::move(id));
   }
   std::ranges::sort(ids);
   co_return ids;

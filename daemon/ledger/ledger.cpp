@@ -105,6 +105,12 @@ asio::awaitable<Result<void>> Ledger::settled(std::uint64_t seq) {
   co_return Result<void>{};
 }
 
+asio::awaitable<Waiters::Outcome> Ledger::taken_back(std::uint64_t seq) {
+  const Waiters::Outcome why = failed_ ? failure_ : co_await gate_.wait(seq);
+  if (why && failed_) co_await mended_.wait(0);
+  co_return why;
+}
+
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, Decide decide, bool create) {
   std::string key;
   if (intent.scope) {
@@ -315,6 +321,7 @@ asio::awaitable<void> Ledger::rebuild() {
     const auto resumed = co_await hop(disk_.get_executor(), [this] { return journal_->resume(); });
     if (resumed) break;
     log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
+    mended_.release(0);  // whoever asks meanwhile is told why
     if (stopping_) co_return;
     pause.expires_after(std::chrono::seconds(1));
     co_await pause.async_wait(asio::use_awaitable);
@@ -335,6 +342,7 @@ asio::awaitable<void> Ledger::rebuild() {
   next_seq_ = journal_->head() + 1;
   failed_ = false;
   failure_ = nullptr;
+  mended_.release(0);
   log::info("journal_writable", {{"head", next_seq_ - 1}});
   for (const std::string& id : touched) {  // an agent that nobody asks for would hold CHECKPOINT back
     if (auto loaded = co_await ensure_loaded(id, true); !loaded) {

@@ -51,6 +51,7 @@ struct Reply {
 };
 
 struct DirtyEntry;  // agent.hpp
+class Seen;         // show.hpp
 
 using Decide = std::function<Result<Decision>(const AgentState&, const Context&, const FetchedLines&)>;
 
@@ -85,12 +86,20 @@ class Ledger {
   // A commit that concerns no agent (tokens, policy, locks): one event.
   asio::awaitable<Result<Reply>> announce(EventType type, std::string data, std::string actor, std::string agent = {});
 
-  // An agent as of now, loaded when need be, looked at again on disk when the cache is older than its TTL or `fresh`.
-  // Valid until the next co_await.
-  asio::awaitable<Result<const AgentState*>> agent(std::string id, bool fresh = false);
-  const AgentState* loaded(std::string_view id) const;  // null when it is not in memory now
+  // The one way to tell anybody of an agent's state (show.hpp): `call` makes an answer of it, a Result, and gets it
+  // back from the caller's co_await once all that it rests on is durable. When that is taken back, `call` is asked
+  // again. The state is as of now: loaded when need be, looked at again on disk when the cache is older than its TTL or
+  // `fresh`.
+  template <class Call>  // Result<…>(const AgentState&, Seen&)
+  asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> show(std::string agent, bool fresh, Call call);
+  // The same of several agents in one moment, without those that are not there.
+  using States = std::vector<const AgentState*>;
+  template <class Call>  // Result<…>(const States&, Seen&)
+  asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(std::vector<std::string> agents,
+                                                                              bool fresh, Call call);
+  asio::awaitable<Result<void>> load(std::string id);  // into memory
   asio::awaitable<std::vector<std::string>> agent_ids();
-  // The output gate for reads: until everything up to `seq` is durable.
+  // The output gate: until everything up to `seq` is durable.
   asio::awaitable<Result<void>> settled(std::uint64_t seq);
   // "<epoch>-<seq>": a state that shows nothing newer than `last_seq` (of a session, transcript or agent) is a state as
   // of this id.
@@ -144,6 +153,13 @@ class Ledger {
   SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
   asio::awaitable<Result<void>> commit_external(std::string id, ForeignChange change, bool at_load = false);
+  // For show() alone, valid until the next co_await. at_hand: null when the agent has to be loaded or looked at first.
+  const AgentState* at_hand(std::string_view id);
+  const AgentState* in_memory(std::string_view id) const;
+  asio::awaitable<Result<const AgentState*>> agent(std::string id, bool fresh);
+  // Null once everything up to `seq` is durable. Else why it never will be, when the agents stand again as they are
+  // without it, or when that cannot be had either.
+  asio::awaitable<Waiters::Outcome> taken_back(std::uint64_t seq);
   struct Reader;
   asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
   asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
@@ -249,7 +265,8 @@ class Ledger {
   std::uint64_t next_seq_ = 1;
   std::uint64_t durable_ = 0;
   Waiters gate_;
-  Waiters room_;  // commits that wait for the journal's backlog to shrink
+  Waiters mended_;  // whoever waits for what was not stored to be forgotten
+  Waiters room_;    // commits that wait for the journal's backlog to shrink
   std::function<void(std::vector<Event>)> on_events_{};
   std::unique_ptr<AnswerStore> answers_;
 

@@ -21,7 +21,10 @@ ByKey by_key(const std::vector<NamedEntry>& entries) {
   return index;
 }
 
-bool same(const RawEntry& a, const RawEntry& b) { return a == b || (a && b && *a == *b); }
+bool same(const RawEntry& a, const RawEntry& b) { return a == b || (a && b && json::same(*a, *b)); }
+
+// The same for members, of which an empty one is not there.
+bool same_member(std::string_view a, std::string_view b) { return a.empty() == b.empty() && json::same(a, b); }
 
 using Members = std::unordered_map<std::string_view, std::string_view>;
 
@@ -39,7 +42,7 @@ std::string_view value_of(const Members& members, std::string_view name) {
 // In how many members they differ.
 std::size_t distance(const Members& from, const Members& to) {
   std::size_t different = 0;
-  for (const auto& [name, value] : to) different += value_of(from, name) != value;
+  for (const auto& [name, value] : to) different += !same_member(value_of(from, name), value);
   for (const auto& [name, value] : from) different += !to.contains(name);
   return different;
 }
@@ -51,10 +54,10 @@ bool made_from(const Members& older, const Members& base, const Members& theirs)
   const auto fits = [&](std::string_view name) {
     const std::string_view was = value_of(older, name);
     const std::string_view is = value_of(base, name);
-    if (was == is) return true;
+    if (same_member(was, is)) return true;
     const std::string_view now = value_of(theirs, name);
-    as_it_was = as_it_was || (now == was && !was.empty());
-    return now != is;
+    as_it_was = as_it_was || (!was.empty() && same_member(now, was));
+    return !same_member(now, is);
   };
   return std::ranges::all_of(older | std::views::keys, fits) && std::ranges::all_of(base | std::views::keys, fits) &&
          as_it_was;
@@ -125,6 +128,7 @@ const EntryHistory::Version* EntryHistory::origin(std::string_view key, const Ra
   if (known == versions_.end()) return nullptr;
   const Members now = members_of(theirs);
   const Members current = base ? members_of(base) : Members{};
+  if (!base && !known->second.back().by_us) return nullptr;  // they deleted it: what they put there now is new
   const Version* nearest = nullptr;
   std::size_t least = SIZE_MAX;
   bool ours_since = false;  // what only others wrote between is theirs to settle
@@ -165,7 +169,7 @@ ForeignChange EntryHistory::diff(const std::vector<NamedEntry>& base, const std:
     const Version* from = origin(entry.key, ours, entry.entry);
     if (from == nullptr) continue;
     // We deleted it. One of another session id is a new one of that key.
-    if (!ours && json::find(*from->entry, "sessionId") != json::find(*entry.entry, "sessionId")) continue;
+    if (!ours && json::string_at(*from->entry, "sessionId") != json::string_at(*entry.entry, "sessionId")) continue;
     read_before = std::min(read_before, from->until);
     overwritten.push_back(entry.key);
     if (ours) {

@@ -7,11 +7,13 @@
 namespace sessiond {
 namespace {
 
-constexpr std::array<std::string_view, 20> names{
-    "session.created", "session.updated",  "session.reset",  "session.archived", "session.unarchived",
-    "session.deleted", "message.appended", "topic.created",  "topic.deleted",    "policy.changed",
-    "policy.denied",   "lock.evicted",     "store.repaired", "store.degraded",   "store.external_change",
-    "config.reloaded", "token.created",    "token.revoked",  "session.typing",   "text.delta"};
+constexpr std::array<std::string_view, 21> names{"session.created",       "session.updated",    "session.reset",
+                                                 "session.archived",      "session.unarchived", "session.deleted",
+                                                 "message.appended",      "topic.created",      "topic.deleted",
+                                                 "policy.changed",        "policy.denied",      "lock.evicted",
+                                                 "store.repaired",        "store.degraded",     "store.external_change",
+                                                 "transcript.renumbered", "config.reloaded",    "token.created",
+                                                 "token.revoked",         "session.typing",     "text.delta"};
 
 }  // namespace
 

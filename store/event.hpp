@@ -30,6 +30,7 @@ enum class EventType : std::uint8_t {
   store_repaired,
   store_degraded,
   store_external_change,
+  transcript_renumbered,  // {topic, from}: entries from this seq on stand further behind than was told
   config_reloaded,
   token_created,
   token_revoked,

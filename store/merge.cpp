@@ -58,11 +58,8 @@ class OrderedMembers {
   std::vector<One> names_;
 };
 
-// Values are the same when their tokens are: a change of layout is none.
-bool same(std::string_view a, std::string_view b) {
-  if (a == b) return true;
-  return !a.empty() && !b.empty() && json::compact(a) == json::compact(b);
-}
+// A change of layout or spelling is none. Empty: there is no such member.
+bool same(std::string_view a, std::string_view b) { return a.empty() == b.empty() && json::same(a, b); }
 
 constexpr std::string_view rev = "rev";
 

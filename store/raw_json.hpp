@@ -102,8 +102,13 @@ std::string unescape(std::string_view inner);
 std::string quote(std::string_view text);
 void append_quoted(std::string& out, std::string_view text);
 
-// The same tokens without insignificant whitespace: how entries are held in memory and compared.
+// The same tokens without insignificant whitespace: how entries are held in memory.
 std::string compact(std::string_view value);
+
+// Do two values say the same? Strings by their text, whatever is escaped; numbers by their exact decimal value (1.0 is
+// 1, digits that a double would lose count); objects by their members in any order, of duplicates the last; arrays in
+// their order. Neither may have whitespace around it. Below 64 levels token by token.
+bool same(std::string_view a, std::string_view b);
 
 // Writes an object member by member: `ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();`
 class ObjectWriter {

@@ -38,7 +38,8 @@ Entries merged_changes(const Entries& base, const Entries& ours, const Entries& 
   for (const std::string& key : change.deleted) {
     const auto mine = held.find(key);
     // What we changed as well stays.
-    if (mine != held.end() && *mine->second->entry == *started.at(key)->entry) changes.push_back({key, nullptr});
+    if (mine != held.end() && json::same(*mine->second->entry, *started.at(key)->entry))
+      changes.push_back({key, nullptr});
   }
   return changes;
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <list>
@@ -29,6 +30,7 @@ struct Pending {
     std::uint64_t offset = 0;
     std::size_t begin = 0;  // in bytes
     std::string id;
+    std::optional<std::uint64_t> seq;
   };
   std::string bytes;
   std::vector<Item> items;
@@ -40,9 +42,15 @@ struct Pending {
     for (std::size_t i = 0; i < items.size(); ++i) {
       const std::size_t end = i + 1 < items.size() ? items[i + 1].begin : bytes.size();
       const auto line = std::string_view(bytes).substr(items[i].begin, end - items[i].begin);
-      all.push_back({.offset = items[i].offset, .line = line, .id = items[i].id});
+      all.push_back({.offset = items[i].offset, .line = line, .id = items[i].id, .seq = items[i].seq});
     }
     return all;
+  }
+  std::optional<std::uint64_t> first_seq() const {
+    std::optional<std::uint64_t> first;
+    for (const Item& item : items)
+      if (item.seq) first = std::min(first.value_or(*item.seq), *item.seq);
+    return first;
   }
 };
 
@@ -92,6 +100,7 @@ void take_back(const OpenFile& open, std::uint64_t old_size, std::string_view by
 struct TranscriptAppender::Impl {
   fs::path state_dir;
   OnLines on_lines;
+  OnSize on_size;
   std::map<std::string, Pending, std::less<>> pending{};
   std::size_t pending_bytes = 0;
   std::list<OpenFile> open_files{};  // the last used first
@@ -99,16 +108,21 @@ struct TranscriptAppender::Impl {
   std::map<std::string, Unsynced, std::less<>> unsynced{};
   std::set<fs::path> new_in{};  // directories that hold files made since the last sync
   std::set<std::string> displaced{};
+  std::map<std::string, std::uint64_t> renumbered{};
+  std::vector<Doubled> doubled{};
+  std::map<std::string, FileLock, std::less<>> held{};  // for more than one flush
   std::optional<LockOptions> locks{};
   std::set<std::string, std::less<>> waiting{};
   std::vector<Eviction> evictions{};
 
+  Result<FileLock> take_lock(std::string_view file);
   Result<std::optional<FileLock>> lock(std::string_view file);
+  void renumber(const std::string& file, std::optional<std::uint64_t> from);
   Result<OpenFile*> open(const std::string& file);
   void forget(const std::string& file);
   Result<void> flush(const std::string& file, Pending& lines);
   Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
-  Result<void> place(OpenFile& open, std::uint64_t size, const Pending& lines);
+  Result<std::uint64_t> place(OpenFile& open, std::uint64_t size, const Pending& lines);
   void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const Stretch> lines) const;
   Unsynced& unsynced_of(const OpenFile& open);
   Result<void> flush_one(std::map<std::string, Pending, std::less<>>::iterator at);
@@ -117,19 +131,29 @@ struct TranscriptAppender::Impl {
   Result<void> write_again(int fd, const std::string& file, const Unsynced& written);
 };
 
-// Held while the result lives, where locks are taken at all.
-Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view file) {
-  if (!locks) return std::nullopt;
+Result<FileLock> TranscriptAppender::Impl::take_lock(std::string_view file) {
   auto path = resolve_below(state_dir, std::string(file));
   if (!path) return std::unexpected(path.error());
   if (auto made = make_dirs(path->parent_path()); !made) return std::unexpected(made.error());
-  auto got = FileLock::acquire(*path, *locks, evictions);
+  return FileLock::acquire(*path, *locks, evictions);
+}
+
+// Held while the result lives, where locks are taken at all and the file's is not held already.
+Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view file) {
+  if (!locks || held.contains(file)) return std::nullopt;
+  auto got = take_lock(file);
   if (got) {
     if (const auto waited = waiting.find(file); waited != waiting.end()) waiting.erase(waited);
     return std::move(*got);
   }
   if (got.error().code == Code::lock_timeout) waiting.emplace(file);
   return std::unexpected(got.error());
+}
+
+void TranscriptAppender::Impl::renumber(const std::string& file, std::optional<std::uint64_t> from) {
+  if (!from) return;
+  const auto [at, fresh] = renumbered.emplace(file, *from);
+  if (!fresh) at->second = std::min(at->second, *from);
 }
 
 // The file that stands at the name now; made when there is none.
@@ -223,21 +247,29 @@ Result<void> TranscriptAppender::Impl::flush(const std::string& file, Pending& l
     if (!last) return std::unexpected(last.error());
     simply_next = *last == "\n";
   }
+  std::uint64_t after = size;
   if (simply_next) {
     auto landed = write(target, size, lines.bytes);
     if (!landed) return std::unexpected(std::move(landed.error()));
+    if (*landed != size) renumber(file, lines.first_seq());
+    after = *landed + lines.bytes.size();
     tell(target, *landed, *landed, std::array{Stretch{*landed, *landed + lines.bytes.size()}});
     pending_bytes -= lines.bytes.size();
     unsynced_of(target).pieces.push_back({.offset = *landed, .bytes = std::move(lines.bytes)});
     lines.bytes.clear();
-  } else if (auto placed = place(target, size, lines); !placed) {
-    return placed;
+  } else {
+    const auto placed = place(target, size, lines);
+    if (!placed) return std::unexpected(placed.error());
+    after = *placed;
   }
   target.known = true;
+  if (on_size) on_size(file, displaced.contains(file) ? std::nullopt : std::optional(after));
   return {};
 }
 
-Result<void> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t size, const Pending& pending_lines) {
+// Where the file ends then.
+Result<std::uint64_t> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t size,
+                                                      const Pending& pending_lines) {
   const std::vector<PlacedLine> lines = pending_lines.lines();
   auto placing = place_lines(target.fd.get(), size, lines, !target.known, target.path.native());
   if (!placing) return std::unexpected(placing.error());
@@ -247,7 +279,7 @@ Result<void> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t siz
     if (!in_place) return std::unexpected(in_place.error());
     for (const PlacedLine& hole : placing->holes)
       if (auto filled = write_all_at(in_place->get(), hole.line, hole.offset, target.path.native()); !filled)
-        return filled;
+        return std::unexpected(std::move(filled.error()));
   }
   auto landed = write(target, size, placing->append);
   if (!landed) return std::unexpected(std::move(landed.error()));
@@ -255,9 +287,12 @@ Result<void> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t siz
   // Those that stand there from before a crash were perhaps written but never synced.
   for (const PlacedLine& line : lines)
     written.pieces.push_back({.offset = line.offset, .bytes = std::string(line.line)});
+  const std::uint64_t end = *landed + placing->append.size();
   written.pieces.push_back({.offset = *landed, .bytes = std::move(placing->append)});
   if (placing->displaced) displaced.insert(target.file);
-  return {};
+  renumber(target.file, *landed == size ? placing->renumbered_from : placing->first_seq);
+  for (std::string& id : placing->doubled) doubled.push_back({.file = target.file, .id = std::move(id)});
+  return end;
 }
 
 Result<void> TranscriptAppender::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
@@ -313,9 +348,12 @@ Result<void> TranscriptAppender::Impl::write_again(int fd, const std::string& fi
   return {};
 }
 
-TranscriptAppender::TranscriptAppender(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines)
-    : impl_(std::make_unique<Impl>(
-          Impl{.state_dir = std::move(state_dir), .on_lines = std::move(on_lines), .locks = locks})) {}
+TranscriptAppender::TranscriptAppender(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines,
+                                       OnSize on_size)
+    : impl_(std::make_unique<Impl>(Impl{.state_dir = std::move(state_dir),
+                                        .on_lines = std::move(on_lines),
+                                        .on_size = std::move(on_size),
+                                        .locks = locks})) {}
 TranscriptAppender::~TranscriptAppender() = default;
 
 void TranscriptAppender::add(const Place& place, std::string_view line, std::string_view id) {
@@ -323,7 +361,7 @@ void TranscriptAppender::add(const Place& place, std::string_view line, std::str
   if (at == impl_->pending.end()) at = impl_->pending.emplace(place.file, Pending{}).first;
   Pending& lines = at->second;
   if (!lines.items.empty() && place.offset != lines.items.front().offset + lines.bytes.size()) lines.contiguous = false;
-  lines.items.push_back({.offset = place.offset, .begin = lines.bytes.size(), .id = std::string(id)});
+  lines.items.push_back({.offset = place.offset, .begin = lines.bytes.size(), .id = std::string(id), .seq = place.seq});
   lines.bytes += line;
   impl_->pending_bytes += line.size();
 }
@@ -371,6 +409,24 @@ std::vector<std::string> TranscriptAppender::take_displaced() {
   return files;
 }
 
+std::map<std::string, std::uint64_t> TranscriptAppender::take_renumbered() {
+  return std::exchange(impl_->renumbered, {});
+}
+
+std::vector<TranscriptAppender::Doubled> TranscriptAppender::take_doubled() {
+  return std::exchange(impl_->doubled, {});
+}
+
+Result<void> TranscriptAppender::hold(const std::string& file) {
+  if (!impl_->locks || impl_->held.contains(file)) return {};
+  auto got = impl_->take_lock(file);
+  if (!got) return std::unexpected(std::move(got.error()));
+  impl_->held.emplace(file, std::move(*got));
+  return {};
+}
+
+void TranscriptAppender::release(const std::string& file) { impl_->held.erase(file); }
+
 const std::set<std::string, std::less<>>& TranscriptAppender::waiting() const { return impl_->waiting; }
 
 std::vector<Eviction> TranscriptAppender::take_evictions() { return std::exchange(impl_->evictions, {}); }
@@ -388,6 +444,7 @@ Result<std::optional<FileLock>> TranscriptAppender::close(std::string_view file,
     impl_->unsynced.erase(at);
   }
   impl_->forget(std::string(file));
+  if (impl_->on_size) impl_->on_size(std::string(file), std::nullopt);
   return held;
 }
 

@@ -1,7 +1,7 @@
 // Puts transcript lines where the journal says they belong, in batches: lines for one file are gathered and written
 // with one write. The same rule serves live appends and recovery (FORMATS §2 "Recovery"): a line goes to its recorded
 // offset; if it already stands there it is left; a torn beginning of it at the end of the file is completed; if
-// something else stands there (another program's line) it follows at the end, unless its id is already in the file. A
+// something else stands there (another program's line) it follows at the end, unless it is already in the file. A
 // missing last newline is put first. One thread at a time; blocks.
 // Bytes that are NUL where a line of ours belongs are pages that a power cut took, or a failed fsync: the line is
 // written there again. A header goes to the beginning of a file or nowhere. What was written since the last sync is
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,18 +26,21 @@
 namespace sessiond {
 
 struct Place {
-  std::string file;          // path below the state directory
-  std::uint64_t offset = 0;  // where the line was to begin when it was committed
+  std::string file;                    // path below the state directory
+  std::uint64_t offset = 0;            // where the line was to begin when it was committed
+  std::optional<std::uint64_t> seq{};  // its place among the entries, as it was told; none: a header
 };
 
 class TranscriptAppender {
  public:
   // Told of every line that stands in its file: [lines.begin, lines.end) of the file with that inode.
   using OnLines = std::function<void(const std::string& file, std::uint64_t inode, Stretch lines)>;
+  // Told after each flush how long the file is when nobody else wrote to it; nothing: somebody did, or the file goes.
+  using OnSize = std::function<void(const std::string& file, std::optional<std::uint64_t> size)>;
   // With `locks` (shared mode) <transcript>.jsonl.lock is held around each write (FORMATS §3). Nothing waits here: a
   // file whose lock another program holds keeps its lines for the next flush, and holds up no other file.
   explicit TranscriptAppender(std::filesystem::path state_dir, std::optional<LockOptions> locks = {},
-                              OnLines on_lines = {});
+                              OnLines on_lines = {}, OnSize on_size = {});
   ~TranscriptAppender();
   TranscriptAppender(const TranscriptAppender&) = delete;
   TranscriptAppender& operator=(const TranscriptAppender&) = delete;
@@ -54,6 +58,18 @@ class TranscriptAppender {
   std::vector<Eviction> take_evictions();                     // stale locks taken away since the last call
   // Files where something else stood at the place since the last call: whoever keeps positions must look at them again.
   std::vector<std::string> take_displaced();
+  // Files where lines stand further behind than was told since the last call, with the least place that was told.
+  std::map<std::string, std::uint64_t> take_renumbered();
+  // Lines that were written although a line of another program has their id, since the last call.
+  struct Doubled {
+    std::string file;
+    std::string id;
+  };
+  std::vector<Doubled> take_doubled();
+  // Takes the file's lock for more than one flush: until release, all that is written to the file is written under it.
+  // lock_timeout when another program holds it now. Nothing where no locks are taken.
+  Result<void> hold(const std::string& file);
+  void release(const std::string& file);
   // Must be called before a file is renamed or removed: flushes it and forgets its descriptor. The lock is to be kept
   // until that is done; lock_timeout when another program holds it now. `locked` false: whoever holds it.
   Result<std::optional<FileLock>> close(std::string_view file, bool locked);

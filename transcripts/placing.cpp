@@ -7,6 +7,7 @@
 
 #include "store/files.hpp"
 #include "store/raw_json.hpp"
+#include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
 namespace sessiond {
@@ -42,6 +43,11 @@ class Placer {
     }
     result_.displaced = result_.displaced || elsewhere;
     const std::uint64_t begin = end();
+    if (line.seq) {
+      result_.first_seq = std::min(result_.first_seq.value_or(*line.seq), *line.seq);
+      if (begin > line.offset)
+        result_.renumbered_from = std::min(result_.renumbered_from.value_or(*line.seq), *line.seq);
+    }
     if (other_parent) {
       const std::string_view object = line.line.substr(0, line.line.size() - 1);
       result_.append += json::apply(object, {.set = {{"parentId", std::move(*other_parent)}}, .unset = {}}) + "\n";
@@ -125,6 +131,7 @@ class Placer {
     if (!completed) return std::unexpected(completed.error());
     if (!*completed) {
       if (auto appended = append(line); !appended) return appended;
+      if (others_.contains(line.id)) result_.doubled.emplace_back(line.id);
     }
     found_->emplace(line.id, result_.lines.back());
     return {};
@@ -189,13 +196,25 @@ class Placer {
     return found == found_->end() ? std::nullopt : std::optional(found->second);
   }
 
-  // One pass for all lines: which of their ids are in the file, in whole and readable lines.
+  // Does a line of the file say what ours says? Its parentId may have been set anew when it was put there.
+  static bool says_the_same(std::string_view standing, std::string_view line) {
+    const json::Edit no_parent{.set = {}, .unset = {"parentId"}};
+    return json::same(json::apply(trimmed(standing), no_parent), json::apply(trimmed(line), no_parent));
+  }
+  static std::string_view trimmed(std::string_view line) {
+    while (!line.empty() && json::is_space(line.back())) line.remove_suffix(1);
+    while (!line.empty() && json::is_space(line.front())) line.remove_prefix(1);
+    return line;
+  }
+
+  // One pass for all lines: which of them are in the file, whole and readable, and whose ids another program's line
+  // has.
   Result<void> look_for_ids() {
     found_.emplace();
-    std::unordered_set<std::string_view> wanted;
+    std::unordered_map<std::string_view, const PlacedLine*> wanted;
     std::uint64_t lowest = size_;
     for (const PlacedLine& line : lines_) {
-      if (!line.id.empty()) wanted.insert(line.id);
+      if (!line.id.empty()) wanted.emplace(line.id, &line);
       lowest = std::min(lowest, line.offset);
     }
     auto begin = first_line(whole_ ? 0 : lowest);
@@ -207,9 +226,15 @@ class Placer {
       auto text = reader_.text(at, *line_end);
       if (!text) return std::unexpected(text.error());
       // Safe on any text; that it is JSON matters only for a line that would keep ours out.
-      if (auto id = json::string_at(*text, "id"); id && wanted.contains(*id))
-        if (json::check(*text, {.max_depth = json::foreign_depth}))
-          found_->emplace(std::move(*id), Stretch{at, *line_end});
+      const auto id = at == 0 && is_header(*text) ? std::nullopt : json::string_at(*text, "id");
+      const auto ours = id ? wanted.find(*id) : wanted.end();
+      if (ours != wanted.end() && json::check(*text, {.max_depth = json::foreign_depth})) {
+        if (says_the_same(*text, ours->second->line)) {
+          found_->emplace(*id, Stretch{at, *line_end});
+        } else {
+          others_.emplace(ours->first);
+        }
+      }
       at = *line_end;
     }
     return {};
@@ -231,7 +256,8 @@ class Placer {
   bool open_end_ = false;
   std::uint64_t filled_ = 0;
   std::optional<std::unordered_map<std::string, Stretch>> found_;
-  std::optional<std::string> last_;  // the last entry's id, as entry_before tells it
+  std::unordered_set<std::string_view> others_;  // ids of ours that a line of another program has
+  std::optional<std::string> last_;              // the last entry's id, as entry_before tells it
   Placing result_;
 };
 

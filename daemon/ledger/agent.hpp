@@ -3,8 +3,10 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,23 @@ std::int64_t steady_ms();  // monotonic
 std::function<void(std::exception_ptr)> or_terminate(std::string_view what);
 
 constexpr std::int64_t transcript_lock_timeout_ms = 60'000;  // FORMATS §3
+
+// Counts a request that waits for a lock, while it lives.
+class LockWaiter {
+ public:
+  LockWaiter(std::map<std::string, int>& waiters, std::string target) : waiters_(waiters), target_(std::move(target)) {
+    ++waiters_[target_];
+  }
+  LockWaiter(const LockWaiter&) = delete;
+  LockWaiter& operator=(const LockWaiter&) = delete;
+  ~LockWaiter() {
+    if (--waiters_[target_] == 0) waiters_.erase(target_);
+  }
+
+ private:
+  std::map<std::string, int>& waiters_;
+  std::string target_;
+};
 
 // A key that the file has not as it is now, and where among the others it is written.
 struct DirtyEntry {
@@ -41,7 +60,8 @@ struct Ledger::Agent {
   bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;  // somebody touched its folder
   bool looking = false;
-  bool following = false;  // its transcripts
+  bool following = false;              // its transcripts
+  std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
   bool watched = false;
   bool checkpointing = false;
   Waiters waiting{};                 // for loading, looking, following or a checkpoint to end

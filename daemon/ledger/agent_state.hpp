@@ -25,8 +25,9 @@ struct TranscriptEnd {
   bool has_header = false;
   bool ends_in_newline = true;
   std::string last_id;
-  std::uint64_t last_seq = 0;  // of the journal: reads wait for it
-  std::shared_ptr<IdSet> ids;  // of all its entries; loaded when a client first brings ids of its own
+  std::uint64_t last_seq = 0;   // of the journal: reads wait for it
+  std::uint64_t read_size = 0;  // of the file when this was read from it
+  std::shared_ptr<IdSet> ids;   // of all its entries; loaded when a client first brings ids of its own
 };
 
 struct ByUpdated {
@@ -88,6 +89,9 @@ class AgentState {
 
   std::uint64_t last_seq = 0;             // of the last event that touched the agent
   std::unordered_set<std::string> dirty;  // keys changed (or gone) since the last checkpoint took them
+  // Those of `dirty` that a change of our own made so. What we only write back after another program's change is not
+  // here: that program may change it again, and delete it.
+  std::unordered_set<std::string> changed_by_us;
 
  private:
   std::string id_;

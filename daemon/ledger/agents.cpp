@@ -124,6 +124,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
       loaded.foreign = std::move(written->foreign);
     } else if (written) {
       loaded.state->dirty.clear();
+      loaded.state->changed_by_us.clear();
     }
   }
   loaded.evictions = loaded.file->take_evictions();
@@ -327,6 +328,7 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       end.has_header = tail->has_header;
       end.ends_in_newline = tail->ends_in_newline;
       end.last_id = tail->last_id;
+      end.read_size = tail->size;
       co_return Result<void>{};
     }
     case Need::What::entry_ids: {

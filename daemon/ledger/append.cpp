@@ -34,13 +34,13 @@ void add_usage(Usage& sum, std::string_view usage) {
 bool same_content(std::string_view line, const Draft& draft) {
   if (json::string_at(line, "type").value_or("") != draft.type) return false;
   if (draft.type == "message") {
-    std::string stored = json::compact(json::find(line, "message").value_or("{}"));
+    std::string stored(json::find(line, "message").value_or("{}"));
     if (draft.stamp && !json::find(draft.body, "timestamp"))
       stored = json::apply(stored, {.set = {}, .unset = {"timestamp"}});
-    return stored == json::compact(draft.body);
+    return json::same(stored, draft.body);
   }
   const std::string rest = json::apply(line, {.set = {}, .unset = {"type", "id", "parentId", "timestamp"}});
-  return rest == "{" + json::compact(draft.body) + "}";
+  return json::same(rest, "{" + draft.body + "}");
 }
 
 class Appending {
@@ -59,7 +59,10 @@ class Appending {
     const TranscriptEnd* end = drafting.state().transcript(done_.file);
     if (fresh) {
       known_ = true;
-    } else if (end != nullptr) {
+      return;
+    }
+    if (drafting.context().rests_on != nullptr) *drafting.context().rests_on = done_.file;
+    if (end != nullptr) {
       known_ = true;
       end_ = *end;
     }

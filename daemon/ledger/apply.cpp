@@ -7,6 +7,11 @@
 namespace sessiond {
 namespace {
 
+void mark_dirty(AgentState& state, const Event& event, const std::string& key) {
+  state.dirty.insert(key);
+  if (event.envelope.source != "external") state.changed_by_us.insert(key);
+}
+
 // Has the store this event already? By rev; where a foreign program dropped rev, by updatedAt.
 bool already_there(const Session& session, const Event& event, const json::Edit& edit) {
   if (session.rev > event.envelope.seq) return true;  // the entry is from after it
@@ -28,7 +33,7 @@ void create(AgentState& state, const Event& event, Replay replay) {
   rev.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
   Session& session = state.insert(event.envelope.key, std::make_shared<const std::string>(json::apply(raw, rev)));
   session.last_seq = event.envelope.seq;
-  state.dirty.insert(session.key());
+  mark_dirty(state, event, session.key());
 }
 
 // A session's files are renamed; the same names may come again.
@@ -45,7 +50,7 @@ void remove(AgentState& state, const Event& event, Replay replay) {
   if (session == nullptr) return;
   const bool newer = session->rev != 0 ? session->rev > event.envelope.seq : session->updated_at > event.envelope.time;
   if (replay == Replay::yes && newer) return;
-  state.dirty.insert(session->key());
+  mark_dirty(state, event, session->key());
   forget_files(state, *session);
   state.erase(*session);
 }
@@ -59,7 +64,7 @@ void change(AgentState& state, const Event& event, Replay replay) {
     edit.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
   state.edit(*session, edit);
   session->last_seq = event.envelope.seq;
-  state.dirty.insert(session->key());
+  mark_dirty(state, event, session->key());
 }
 
 }  // namespace

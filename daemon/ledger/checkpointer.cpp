@@ -81,6 +81,7 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
   agent.checkpointing = true;
   const auto state = agent.state;
   const Keys taken = std::exchange(state->dirty, {});
+  const Keys taken_of_ours = std::exchange(state->changed_by_us, {});
   const std::int64_t since = std::exchange(agent.dirty_since, 0);
   // All of this agent's, and nothing of others that is still in flight: if that fails, its seqs are given again.
   const std::uint64_t seq = std::max(durable_, state->last_seq);
@@ -112,6 +113,7 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
     agent.lock_wanted = 0;
   } else {
     state->dirty.insert(taken.begin(), taken.end());
+    state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
     if (agent.dirty_since == 0 || since < agent.dirty_since) agent.dirty_since = since;
     if (!outcome) not_written(agent, outcome.error());
   }

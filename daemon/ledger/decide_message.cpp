@@ -101,8 +101,8 @@ class InboundDecision {
     if (json::find(*session.entry(), "groupActivationNeedsSystemIntro")) edit.remove("groupActivationNeedsSystemIntro");
     json::Edit changed;
     for (auto& member : edit.set) {
-      if (json::find(*session.entry(), member.name) != member.value)
-        changed.put(std::move(member.name), std::move(member.value));
+      const auto held = json::find(*session.entry(), member.name);
+      if (!held || !json::same(*held, member.value)) changed.put(std::move(member.name), std::move(member.value));
     }
     for (auto& gone : edit.unset) {
       if (json::find(*session.entry(), gone)) changed.remove(std::move(gone));

@@ -41,6 +41,9 @@ struct Context {
   std::string_view source = "api";
   const Rules* rules = nullptr;
   IdSource* ids = nullptr;
+  // Set by a decision that depends on where a transcript ends: its file. The ledger then makes sure that it ends there,
+  // also when the decision is a refusal, or lets it decide again.
+  std::string* rests_on = nullptr;
 };
 
 // Facts a decision wants that are not in memory yet. The ledger fetches them and asks again.

@@ -76,7 +76,8 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
   }
   for (const std::string& key : change.deleted) {
     const Session* ours = state.find_key(key);
-    if (state.dirty.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key)) continue;
+    if (state.changed_by_us.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key))
+      continue;
     const Session gone = ours != nullptr ? *ours : Session(key, std::make_shared<const std::string>("{}"));
     drafting.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
     name(key);
@@ -141,7 +142,7 @@ void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {
     if (ours) updated.push_back({.key = entry.key, .edit = {}, .base = std::move(ours), .theirs = entry.entry});
     return versions_.contains(entry.key);
   });
-  std::erase_if(updated, [](const auto& entry) { return *entry.base == *entry.theirs; });
+  std::erase_if(updated, [](const auto& entry) { return json::same(*entry.base, *entry.theirs); });
   change->updated = std::move(updated);
   std::erase_if(change->deleted, [this](const std::string& key) { return deleted_.contains(key); });
   if (change->empty()) change.reset();
@@ -183,6 +184,18 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   writer.integer("inode", static_cast<std::int64_t>(theirs.inode));
   writer.close();
   drafting.out.places.push_back(std::move(place));
+  return std::move(drafting.out);
+}
+
+Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
+                           const Context& context) {
+  Drafting drafting(state, context);
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("topic", owner.topic ? json::quote(*owner.topic) : "null");
+  writer.integer("from", static_cast<std::int64_t>(from));
+  writer.close();
+  drafting.emit(EventType::transcript_renumbered, *owner.session, data, owner.topic);
   return std::move(drafting.out);
 }
 

@@ -12,8 +12,9 @@
 namespace sessiond {
 
 // Created, updated and deleted sessions with source "external", and one store.external_change that tells subscribers to
-// look again. A deletion stands unless we hold an unwritten change of the entry; what both changed is merged field by
-// field.
+// look again. A deletion stands unless we hold an unwritten change of our own: an entry that is only to be written
+// because of what others did (a merged change, its rev, lines of theirs) is theirs to delete. What both changed is
+// merged field by field.
 // `at_load`: the state is the store as we left it, but for what was deleted.
 Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load);
 
@@ -65,5 +66,9 @@ struct ForeignLines {
 // sessions.json too. Of a file that was rewritten only store.external_change: nobody knows which of its lines are new.
 Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
                               const Context& context);
+
+// transcript.renumbered: lines of another program took places that were told of ours, the first of them `from`.
+Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
+                           const Context& context);
 
 }  // namespace sessiond

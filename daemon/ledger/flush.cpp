@@ -15,7 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds flush_delay{50};  // transcript lines gather this long, unless somebody reads them
 constexpr std::size_t flush_bytes = 1U << 20;         // or this much
 constexpr std::int64_t flush_retry_ms = 1000;
-constexpr std::uint64_t most_held = 64ULL << 20;  // bytes that wait for another program's lock on one transcript
 
 }  // namespace
 
@@ -88,11 +87,20 @@ void Ledger::schedule_flush() {
     asio::post(files_, [this] {
       const bool done = flush_now({}).has_value();
       asio::post(io_, [this, done, held = held_files(), displaced = projection_.take_displaced(),
+                       renumbered = projection_.take_renumbered(), doubled = projection_.take_doubled(),
                        evictions = projection_.take_evictions()]() mutable {
         note_held(held);
+        const bool quiet = displaced.empty() && renumbered.empty() && doubled.empty() && evictions.empty();
         for (auto& [id, agent] : agents_) {
-          if (displaced.empty() && evictions.empty()) break;
+          if (quiet) break;
           const std::string dir = paths_.sessions_dir(id);
+          for (const auto& [path, from] : renumbered) {
+            if (path.starts_with(dir))
+              in_background(tell_renumbered(id, path.substr(dir.size()), from), "tell_renumbered");
+          }
+          for (const auto& [path, entry] : doubled) {
+            if (path.starts_with(dir)) tell_doubled(id, path.substr(dir.size()), entry);
+          }
           for (const std::string& path : displaced) {
             if (!agent->state || !path.starts_with(dir)) continue;
             agent->state->forget_transcript(path.substr(dir.size()));
@@ -120,23 +128,7 @@ std::set<std::string, std::less<>> Ledger::held_files() const {
 
 void Ledger::note_held(const std::set<std::string, std::less<>>& files) {
   std::erase_if(held_, [&](const auto& held) { return !files.contains(held.first); });
-  for (const std::string& file : files) held_.try_emplace(file, Held{.since = steady_ms()});
-}
-
-// What waits is in memory, and the journal keeps it: not without end, however many clients do not wait for an answer.
-Result<void> Ledger::count_held(const std::string& agent, const Decision& decision) {
-  for (const TranscriptGrowth& growth : decision.growths) {
-    const auto found = held_.find(paths_.sessions_dir(agent) + growth.file);
-    if (found == held_.end()) continue;
-    if (found->second.bytes > most_held) {
-      return std::unexpected(Problem{
-          .code = Code::lock_timeout,
-          .detail = fmt::format("{} is held by another program, and {} MiB wait for it", found->first, most_held >> 20),
-          .retry_after_s = 1});
-    }
-    for (const Event& event : decision.events) found->second.bytes += event.json->size();
-  }
-  return {};
+  for (const std::string& file : files) held_.try_emplace(file, steady_ms());
 }
 
 bool Ledger::any_held(std::string_view beginning) const {
@@ -154,16 +146,37 @@ asio::awaitable<Result<void>> Ledger::lines_written(std::string agent, std::stri
   } else {
     done = co_await flush_transcript(agent, file);
   }
-  const std::string target = paths_.state_dir() / path;
-  ++lock_waiters_[target];
+  const LockWaiter waits(lock_waiters_, paths_.state_dir() / path);
   while (!done && done.error().code == Code::lock_timeout && steady_ms() < deadline && !stopping_) {
     schedule_flush();
     co_await flushed_.wait(0);
     if (any_held(path)) continue;
     done = file.empty() ? Result<void>{} : co_await flush_transcript(agent, file);
   }
-  if (--lock_waiters_[target] == 0) lock_waiters_.erase(target);
   co_return done;
+}
+
+// Lines of another program stand where ours were to stand: what was told of their places is wrong.
+asio::awaitable<void> Ledger::tell_renumbered(std::string id, std::string file, std::uint64_t from) {
+  if (auto loaded = co_await ensure_loaded(id, false); !loaded) co_return not_read(id, loaded.error());
+  if (stopping_ || failed_ || !slot(id).state) co_return;
+  AgentState& state = *slot(id).state;
+  const auto owner = state.owner_of(file);
+  if (!owner) co_return;  // archived meanwhile
+  const Intent intent{.actor = "external"};
+  Decision decision = decide_renumbered(state, *owner, from, context(intent, "external"));
+  if (auto last = stage(state, decision, intent); last) co_await settled(*last);
+}
+
+void Ledger::tell_doubled(const std::string& id, const std::string& file, const std::string& entry) {
+  const std::string reason =
+      fmt::format("{}: another program wrote an entry with the id {}, which one of ours has; both stand", file, entry);
+  log::warn("entry_id_doubled", {{"agent", id}, {"file", file}, {"id", entry}});
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.string("reason", reason);
+  writer.close();
+  tell(EventType::store_degraded, std::move(data), id);
 }
 
 asio::awaitable<Result<void>> Ledger::flush_transcript(std::string agent, std::string file) {

@@ -158,8 +158,20 @@ asio::awaitable<void> Ledger::look_at_lines(std::string id, std::set<std::string
   agent->waiting.release(0);
 }
 
-// Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
+// One at a time for each file: two who find the same lines would publish them twice.
 asio::awaitable<Result<void>> Ledger::publish(std::string id, std::string file) {
+  slot(id);
+  const auto agent = agents_.at(id);
+  while (agent->publishing.contains(file)) co_await agent->waiting.wait(0);
+  agent->publishing.insert(file);
+  auto outcome = co_await publish_lines(id, file);
+  agent->publishing.erase(file);
+  agent->waiting.release(0);
+  co_return outcome;
+}
+
+// Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
+asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string file) {
   const Intent intent{.actor = "external"};
   for (;;) {
     if (stopping_ || failed_ || !slot(id).state) co_return Result<void>{};

@@ -10,12 +10,14 @@
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/apply.hpp"
+#include "daemon/ledger/transcript_hold.hpp"
 
 namespace sessiond {
 namespace {
 
 constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
 constexpr int max_fetches = 64;                     // facts one decision may ask for
+constexpr int most_looks = 8;                       // at a transcript that other programs go on writing to
 constexpr std::int64_t refusal_told_ms = 5000;      // a refused write makes unready that long, or until one is stored
 
 std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char*>(scope.data()), scope.size()}; }
@@ -35,6 +37,12 @@ class InFlightKey {
   std::unordered_map<std::string, std::uint64_t>& table_;
   std::string key_;
 };
+
+// Does the outcome say something of where a transcript ends? Of the refusals only these do.
+bool tells_of_end(const Result<Decision>& decided) {
+  return decided || decided.error().code == Code::precondition_failed ||
+         decided.error().code == Code::entry_id_conflict;
+}
 
 Reply replay(const Answer& answer) {
   return {.status = answer.status,
@@ -137,7 +145,8 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
   Decision decision;
   std::uint64_t last = 0;
   bool committed = false;
-  for (int fetches = 0;;) {
+  std::shared_ptr<TranscriptHold> hold;
+  for (int fetches = 0, looks = 0;;) {
     if (stopping_) co_return fail(Code::draining, "the daemon is shutting down");
     if (failed_) co_return std::unexpected(*failure_);
     Agent& there = slot(agent);
@@ -153,7 +162,27 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       continue;
     }
     AgentState& state = *there.state;
-    auto decided = decide(state, context(intent, "api"), lines);
+    std::string rests_on;
+    Context now = context(intent, "api");
+    now.rests_on = &rests_on;
+    auto decided = decide(state, now, lines);
+    if (!rests_on.empty() && tells_of_end(decided)) {
+      if (rules_.shared && (!hold || hold->file != rests_on)) {
+        hold = join_hold(agent, rests_on);
+        if (!hold) {
+          auto taken = co_await hold_transcript(agent, rests_on);
+          if (!taken) co_return std::unexpected(std::move(taken.error()));
+          hold = std::move(*taken);
+          continue;
+        }
+      }
+      // A program that takes no lock may go on writing for ever: it is told where it took our place.
+      if (!ends_as_known(state, rests_on) && ++looks <= most_looks) {
+        if (auto published = co_await publish(agent, rests_on); !published)
+          co_return std::unexpected(std::move(published.error()));
+        continue;
+      }
+    }
     if (!decided) {
       // What the refusal was decided on must be durable before it shows.
       if (auto fine = co_await settled(state.last_seq); !fine) co_return std::unexpected(std::move(fine.error()));
@@ -161,7 +190,6 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     }
     decision = std::move(*decided);
     if (!decision.need) {
-      if (auto room = count_held(agent, decision); !room) co_return std::unexpected(std::move(room.error()));
       committed = !decision.events.empty();
       auto staged = stage(state, decision, intent);
       if (!staged) co_return std::unexpected(std::move(staged.error()));
@@ -183,7 +211,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
               .location = std::move(decision.location)};
   if (intent.respond_async && committed) {
     reply.status = 202;
-    in_background(hold_until(last, guard), "hold_until");  // the key is in flight until the answer is kept
+    in_background(finish(last, agent, std::move(decision.growths), guard, std::move(hold)), "finish");
     co_return reply;
   }
   if (auto fine = co_await settled(last); !fine) co_return std::unexpected(std::move(fine.error()));
@@ -197,6 +225,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
         co_return std::unexpected(std::move(written.error()));
     }
   }
+  if (hold) co_await end_hold(std::move(hold));
   if (config_.store.write_through || (rules_.shared && decision.through_checkpoint)) {
     if (auto written = co_await write_store(agent, last); !written)
       co_return std::unexpected(std::move(written.error()));
@@ -204,8 +233,17 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
   co_return reply;
 }
 
-asio::awaitable<void> Ledger::hold_until(std::uint64_t seq, std::shared_ptr<void> what) {
-  if (auto fine = co_await settled(seq); !fine) co_return;  // whoever waits for it is told
+// The key is in flight until the answer is kept, the transcript is held until the lines are in it. Whoever waits for
+// what fails here is told.
+asio::awaitable<void> Ledger::finish(std::uint64_t seq, std::string agent, std::vector<TranscriptGrowth> growths,
+                                     std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold) {
+  if (auto fine = co_await settled(seq); !fine) co_return;
+  key.reset();
+  if (!hold) co_return;
+  for (const TranscriptGrowth& growth : growths) {
+    if (auto written = co_await lines_written(agent, growth.file); !written) co_return;
+  }
+  co_await end_hold(std::move(hold));
 }
 
 asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data, std::string actor,
@@ -375,9 +413,9 @@ LedgerStatus Ledger::status() const {
     if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
     if (agent->lock_wanted != 0) ++out.lock_waits;
   }
-  for (const auto& [file, held] : held_) {
-    if (now - held.since > transcript_lock_timeout_ms)
-      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
+  for (const auto& [file, held] : held_) {  // since
+    if (now - held > transcript_lock_timeout_ms)
+      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held) / 1000));
   }
   out.lock_waits += held_.size();
   return out;

@@ -188,11 +188,11 @@ class Ledger {
   asio::awaitable<void> look_at(std::string id, std::set<std::string> files);
   asio::awaitable<void> look_at_lines(std::string id, std::set<std::string> files);
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
+  asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
   asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
 
   // ledger.cpp
   Result<std::uint64_t> stage(AgentState& state, Decision& decision, const Intent& intent);
-  asio::awaitable<void> hold_until(std::uint64_t seq, std::shared_ptr<void> what);
   void on_outcome(BatchOutcome outcome);
   void on_durable(BatchOutcome outcome);
   void on_failure(const BatchOutcome& outcome);
@@ -222,12 +222,29 @@ class Ledger {
   // lock cannot be had in time.
   asio::awaitable<Result<void>> lines_written(std::string agent, std::string file = {});
   bool any_held(std::string_view beginning) const;
-  // lock_timeout when as much waits for a lock already as may wait.
-  Result<void> count_held(const std::string& agent, const Decision& decision);
   std::set<std::string, std::less<>> held_files() const;
   void note_held(const std::set<std::string, std::less<>>& files);
   Result<void> flush_now(const std::string& file);
   void schedule_flush();
+  asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
+  void tell_doubled(const std::string& id, const std::string& file, const std::string& entry);
+
+  // ends.cpp
+  struct TranscriptTurn;
+  struct TranscriptHold;
+  // Does the transcript end where the state says? One lstat, here on the loop.
+  bool ends_as_known(const AgentState& state, const std::string& file) const;
+  // Shared mode: the hold of a transcript's lock that others have now, if one may still join it.
+  std::shared_ptr<TranscriptHold> join_hold(const std::string& agent, const std::string& file);
+  // Takes the lock, and publishes what other programs added to the file. lock_timeout when it cannot be had in time.
+  asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> hold_transcript(std::string agent, std::string file);
+  asio::awaitable<Result<void>> take_hold(std::shared_ptr<TranscriptHold> hold, std::string agent, std::string file,
+                                          std::int64_t deadline);
+  // The lock is free when this returns, unless others share the hold.
+  asio::awaitable<void> end_hold(std::shared_ptr<TranscriptHold> hold);
+  // For a commit that was answered before it was durable.
+  asio::awaitable<void> finish(std::uint64_t seq, std::string agent, std::vector<TranscriptGrowth> growths,
+                               std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold);
 
   asio::io_context& io_;
   asio::thread_pool& disk_;
@@ -247,13 +264,10 @@ class Ledger {
   std::deque<Commit> to_project_;  // files_ only
   std::atomic<bool> projection_failing_{false};
   std::set<std::string, std::less<>> blocked_;  // files_ only: of commits in to_project_ that wait for a lock
-  // Transcripts whose lines wait for another program's lock, as of the last flush.
-  struct Held {
-    std::int64_t since = 0;   // steady ms
-    std::uint64_t bytes = 0;  // committed to it since
-  };
-  std::map<std::string, Held, std::less<>> held_;
-  Waiters flushed_;  // whoever waits for the next flush
+  // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
+  std::map<std::string, std::int64_t, std::less<>> held_;
+  std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
+  Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
 

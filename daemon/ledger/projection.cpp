@@ -11,13 +11,24 @@
 #include "transcripts/transcript.hpp"
 
 namespace sessiond {
+namespace {
+
+// A Message begins with its place; the message itself may have another member of that name.
+std::optional<std::uint64_t> told_seq(std::string_view message) {
+  const json::MemberIterator first(message);
+  if (first == std::default_sentinel || first->name != "seq") return {};
+  return static_cast<std::uint64_t>(json::as_int(first->value).value_or(0));
+}
+
+}  // namespace
 
 Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting)
     : paths_(paths),
       adopting_(adopting),
-      appender_(paths.state_dir(), locks,
-                [this](const std::string& path, std::uint64_t inode, Stretch lines) { on_lines(path, inode, lines); }) {
-}
+      appender_(
+          paths.state_dir(), locks,
+          [this](const std::string& path, std::uint64_t inode, Stretch lines) { on_lines(path, inode, lines); },
+          [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }) {}
 
 Result<KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
@@ -32,6 +43,26 @@ void Projection::on_lines(std::string_view path, std::uint64_t inode, Stretch li
   const std::size_t name = path.find_last_of('/') + 1;
   const auto known = ends_.find(path.substr(0, name));
   if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
+}
+
+void Projection::on_size(std::string_view path, std::optional<std::uint64_t> size) {
+  const std::size_t name = path.find_last_of('/') + 1;
+  const std::lock_guard guard(written_mutex_);
+  auto& files = written_[std::string(path.substr(0, name))];
+  if (size) {
+    files[std::string(path.substr(name))] = *size;
+  } else {
+    files.erase(std::string(path.substr(name)));
+  }
+}
+
+std::optional<std::uint64_t> Projection::written(std::string_view path) const {
+  const std::size_t name = path.find_last_of('/') + 1;
+  const std::lock_guard guard(written_mutex_);
+  const auto files = written_.find(path.substr(0, name));
+  if (files == written_.end()) return {};
+  const auto file = files->second.find(std::string(path.substr(name)));
+  return file == files->second.end() ? std::nullopt : std::optional(file->second);
 }
 
 Result<std::vector<Growth>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
@@ -59,6 +90,8 @@ void Projection::let_go(const std::string& agent) {
   const auto known = ends_.find(paths_.sessions_dir(agent));
   if (known == ends_.end() || !known->second.saved() || appender_.has_pending_below(known->first)) return;
   ends_.erase(known);
+  const std::lock_guard guard(written_mutex_);
+  written_.erase(paths_.sessions_dir(agent));
 }
 
 Result<void> Projection::sync() {
@@ -153,19 +186,19 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
       continue;
     }
     std::string id;  // of the entry; a header has none
-    if (line.empty()) {
+    std::optional<std::uint64_t> told;
+    if (line.empty() || entry_type(line) != "session") {
       if (seq - first_seq >= events.size())
         return fail(Code::internal, "a place names an event outside its batch: " + place);
       const auto data = json::find(*events[seq - first_seq], "data").value_or("{}");
       const auto message = json::find(data, "message").value_or("{}");
-      line = line_of(message);
-      id = json::string_at(message, "id").value_or("");
-    } else if (entry_type(line) != "session") {
-      id = json::string_at(line, "id").value_or("");
+      told = told_seq(message);
+      id = json::string_at(line.empty() ? message : std::string_view(line), "id").value_or("");
+      if (line.empty()) line = line_of(message);
     }
     std::optional<std::string> path = paths_.sessions_dir(agent) + file;
     if (redirect) path = redirect(seq, *path);
-    if (path) appender_.add({.file = std::move(*path), .offset = at.value_or(0)}, line, id);
+    if (path) appender_.add({.file = std::move(*path), .offset = at.value_or(0), .seq = told}, line, id);
   }
   return {};
 }

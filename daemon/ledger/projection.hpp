@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,6 +60,14 @@ class Projection {
   // Transcripts (relative to the state directory) where another program's line stood at the place of ours.
   std::vector<std::string> take_displaced() { return appender_.take_displaced(); }
 
+  std::map<std::string, std::uint64_t> take_renumbered() { return appender_.take_renumbered(); }
+  std::vector<TranscriptAppender::Doubled> take_doubled() { return appender_.take_doubled(); }
+  Result<void> hold(const std::string& path) { return appender_.hold(path); }
+  void release(const std::string& path) { appender_.release(path); }
+  // How long a transcript was after our last flush of it; nothing when that is not known, or another program wrote to
+  // it meanwhile. Any thread.
+  std::optional<std::uint64_t> written(std::string_view path) const;
+
   // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
   Result<std::vector<Growth>> foreign(const std::string& agent, const std::set<std::string>& files);
   // Nobody's transcript that is gone is nobody's concern.
@@ -72,10 +82,13 @@ class Projection {
   Result<void> archive_files(std::string_view event, bool locked);
   Result<KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, Stretch lines);
+  void on_size(std::string_view path, std::optional<std::uint64_t> size);
 
   const Paths& paths_;
   const std::atomic<bool>& adopting_;
   std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
+  mutable std::mutex written_mutex_;
+  std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> written_;  // by folder, name
   TranscriptAppender appender_;
 };
 

@@ -64,7 +64,7 @@ void Ledger::evict_idle() {
     if (agent->history && !agent->loading && now > agent->history_until)
       asio::post(disk_, [gone = std::exchange(agent->history, {})] {});
     const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing || agent->following ||
-                      agent->dirty_since != 0 || !agent->state->dirty.empty() ||
+                      !agent->publishing.empty() || agent->dirty_since != 0 || !agent->state->dirty.empty() ||
                       agent->state->last_seq > checkpointed_ || now - agent->touched < ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
     agent->history = agent->file->history();

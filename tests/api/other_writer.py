@@ -1,6 +1,9 @@
 """Another program that shares a store with the daemon: takes sessions.json.lock by FORMATS §3, or as one of the programs of
 the OpenClaw family does, which judge a holder by three different rules; reads, changes and replaces sessions.json under it.
 
+With --transcript it takes turns at a transcript instead: takes <transcript>.lock, appends an entry behind the last one and
+tells "<seq> <id>" on stdout.
+
 As a program it makes --updates changes: the k-th of an entry sets the field t<k> and counts x-theirs up, and each one done
 is told by a line on stdout. --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
 """
@@ -168,6 +171,17 @@ def replace(store, entries):
     os.rename(temp, store)
 
 
+def take_turn(transcript, name):
+    """Appends one entry to a transcript whose lock the caller has; its (seq, id). The parent is the last line's entry."""
+    lines = Path(transcript).read_bytes().splitlines()
+    last = json.loads(lines[-1])
+    entry = {"type": "message", "id": uuid.uuid4().hex[:8], "parentId": None if last["type"] == "session" else last["id"],
+             "timestamp": iso(int(time.time() * 1000)), "message": {"role": "assistant", "content": name}}
+    with open(transcript, "ab", buffering=0) as out:
+        out.write(json.dumps(entry).encode() + b"\n")
+    return len(lines) - 1, entry["id"]
+
+
 class NoLock:
     def __enter__(self):
         return self
@@ -186,7 +200,15 @@ def main():
     parser.add_argument("--stale-ms", type=int, default=30_000)
     parser.add_argument("--hold", choices=("stop", "die"))
     parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--transcript", help="takes turns at this transcript instead of changing the store")
     options = parser.parse_args()
+    if options.transcript:
+        lock = Lock(options.transcript, options.rule, options.stale_ms)
+        for number in range(options.first, options.first + options.updates):
+            with lock:
+                seq, entry_id = take_turn(options.transcript, f"{options.name}{number}")
+            print(seq, entry_id, flush=True)
+        return
     lock = NoLock() if options.rule == "none" else Lock(options.store, options.rule, options.stale_ms)
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))  # after the update that is being made

@@ -291,30 +291,21 @@ class TranscriptLock(Case):
         self.assertEqual([line["parentId"] for line in lines[1:]], [line["id"] for line in lines[:-1]])
         eventually(lambda: self.texts(session["key"]) == ["first", "theirs", "second", "third"])
 
-    def test_what_waits_for_a_lock_has_an_end(self):
-        daemon = self.spawn({"store": {"mode": "shared"}})
-        api = daemon.client()
-        session, other = self.new(api=api), self.new(api=api)
-        self.say(session["key"], "first", api=api)
-        said, text = ["first"], "x" * 900_000
-        file = daemon.agent_dir() / (session["sessionId"] + ".jsonl")
-        with held(file):
-            for n in range(120):
-                reply = api.post(S(session["key"], "main", "messages"), {"role": "user", "text": f"{n} {text}"},
-                                 prefer="respond-async")
-                if reply.status != 202:
-                    break
-                said.append(f"{n} {text}")
-            self.problem(reply, 503, "lock_timeout")
-            self.assertTrue(reply.headers.get("Retry-After"))
-            self.assertGreater(len(said), 60)
-            self.say(other["key"], "goes on", api=api)
-            self.assertEqual(len(file.read_text().splitlines()), 2)
-        eventually(lambda: len(file.read_text().splitlines()) == len(said) + 1, 30, what="all that waited")
-        eventually(lambda: api.post(S(session["key"], "main", "messages"), {"role": "user", "text": "last"}).status
-                   == 201, 10, what="room again")
-        lines = [json.loads(line) for line in file.read_text().splitlines()[1:]]
-        self.assertEqual([text_of(line["message"]) for line in lines], said + ["last"])
+    def test_nothing_is_decided_while_the_lock_is_held_however_it_is_answered(self):
+        session, other = self.talk(), self.talk()
+        path = S(session["key"], "main", "messages")
+        with held(self.transcript(session)):
+            waiting = [Background(lambda n=n: self.daemon.client().post(
+                path, {"role": "user", "text": f"n{n}"}, prefer="respond-async" if n % 2 else None)) for n in range(8)]
+            eventually(lambda: ((lock_of(self.api, session["sessionId"] + ".jsonl.lock") or {}).get("waiting")
+                                or {}).get("requests") == len(waiting))
+            self.say(other["key"], "goes on")
+            self.assertEqual(self.ok(self.api.get(S(session["key"])))["messageCount"], 1)
+            self.assertTrue(all(one.waits for one in waiting))
+        told = {self.ok(one.result(), 201, 202)["firstSeq"]: f"n{n}" for n, one in enumerate(waiting)}
+        eventually(lambda: len(self.lines(session)) == 1 + len(waiting), what="all that waited")
+        self.assertEqual([text_of(line["message"]) for line in self.lines(session)],
+                         ["first"] + [told[seq] for seq in range(1, 1 + len(waiting))])
 
     def test_a_dead_holder_is_evicted_at_once(self):
         session = self.talk()

@@ -487,3 +487,54 @@ TEST_CASE("a transcript that another program has locked waits, the others do not
   CHECK(appender.waiting().empty());
   CHECK_FALSE(fs::exists(lock));
 }
+
+TEST_CASE("fault 5: the header is no entry, whatever its id") {
+  TempDir dir;
+  fs::create_directories((dir.path() / file).parent_path());
+  const auto lines = plan({"s"});  // the header's id is s
+  const std::string theirs = "{\"type\":\"label\",\"id\":\"f\"}\n";
+  dir.write(file, our_header + theirs);
+  add_and_flush(dir, lines, true);
+  CHECK(count_of(dir.read(file), "text of s") == 1);
+  add_and_flush(dir, lines, true);  // and once only
+  CHECK(count_of(dir.read(file), "text of s") == 1);
+}
+
+TEST_CASE("fault 54: a foreign line with the id of ours keeps ours not out, and is told") {
+  TempDir dir;
+  fs::create_directories((dir.path() / file).parent_path());
+  const auto lines = plan({"a", "b"});
+  const std::string theirs = line_with("other");
+  std::string same_id = theirs;
+  same_id.replace(same_id.find("\"other\""), 7, "\"a\"");
+  dir.write(file, our_header + same_id);
+  for (const bool first : {true, false}) {
+    TranscriptAppender appender(dir.path());
+    add(appender, lines);
+    REQUIRE(appender.flush());
+    const auto doubled = appender.take_doubled();
+    CHECK(doubled.size() == (first ? 1 : 0));
+    if (first) CHECK(doubled[0].id == "a");
+    const std::string text = dir.read(file);
+    CHECK(count_of(text, "\"id\":\"a\"") == 2);
+    CHECK(count_of(text, "text of other") == 1);
+    CHECK(count_of(text, "text of a") == 1);
+    CHECK(count_of(text, "text of b") == 1);
+  }
+}
+
+TEST_CASE("fault 11: lines that come further behind than was told are told") {
+  TempDir dir;
+  TranscriptAppender appender(dir.path());
+  const auto lines = plan({"a", "b", "c"});
+  appender.add({.file = file, .offset = 0}, lines[0].text, "");
+  appender.add({.file = file, .offset = lines[1].offset, .seq = 0}, lines[1].text, "a");
+  REQUIRE(appender.flush());
+  CHECK(appender.take_renumbered().empty());
+  dir.append(file, "{\"type\":\"label\",\"id\":\"f\"}\n");
+  appender.add({.file = file, .offset = lines[2].offset, .seq = 1}, lines[2].text, "b");
+  appender.add({.file = file, .offset = lines[3].offset, .seq = 2}, lines[3].text, "c");
+  REQUIRE(appender.flush());
+  CHECK(appender.take_renumbered() == std::map<std::string, std::uint64_t>{{file, 1}});
+  CHECK(appender.take_renumbered().empty());
+}

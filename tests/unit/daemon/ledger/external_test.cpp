@@ -116,6 +116,20 @@ TEST_CASE("what we deleted stays deleted") {
   CHECK(world.state.size() == 0);
 }
 
+TEST_CASE("fault 38: a deletion stands though a foreign change of the entry is still to be written") {
+  World world;
+  world.store("k", R"({"sessionId":"s","a":1})");
+  ForeignChange first;
+  first.updated = {changed(R"({"sessionId":"s","a":1})", R"({"sessionId":"s","a":2})")};
+  take(world, first);
+  CHECK(world.state.dirty.contains("k"));  // our rev goes into it
+  CHECK_FALSE(world.state.changed_by_us.contains("k"));
+  ForeignChange then;
+  then.deleted = {"k"};
+  CHECK(take(world, then).events.size() == 2);
+  CHECK(world.state.size() == 0);
+}
+
 TEST_CASE("deleted elsewhere") {
   for (const bool at_load : {false, true}) {
     World world;
@@ -132,6 +146,7 @@ TEST_CASE("deleted elsewhere") {
     World kept;  // we hold a change that they have not seen
     kept.store("k", R"({"sessionId":"s"})");
     kept.state.dirty.insert("k");
+    kept.state.changed_by_us.insert("k");
     CHECK(take(kept, change, at_load).events.empty());
     CHECK(kept.state.size() == 1);
 

@@ -121,6 +121,7 @@ std::set<std::string, std::less<>> Ledger::held_files() const {
 void Ledger::note_held(const std::set<std::string, std::less<>>& files) {
   std::erase_if(held_, [&](const auto& held) { return !files.contains(held.first); });
   for (const std::string& file : files) held_.try_emplace(file, Held{.since = steady_ms()});
+  std::erase_if(recovered_, [&](const std::string& file) { return !files.contains(file); });
 }
 
 // What waits is in memory, and the journal keeps it: not without end, however many clients do not wait for an answer.

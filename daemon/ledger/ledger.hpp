@@ -68,6 +68,7 @@ struct LedgerStatus {
   std::uint64_t sync_ns = 0;  // spent in write + fdatasync
   std::size_t agents = 0;
   std::size_t lock_waits = 0;  // files that wait for another program's lock
+  std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
 };
 
 class Ledger {
@@ -96,7 +97,8 @@ class Ledger {
   // of this id.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // A transcript file of an agent, all durable lines in it, for one call on a disk thread (reader.hpp).
+  // A transcript file of an agent, all acknowledged lines in it, for one call on a disk thread (reader.hpp).
+  // lock_timeout when another program's lock keeps lines of the last recovery out of it.
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read_transcript(std::string agent, std::string file,
                                                                             Call call);
@@ -237,6 +239,8 @@ class Ledger {
     std::uint64_t bytes = 0;  // committed to it since
   };
   std::map<std::string, Held, std::less<>> held_;
+  // Of them those that lack lines which the last start took from the journal.
+  std::set<std::string, std::less<>> recovered_;
   Waiters flushed_;  // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded

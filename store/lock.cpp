@@ -21,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Programs that make a lock and then write it leave it empty for milliseconds: one that stays so has lost its maker.
+constexpr std::chrono::milliseconds empty_for_long{5000};
+
 Result<fs::path> lock_path(const fs::path& target) {
   std::error_code error;
   const fs::path dir = fs::canonical(target.has_parent_path() ? target.parent_path() : fs::path("."), error);
@@ -34,7 +37,7 @@ Problem held_by(const fs::path& lock, const std::string& payload) {
   const LockPayload holder = read_lock_payload(payload);
   const std::string who =
       holder.readable ? fmt::format("pid {}{}", holder.pid,
-                                    holder.host.empty() || holder.host == host_identity() ? "" : " of another host")
+                                    holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
                       : std::string("a holder that cannot be read");
   return {
       .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
@@ -78,14 +81,15 @@ Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::ve
     forget_lock(lock);
     return true;
   }
-  const ObservedLock observed = observe_lock(lock, std::move(**there), options.stale);
+  const auto stale = (*there)->empty() ? std::min(options.stale, empty_for_long) : options.stale;
+  const ObservedLock observed = observe_lock(lock, std::move(**there), stale);
   payload = observed.lock->payload;
-  const LockPayload holder = read_lock_payload(payload);
-  std::optional<std::string> reason = provably_gone(holder);
-  if (!reason && left_behind().contains(holder.token)) reason = "we could not remove it when we let go of it";
+  std::optional<std::string> reason = provably_gone(*observed.lock);
+  if (!reason && left_behind().contains(read_lock_payload(payload).token))
+    reason = "we could not remove it when we let go of it";
   const bool presumed = !reason;
-  if (!reason && observed.unchanged >= options.stale)
-    reason = fmt::format("unchanged for {} ms", options.stale.count());
+  if (!reason && observed.unchanged >= stale)
+    reason = fmt::format("{} for {} ms", observed.lock->empty() ? "empty" : "unchanged", stale.count());
   if (!reason) return false;
   auto taken = take_lock_away(lock, *observed.lock);
   if (!taken) return std::unexpected(taken.error());
@@ -97,8 +101,8 @@ Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::ve
 // had written who it is has only its name to tell; should a living one of another host have that pid, it is refused
 // the lock and asks again.
 bool is_left(const SeenLock& seen, std::string_view maker) {
-  const LockPayload payload = read_lock_payload(seen.payload);
-  if (payload.readable) return provably_gone(payload).has_value();
+  if (provably_gone(seen)) return true;
+  if (read_lock_payload(seen.payload).readable) return false;
   std::int64_t pid = 0;
   std::from_chars(maker.data(), maker.data() + maker.size(), pid);
   return pid > 0 && process_status(pid).dead;
@@ -191,15 +195,14 @@ void FileLock::release() {
   left_behind().add(token_);  // a failing disk: whoever wants it next takes it away
 }
 
-void remove_left_lock_names(const fs::path& target) {
-  const auto path = lock_path(target);
-  if (!path) return;
-  const std::string beginning = path->filename().native() + ".";
-  each_in(path->parent_path(), [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
+void remove_left_lock_names(const fs::path& dir) {
+  static constexpr std::string_view mark = ".lock.";
+  each_in(dir, [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
     const std::string name = entry.path().filename();
-    if (!name.starts_with(beginning)) return;
+    const std::string_view locked = std::string_view(name).substr(0, name.rfind(mark));
+    if (locked.size() == name.size() || !(locked.ends_with(".json") || locked.ends_with(".jsonl"))) return;
     const auto seen = look_at_lock(entry.path());
-    if (seen && *seen && is_left(**seen, std::string_view(name).substr(beginning.size())))
+    if (seen && *seen && is_left(**seen, std::string_view(name).substr(locked.size() + mark.size())))
       ::unlink(entry.path().c_str());
   });
 }
@@ -211,7 +214,7 @@ std::optional<LockHolder> lock_holder(const fs::path& target) {
   if (!seen || !*seen) return {};
   const LockPayload payload = read_lock_payload((*seen)->payload);
   const std::int64_t now = wall_clock_ms();
-  const auto gone = provably_gone(payload);
+  const auto gone = provably_gone(**seen);
   return LockHolder{.payload = (*seen)->payload,
                     .pid = payload.pid,
                     .host = payload.host,
@@ -240,7 +243,7 @@ Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string r
   auto taken = take_lock_away(*path, **seen);
   if (!taken) return std::unexpected(taken.error());
   if (!*taken) return std::nullopt;
-  return eviction_of(*path, std::move(reason), (*seen)->payload, !provably_gone(read_lock_payload((*seen)->payload)));
+  return eviction_of(*path, std::move(reason), (*seen)->payload, !provably_gone(**seen));
 }
 
 }  // namespace sessiond

@@ -24,7 +24,8 @@ struct LockOptions {
 struct Eviction {
   std::string path;
   std::string
-      reason;  // "holder 4711 is dead", "pid 4711 was given to another process", "unchanged for 30000 ms", "admin"
+      reason;  // "holder 4711 is dead", "its holder ended with an earlier boot of this machine",
+               // "unchanged for 30000 ms", "admin"
   std::string holder;     // the payload as read (raw JSON), or "" when unreadable
   bool presumed = false;  // not provably gone: it may wake and go on
 };
@@ -60,9 +61,9 @@ class FileLock {
 Result<void> lock_is_free(const std::filesystem::path& target, const LockOptions& options,
                           std::vector<Eviction>& evictions);
 
-// Removes the names that killed processes left beside the lock (<lock>.<pid>.<random>): whose payload says that they
-// are gone, or whose name does where they died before they had written it.
-void remove_left_lock_names(const std::filesystem::path& target);
+// Removes the names that killed processes left beside the locks of a sessions folder, its store's and its transcripts'
+// (<lock>.<pid>.<random>): the payload tells that its writer is gone, or the name does where it died before it wrote.
+void remove_left_lock_names(const std::filesystem::path& dir);
 
 // Who holds the lock beside `target`; nothing when it is free. For GET /v1/admin/locks and doctor.
 struct LockHolder {
@@ -70,7 +71,7 @@ struct LockHolder {
   std::int64_t pid = 0;
   std::string host;         // empty: its program does not tell
   std::int64_t age_ms = 0;  // by the file's mtime
-  bool stale = false;       // provably: dead, zombie or reused pid
+  bool stale = false;       // provably (provably_gone)
   std::string why{};        // stale: the reason
   bool ours = false;        // this process holds it
 };

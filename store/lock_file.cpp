@@ -12,12 +12,15 @@
 #include <ctime>
 
 #include "store/fault_point.hpp"
+#include "store/file_system.hpp"
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr std::int64_t clock_margin_ns = 2'000'000'000;  // file times are coarse, and clocks are slewed
 
 std::string make_payload(const std::string& token) {
   const std::int64_t now = wall_clock_ms();
@@ -68,7 +71,7 @@ Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
     if (!text) return std::unexpected(text.error());
     payload = std::move(*text);
   }
-  return SeenLock{std::move(fd), lock_id(status), std::move(payload), identity(status).mtime_ns / 1'000'000};
+  return SeenLock{std::move(fd), lock_id(status), std::move(payload), identity(status).mtime_ns / 1'000'000, secret};
 }
 
 LockPayload read_lock_payload(std::string_view text) {
@@ -80,15 +83,25 @@ LockPayload read_lock_payload(std::string_view text) {
           .token = json::string_at(text, "token").value_or("")};
 }
 
-std::optional<std::string> provably_gone(const LockPayload& payload) {
-  if (!payload.readable || payload.pid <= 0) return {};
-  if (!payload.host.empty() && payload.host != host_identity()) return {};
-  const ProcessStatus status = process_status(payload.pid);
-  if (status.dead) return fmt::format("holder {} is dead", payload.pid);
-  // Without a host the starttime may be counted from another boot.
-  if (payload.host.empty() || !payload.starttime || status.starttime == 0) return {};
-  if (status.starttime == static_cast<std::uint64_t>(*payload.starttime)) return {};
-  return fmt::format("pid {} was given to another process", payload.pid);
+std::optional<std::string> provably_gone(const SeenLock& seen) {
+  const LockPayload payload = read_lock_payload(seen.payload);
+  const auto on_local_disk = [&] { return network_file_system(seen.fd.get()).empty(); };
+  if (!payload.host.empty()) {
+    const Host host = where_ran(payload.host, on_local_disk());
+    if (host == Host::earlier_boot) return "its holder ended with an earlier boot of this machine";
+    if (host == Host::elsewhere) return {};
+  }
+  if (payload.pid > 0) {
+    const ProcessStatus status = process_status(payload.pid);
+    if (status.dead) return fmt::format("holder {} is dead", payload.pid);
+    // Without a host the starttime may be counted from another boot.
+    if (!payload.host.empty() && payload.starttime && status.starttime != 0 &&
+        status.starttime != static_cast<std::uint64_t>(*payload.starttime))
+      return fmt::format("pid {} was given to another process", payload.pid);
+  }
+  if (payload.host.empty() && seen.id.ctime_ns + clock_margin_ns < boot_time_ns() && on_local_disk())
+    return "it is older than this boot of the machine";
+  return {};
 }
 
 bool is_this_process(const LockPayload& payload) {
@@ -101,6 +114,7 @@ Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& toke
   auto fd = open_file(temp, O_RDWR | O_CREAT | O_EXCL);
   if (!fd) return std::unexpected(fd.error());
   auto written = write_all(fd->get(), make_payload(token), temp.native());
+  if (written) written = sync_file(fd->get(), temp);
   int error = 0;
   if (written) {
     fault_point("lock.payload_written");

@@ -31,7 +31,11 @@ struct SeenLock {
   LockId id;
   std::string payload;
   std::int64_t mtime_ms = 0;
+  bool secret = false;  // we may not read it: the payload is not known
 
+  // Its maker has written nothing yet, or died before it did. A program that makes the file first and then writes it
+  // leaves it so for milliseconds.
+  bool empty() const { return payload.empty() && !secret; }
   bool same_as(const SeenLock& other) const { return id == other.id && payload == other.payload; }
 };
 
@@ -49,11 +53,14 @@ struct LockPayload {
 };
 
 LockPayload read_lock_payload(std::string_view text);
-// Why the holder cannot be there any more; nothing when it may be.
-std::optional<std::string> provably_gone(const LockPayload& payload);
+// Why nobody can hold the lock any more; nothing when somebody may. Proofs are: the holder's pid is dead or another
+// process's by now; it ran before this boot of this machine; or, where the payload does not say where its writer ran
+// (an empty one among them), the file was last changed before this boot (boot_time_ns) and lies on a local disk.
+std::optional<std::string> provably_gone(const SeenLock& seen);
 bool is_this_process(const LockPayload& payload);
 
-// Puts the lock there with its content, in one step. Nothing when there is one already.
+// Puts the lock there with its content, in one step; the content is on disk before, so that a power cut leaves no lock
+// without one. Nothing when there is one already.
 Result<std::optional<Fd>> put_lock(const std::filesystem::path& lock, const std::string& token);
 // Takes the judged lock away; false when it was another one by then (which is put back) or none.
 Result<bool> take_lock_away(const std::filesystem::path& lock, const SeenLock& judged);

@@ -171,7 +171,7 @@ bool SessionsFile::untouched(const Options& options) {
 
 Result<LoadReport> SessionsFile::Impl::load() {
   LoadReport report;
-  remove_left_lock_names(options.path);
+  remove_left_lock_names(options.path.parent_path());
   std::optional<StoreNote> note = read_note(files.note);
   if (note) {
     if (auto settled = settle(*note); !settled) return std::unexpected(settled.error());

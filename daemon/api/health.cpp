@@ -44,6 +44,10 @@ Served readyz(Api& api, Request& request) {
     reasons.push_back(details ? "checkpoint fails: " + lagging : "checkpoint fails");
     if (!details) break;
   }
+  for (const std::string& file : status.recovering) {
+    reasons.push_back(details ? fmt::format("recovery waits for the lock of {}", file) : "recovery waits for a lock");
+    if (!details) break;
+  }
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
   std::string body;

@@ -208,11 +208,11 @@ void check_names(Examination& exam) {
   modes.tell(dir);
 }
 
-// Why a holder that we cannot look at cannot be judged: "<boot id>:<pid namespace>" differs in one part or the other.
+// Why a holder that we cannot look at cannot be judged; "" when it can be.
 std::string elsewhere(std::string_view host) {
-  const std::string_view ours = host_identity();
-  if (host.empty() || host == ours) return {};
-  if (host.substr(0, host.find(':')) == ours.substr(0, ours.find(':')))
+  if (host.empty() || where_ran(host, false) == Host::here) return {};
+  const auto without_namespace = [](std::string_view text) { return text.substr(0, text.rfind(':')); };
+  if (without_namespace(host_identity()).ends_with(without_namespace(host)))
     return "in another container of this machine (its pid namespace is another)";
   return "on another machine, or before a reboot";
 }

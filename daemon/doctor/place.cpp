@@ -13,6 +13,7 @@
 #include "daemon/doctor/examination.hpp"
 #include "daemon/doctor/state_owner.hpp"
 #include "policy/send_policy.hpp"
+#include "store/file_system.hpp"
 #include "store/files.hpp"
 
 namespace sessiond::doctor {
@@ -128,11 +129,6 @@ struct Kind {
   std::uint64_t magic;
   std::string_view name;
 };
-// On these, locks or renames do not hold what they promise, or not for all machines that mount them.
-constexpr std::array network_kinds{Kind{NFS_SUPER_MAGIC, "NFS"},   Kind{SMB_SUPER_MAGIC, "SMB"},
-                                   Kind{0xFF534D42, "CIFS"},       Kind{0xFE534D42, "SMB2"},
-                                   Kind{V9FS_MAGIC, "9p"},         Kind{AFS_SUPER_MAGIC, "AFS"},
-                                   Kind{CEPH_SUPER_MAGIC, "Ceph"}, Kind{FUSE_SUPER_MAGIC, "FUSE"}};
 // Local, but without RENAME_EXCHANGE.
 constexpr std::array without_exchange{
     Kind{MSDOS_SUPER_MAGIC, "FAT"},    Kind{0x2011BAB0, "exFAT"}, Kind{0x5346544E, "NTFS"},
@@ -147,11 +143,11 @@ void check_file_system(Examination& exam) {
     return;
   }
   const auto magic = static_cast<std::uint64_t>(kind.f_type) & 0xFFFFFFFF;
-  for (const Kind& each : network_kinds) {
-    if (each.magic != magic) continue;
+  if (const std::string_view name = network_file_system(exam.options.state_dir); !name.empty()) {
+    // Locks or renames do not hold there what they promise, or not for all machines that mount it.
     exam.report.warning(
         "file_system", dir,
-        fmt::format("lies on {}, where the locks of other programs and atomic renames may not hold", each.name),
+        fmt::format("lies on {}, where the locks of other programs and atomic renames may not hold", name),
         "keep the state directory on a local disk");
     return;
   }

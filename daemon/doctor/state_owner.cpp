@@ -9,7 +9,9 @@
 namespace sessiond {
 
 StateOwner::State StateOwner::state() const {
-  if (host != host_identity()) return State::elsewhere;
+  const Host where = where_ran(host, false);
+  if (where == Host::earlier_boot) return State::gone;
+  if (where == Host::elsewhere) return State::elsewhere;
   const ProcessStatus status = process_status(pid);
   return status.dead || status.starttime != starttime ? State::gone : State::alive;
 }

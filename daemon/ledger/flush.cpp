@@ -129,6 +129,7 @@ std::set<std::string, std::less<>> Ledger::held_files() const {
 void Ledger::note_held(const std::set<std::string, std::less<>>& files) {
   std::erase_if(held_, [&](const auto& held) { return !files.contains(held.first); });
   for (const std::string& file : files) held_.try_emplace(file, steady_ms());
+  std::erase_if(recovered_, [&](const std::string& file) { return !files.contains(file); });
 }
 
 bool Ledger::any_held(std::string_view beginning) const {

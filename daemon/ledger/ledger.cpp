@@ -418,6 +418,7 @@ LedgerStatus Ledger::status() const {
       out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held) / 1000));
   }
   out.lock_waits += held_.size();
+  out.recovering.assign(recovered_.begin(), recovered_.end());
   return out;
 }
 

@@ -69,6 +69,7 @@ struct LedgerStatus {
   std::uint64_t sync_ns = 0;  // spent in write + fdatasync
   std::size_t agents = 0;
   std::size_t lock_waits = 0;  // files that wait for another program's lock
+  std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
 };
 
 class Ledger {
@@ -105,7 +106,8 @@ class Ledger {
   // of this id.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // A transcript file of an agent, all durable lines in it, for one call on a disk thread (reader.hpp).
+  // A transcript file of an agent, all acknowledged lines in it, for one call on a disk thread (reader.hpp).
+  // lock_timeout when another program's lock keeps lines of the last recovery out of it.
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read_transcript(std::string agent, std::string file,
                                                                             Call call);
@@ -266,6 +268,8 @@ class Ledger {
   std::set<std::string, std::less<>> blocked_;  // files_ only: of commits in to_project_ that wait for a lock
   // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
   std::map<std::string, std::int64_t, std::less<>> held_;
+  // Of them those that lack lines which the last start took from the journal.
+  std::set<std::string, std::less<>> recovered_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
   Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;

@@ -29,8 +29,10 @@ template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, Transcript&>> Ledger::read_transcript(std::string agent, std::string file,
                                                                                   Call call) {
   using Value = std::invoke_result_t<Call&, Transcript&>;  // a Result
-  // No reader waits for a lock: it gets what is in the file.
-  if (auto flushed = co_await flush_transcript(agent, file); !flushed && flushed.error().code != Code::lock_timeout)
+  // A reader waits for no lock. Lines that wait for one now are not acknowledged yet, and the file has the others; but
+  // of those that the start took from the journal some may have been acknowledged before, so without them it is refused.
+  if (auto flushed = co_await flush_transcript(agent, file);
+      !flushed && (flushed.error().code != Code::lock_timeout || recovered_.contains(paths_.sessions_dir(agent) + file)))
     co_return std::unexpected(std::move(flushed.error()));
   auto open = co_await reader(agent, file);
   for (;;) {

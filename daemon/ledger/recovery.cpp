@@ -99,6 +99,10 @@ class Recovery {
     if (auto read = find_archives(); !read) return read;
     if (auto read = replay(); !read) return read;
     if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
+    ledger_.recovered_ = ledger_.projection_.waiting();
+    ledger_.note_held(ledger_.recovered_);
+    for (const std::string& file : ledger_.recovered_)
+      log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
     fault_point("recovery.replayed");
     for (auto& [id, events] : events_) {
       if (auto recovered = agent(id, events); !recovered) return recovered;

@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "store/lock_file.hpp"
 #include "store/process.hpp"
 #include "store/raw_json.hpp"
 #include "tests/unit/store/child.hpp"
@@ -242,15 +243,105 @@ TEST_CASE("names that the dead left beside a lock go, also those without a paylo
   const fs::path begun = beside(::getpid(), R"({"pid":)");
   for (const std::string_view payload : {"", R"({"pid":)", "null"}) {
     const fs::path left = beside(dead.pid(), payload);
-    remove_left_lock_names(place.target);
+    remove_left_lock_names(place.target.parent_path());
     CHECK_FALSE(fs::exists(left));
   }
   const fs::path no_pid = place.lock.native() + ".backup";
   std::ofstream(no_pid).flush();
-  remove_left_lock_names(place.target);
+  remove_left_lock_names(place.target.parent_path());
   CHECK(fs::exists(begun));
   CHECK(fs::exists(no_pid));
   CHECK(place.files() == 2);
+}
+
+namespace {
+
+// The host of the same machine before it was started the last time; `machine` false: as 0.1.0 wrote it.
+std::string host_of_earlier_boot(bool machine) {
+  const std::string& ours = host_identity();
+  const std::string boot = "01234567-89ab-cdef-0123-456789abcdef";
+  return machine ? ours.substr(0, ours.find(':') + 1) + boot + ":4026531836" : boot + ":4026531836";
+}
+
+}  // namespace
+
+TEST_CASE("fault 45: a lock of an earlier boot of this machine is evicted at once") {
+  Place place;
+  std::string host;
+  SUBCASE("with the machine id") { host = host_of_earlier_boot(true); }
+  SUBCASE("without one, on a local disk") { host = host_of_earlier_boot(false); }
+  // Its pid lives: it is another process's by now.
+  place.foreign_lock(fmt::format(R"({{"pid":{},"host":"{}","token":"t"}})", ::getpid(), host));
+  CHECK(lock_holder(place.target)->stale);
+  REQUIRE(place.acquire(quick));
+  REQUIRE(place.evictions.size() == 1);
+  CHECK(place.evictions[0].reason == "its holder ended with an earlier boot of this machine");
+  CHECK_FALSE(place.evictions[0].presumed);
+}
+
+TEST_CASE("fault 45: a lock of another machine is kept, whatever its boot") {
+  CHECK(where_ran(host_identity(), false) == Host::here);
+  CHECK(where_ran(host_of_earlier_boot(true), false) == (host_identity().starts_with("-:") ? Host::elsewhere
+                                                                                            : Host::earlier_boot));
+  CHECK(where_ran(host_of_earlier_boot(false), false) == Host::elsewhere);  // a disk that others write too
+  CHECK(where_ran(host_of_earlier_boot(false), true) == Host::earlier_boot);
+  CHECK(where_ran("fedcba98fedcba98fedcba98fedcba98:01234567-89ab-cdef-0123-456789abcdef:1", true) ==
+        (host_identity().starts_with("-:") ? Host::earlier_boot : Host::elsewhere));
+  CHECK(where_ran(host_identity() + "1", true) == Host::elsewhere);  // another pid namespace
+  CHECK(where_ran("elsewhere:1", true) == Host::elsewhere);
+  CHECK(where_ran("", true) == Host::elsewhere);
+}
+
+TEST_CASE("fault 45: what does not say where it was written is judged by this boot's beginning") {
+  TempDir dir;
+  const auto seen_with = [&](std::string_view payload, std::int64_t ctime_ns) {
+    std::ofstream(dir / "x.lock") << payload;
+    auto seen = look_at_lock(dir / "x.lock");
+    REQUIRE(seen);
+    REQUIRE(*seen);
+    (*seen)->id.ctime_ns = ctime_ns;
+    return provably_gone(**seen);
+  };
+  const std::int64_t boot = boot_time_ns();
+  const std::int64_t hour = 3'600'000'000'000;
+  const std::string foreign = fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z"}})", ::getpid());
+  for (const std::string& payload : {std::string(), std::string("{\"pid\":"), foreign}) {
+    CAPTURE(payload);
+    CHECK(seen_with(payload, boot - hour));
+    CHECK_FALSE(seen_with(payload, boot));
+    CHECK_FALSE(seen_with(payload, boot + 1));
+  }
+  // A payload that tells needs no clock.
+  CHECK_FALSE(seen_with(fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), host_identity()), boot - hour));
+}
+
+TEST_CASE("fault 45: an empty lock has lost its maker after seconds, not after `stale`") {
+  Place place;
+  place.foreign_lock("");
+  const LockOptions options{.timeout = 60s, .poll_interval = 10ms, .stale = 1h};
+  REQUIRE(place.acquire(options));
+  REQUIRE(place.evictions.size() == 1);
+  CHECK(place.evictions[0].reason == "empty for 5000 ms");
+  CHECK(place.evictions[0].presumed);
+}
+
+TEST_CASE("fault 49: lock names that kills left beside transcripts are swept with those of the store") {
+  TempDir dir;
+  const pid_t dead = dead_pid();
+  const auto make = [&](std::string_view target, pid_t pid, std::string_view payload) {
+    const fs::path name = dir / fmt::format("{}.lock.{}.0123456789abcdef01234567", target, pid);
+    std::ofstream(name) << payload;
+    return name;
+  };
+  const auto of_dead = fmt::format(R"({{"pid":{},"host":"{}"}})", dead, host_identity());
+  const auto of_boot = fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), host_of_earlier_boot(true));
+  const std::array left{make("a.jsonl", dead, of_dead), make("a-topic-1.jsonl", dead, ""),
+                        make("b.jsonl", ::getpid(), of_boot), make("sessions.json", dead, of_dead)};
+  const std::array kept{make("c.jsonl", ::getpid(), ""), make("notes.txt", dead, of_dead), dir / "a.jsonl"};
+  std::ofstream(kept.back()) << "line";
+  remove_left_lock_names(dir.path());
+  for (const fs::path& name : left) CHECK_FALSE(fs::exists(name));
+  for (const fs::path& name : kept) CHECK(fs::exists(name));
 }
 
 TEST_CASE("a lock that we see unchanged for long enough is evicted, however many calls that takes") {
@@ -262,7 +353,7 @@ TEST_CASE("a lock that we see unchanged for long enough is evicted, however many
   for (int turn = 0; turn < 1000 && !lock; ++turn) lock = place.acquire(options);
   REQUIRE(lock);
   REQUIRE(place.evictions.size() == 1);
-  CHECK(place.evictions[0].reason == "unchanged for 100 ms");
+  CHECK(place.evictions[0].reason == "empty for 100 ms");
   CHECK(place.evictions[0].holder.empty());
 }
 

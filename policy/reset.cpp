@@ -103,7 +103,7 @@ json::Edit reset_edit(std::string_view entry, bool keep_metadata) {
   for (const json::Member& member : json::members(entry)) {
     std::string field = json::unescape(member.name);
     const bool stays = keep_metadata ? kept_on_reset(field) : in(identity, field);
-    if (!stays) edit.remove(std::move(field));
+    if (!stays) edit.unset.push_back(std::move(field));
   }
   return edit;
 }

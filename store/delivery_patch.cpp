@@ -64,24 +64,6 @@ std::vector<Fault> check_named(const json::Edit& edit, std::string_view prefix) 
   return faults;
 }
 
-// RFC 7396 of one object over another, one level deep below deliveryContext's own members.
-std::string merge_objects(std::string_view base, std::string_view patch, int depth = 0) {
-  json::Edit edit;
-  for (const json::Member& member : json::members(patch)) {
-    std::string name = json::unescape(member.name);
-    if (json::kind(member.value) == json::Kind::null) {
-      edit.remove(std::move(name));
-    } else if (json::kind(member.value) == json::Kind::object && depth < 64) {
-      const auto present = json::find(base, name);
-      const bool mergeable = present && json::kind(*present) == json::Kind::object;
-      edit.put(std::move(name), merge_objects(mergeable ? *present : "{}", member.value, depth + 1));
-    } else {
-      edit.put(std::move(name), std::string(member.value));
-    }
-  }
-  return json::apply(base, edit);
-}
-
 // What the client named, in both forms.
 struct Write {
   std::array<Named, field_count> last{};
@@ -154,7 +136,7 @@ Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::stri
   std::optional<std::string_view> context = stored.context;
   if (write.context_object.named) {
     const bool over = nested == Nested::patch && context && json::kind(*context) == json::Kind::object;
-    if (write.context_object.value) base = merge_objects(over ? *context : "{}", *write.context_object.value);
+    if (write.context_object.value) base = json::merged(over ? *context : "{}", *write.context_object.value);
     context = base.empty() ? std::nullopt : std::optional<std::string_view>(base);
   }
   write_forms(edit, stored, context, decide(write, delivery_of(stored)));

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <span>
-#include <unordered_set>
 
 #include "store/json_scan.hpp"
 #include "store/raw_json.hpp"
@@ -30,9 +30,7 @@ class Checker {
   enum class State : std::uint8_t { value, name_or_end, name, element_or_end, after };
   struct Level {
     bool object;
-    std::size_t first_name;  // in few_
-    std::unordered_set<std::string>
-        many{};  // escapes resolved; used from the 17th name on, or the first with an escape
+    std::size_t first_name;  // in names_
   };
   static constexpr std::size_t few = 16;
 
@@ -88,16 +86,9 @@ class Checker {
 
   State open(bool object) {
     if (levels_.size() >= options_.max_depth) return stop(fmt::format("nested deeper than {}", options_.max_depth));
-    levels_.push_back({.object = object, .first_name = few_.size()});
+    levels_.push_back({.object = object, .first_name = names_.size()});
     ++at_;
     return object ? State::name_or_end : State::element_or_end;
-  }
-
-  State close() {
-    few_.resize(levels_.back().first_name);
-    levels_.pop_back();
-    ++at_;
-    return State::after;
   }
 
   State after() {
@@ -124,19 +115,28 @@ class Checker {
     return State::value;
   }
 
-  // Is this name the object's first of its kind? Most objects have few names: a look at each is quickest.
+  // Is this name the object's first of its kind? Most objects have few names: a look at each is quickest. Of many it is
+  // known when the object ends: sorted, not hashed, since whoever sends the names could make all hashes the same.
   bool first_of(std::string_view raw) {
-    Level& level = levels_.back();
-    const std::span<const std::string_view> names = std::span(few_).subspan(level.first_name);
-    if (level.many.empty()) {
-      if (names.size() < few && raw.find('\\') == std::string_view::npos) {
-        if (std::ranges::find(names, raw) != names.end()) return false;
-        few_.push_back(raw);
-        return true;
-      }
-      for (const std::string_view name : names) level.many.emplace(name);
+    std::string_view name = raw;
+    if (raw.contains('\\')) name = resolved_.emplace_back(unescape(raw));
+    const std::span<const std::string_view> known = std::span(names_).subspan(levels_.back().first_name);
+    if (known.size() < few && std::ranges::find(known, name) != known.end()) return false;
+    names_.push_back(name);
+    return true;
+  }
+
+  State close() {
+    const std::span<std::string_view> names = std::span(names_).subspan(levels_.back().first_name);
+    if (names.size() > few) {
+      std::ranges::sort(names);
+      const auto twice = std::ranges::adjacent_find(names);
+      if (twice != names.end()) return stop(fmt::format("duplicate name {}", quote(*twice)));
     }
-    return level.many.insert(unescape(raw)).second;
+    names_.resize(levels_.back().first_name);
+    levels_.pop_back();
+    ++at_;
+    return State::after;
   }
 
   void string() {
@@ -218,7 +218,8 @@ class Checker {
   CheckOptions options_;
   std::size_t at_ = 0;
   std::vector<Level> levels_;
-  std::vector<std::string_view> few_;  // names of the open objects, as written
+  std::vector<std::string_view> names_;  // of the open objects, escapes resolved
+  std::deque<std::string> resolved_;     // those of them that were written with escapes
   std::optional<Error> error_;
 };
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "store/json_scan.hpp"
 #include "store/raw_json.hpp"
@@ -106,7 +108,44 @@ void Edit::remove(std::string name) {
   if (std::ranges::find(unset, name) == unset.end()) unset.push_back(std::move(name));
 }
 
+namespace {
+
+// The members that an edit names: a look over all of them while they are few, else by a sorted list. (A hash could be
+// flooded by whoever chooses the names.)
+class Named {
+ public:
+  explicit Named(const Edit& edit) : edit_(edit) {
+    if (edit.set.size() + edit.unset.size() <= few) return;
+    for (std::size_t index = 0; index < edit.set.size(); ++index) sorted_.emplace_back(edit.set[index].name, index);
+    for (const std::string& name : edit.unset) sorted_.emplace_back(name, unset);
+    std::ranges::sort(sorted_);
+  }
+
+  static constexpr std::size_t unset = SIZE_MAX;
+  // The member's place in edit.set, `unset`, or nothing.
+  std::optional<std::size_t> find(std::string_view name) const {
+    if (!sorted_.empty()) {
+      const auto found = std::ranges::lower_bound(sorted_, name, {}, &One::first);
+      if (found == sorted_.end() || found->first != name) return {};
+      return found->second;
+    }
+    const auto set = std::ranges::find(edit_.set, name, &Edit::Set::name);
+    if (std::ranges::find(edit_.unset, name) != edit_.unset.end()) return unset;
+    if (set == edit_.set.end()) return {};
+    return static_cast<std::size_t>(set - edit_.set.begin());
+  }
+
+ private:
+  static constexpr std::size_t few = 16;
+  using One = std::pair<std::string_view, std::size_t>;
+  const Edit& edit_;
+  std::vector<One> sorted_;
+};
+
+}  // namespace
+
 std::string apply(std::string_view object, const Edit& edit) {
+  const Named named(edit);
   std::string out;
   std::size_t extra = 2;
   for (const auto& member : edit.set) extra += member.name.size() + member.value.size() + 4;
@@ -120,18 +159,16 @@ std::string apply(std::string_view object, const Edit& edit) {
     std::string resolved;
     std::string_view name = member.name;
     if (name.find('\\') != std::string_view::npos) name = resolved = unescape(name);
-    if (std::ranges::find(edit.unset, name) != edit.unset.end()) continue;
-    const auto found = std::ranges::find(edit.set, name, &Edit::Set::name);
-    if (found == edit.set.end()) {
+    const auto index = named.find(name);
+    if (!index) {
       separate();
       out.append("\"").append(member.name).append("\":").append(member.value);
       continue;
     }
-    const auto index = static_cast<std::size_t>(found - edit.set.begin());
-    if (placed[index]) continue;  // a duplicate of a member that is set now
-    placed[index] = true;
+    if (*index == Named::unset || placed[*index]) continue;  // removed, or a duplicate of a member that is set now
+    placed[*index] = true;
     separate();
-    out.append("\"").append(member.name).append("\":").append(found->value);
+    out.append("\"").append(member.name).append("\":").append(edit.set[*index].value);
   }
   for (std::size_t index = 0; index < edit.set.size(); ++index) {
     if (placed[index]) continue;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -158,6 +159,37 @@ std::optional<std::string_view> find(std::string_view object, std::string_view n
     if (same_name(member.name, name)) found = member.value;
   }
   return found;
+}
+
+Index::Index(std::string_view object) {
+  for (Member member : members(object)) {
+    if (member.name.contains('\\')) member.name = resolved_.emplace_back(unescape(member.name));
+    members_.push_back(member);
+  }
+  std::ranges::sort(members_, [](const Member& a, const Member& b) {
+    return a.name != b.name ? a.name < b.name : a.value.data() < b.value.data();
+  });
+}
+
+std::optional<std::string_view> Index::find(std::string_view name) const {
+  const auto behind = std::ranges::upper_bound(members_, name, {}, &Member::name);
+  if (behind == members_.begin() || std::prev(behind)->name != name) return {};
+  return std::prev(behind)->value;
+}
+
+std::string_view value_at(std::string_view text, std::size_t at) { return text.substr(at, skip_value(text, at) - at); }
+
+std::size_t count_members(std::string_view value) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < value.size();) {
+    if (value[at] == '"') {
+      at = skip_string(value, at);
+    } else {
+      count += value[at] == ':' ? 1 : 0;
+      ++at;
+    }
+  }
+  return count;
 }
 
 std::string unescape(std::string_view inner) {

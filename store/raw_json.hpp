@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <iterator>
 #include <optional>
@@ -94,6 +95,29 @@ std::optional<bool> as_bool(std::string_view value);
 std::optional<double> as_double(std::string_view value);
 std::optional<std::string> string_at(std::string_view object, std::string_view name);
 std::optional<std::int64_t> int_at(std::string_view object, std::string_view name);
+
+// An object's members by name, escapes resolved; of duplicates the last. Made in one pass for who looks up more than a
+// few names: `find` above goes through the whole object each time. Views the object's text.
+class Index {
+ public:
+  explicit Index(std::string_view object);
+  std::optional<std::string_view> find(std::string_view name) const;
+  std::size_t size() const { return members_.size(); }
+
+ private:
+  std::deque<std::string> resolved_{};  // names that were written with escapes
+  std::vector<Member> members_{};       // by name
+};
+
+// The value that begins at `at`, without what follows it.
+std::string_view value_at(std::string_view text, std::size_t at);
+
+// How many members the objects within a value have, at all depths.
+std::size_t count_members(std::string_view value);
+
+// RFC 7396: `patch` (an object, compact) over `base` (where that is no object: over {}). Members of base keep their
+// place and bytes, new ones come last. The time it takes grows with the two texts' length, not with its square.
+std::string merged(std::string_view base, std::string_view patch);
 
 // The text between the quotes of a name or string, escapes resolved.
 std::string unescape(std::string_view inner);

@@ -65,10 +65,6 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
     return fail(Code::internal, fmt::format("archive {}: {} exists already", from.native(), to.native()));
   if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
   if (renamed) fault_point("archive.renamed");
-  // Also when it was renamed before: perhaps just before a crash.
-  auto synced = sync_dir(dir);
-  if (!synced && (renamed || fs::exists(dir))) return std::unexpected(synced.error());
-  fault_point("archive.synced");
   return renamed;
 }
 

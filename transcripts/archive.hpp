@@ -14,8 +14,9 @@ namespace sessiond {
 
 std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);  // "reset" | "deleted"
 
-// Renames `file` to `archived` within `dir` and makes that durable; never replaces. False when there is no such file:
-// it is done already, as when recovery repeats it. A Problem when both exist, and when a name is not a plain file name.
+// Renames `file` to `archived` within `dir`; never replaces. Durable after a sync of `dir` (sync_dir), of which many
+// renames need one. False when there is no such file: it is done already, as when recovery repeats it. A Problem when
+// both exist, and when a name is not a plain file name.
 Result<bool> archive(const std::filesystem::path& dir, std::string_view file, std::string_view archived);
 
 // The archived transcripts of a session, topics included, by name. An absent directory has none.

@@ -158,9 +158,9 @@ json::Edit edit_of(std::string_view object) {
   for (const json::Member& member : json::members(object)) {
     std::string name = json::unescape(member.name);
     if (member.value == "null") {
-      edit.remove(std::move(name));
+      edit.unset.push_back(std::move(name));
     } else {
-      edit.put(std::move(name), json::compact(member.value));
+      edit.set.push_back({std::move(name), json::compact(member.value)});
     }
   }
   return edit;

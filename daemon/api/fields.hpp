@@ -52,7 +52,8 @@ class Fields {
   std::vector<Fault> faults_;
 };
 
-// An object's members as an edit that sets them (null: unset).
+// The members of an object that json_body has passed (so each name is there once) as an edit that sets them (null:
+// unset).
 json::Edit edit_of(std::string_view object);
 
 // RFC 6901

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/ledger/apply.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
@@ -78,6 +79,12 @@ class Appending {
                   fmt::format("expectedSeq is {}, but the next entry gets {}", *append_.expected_seq, end_.count));
     }
     topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
+    if (topic_is_new_) {
+      const auto* topics = drafting_.state().topics(session_.session_id);
+      if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*append_.topic))
+        return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
+                                             limits::topics));
+    }
     done_.first_seq = end_.count;
     if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
     if (drafting_.out.need) return done_;

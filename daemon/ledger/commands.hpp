@@ -105,14 +105,20 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
 // Shared by the decisions above.
 // The session of a target, its version checked: session_not_found, precondition_failed.
 Result<const Session*> resolve(const AgentState& state, const Target& target);
-// A new entry under a key: sessionId, times, then `edit`. Emits session.created.
+// A new entry under a key: sessionId, times, then `edit`, which names each field once. Emits session.created.
+// validation_failed below `pointer` when it would be larger than an entry may be.
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
-                               json::Edit edit, std::string_view reason);
+                               json::Edit edit, std::string_view reason, std::string_view pointer = "");
 // The successor of a session: archives its transcripts, emits session.reset. Sets drafting.out.need when a transcript's
 // end is unknown.
+struct ArchivedAs {
+  std::vector<std::string> told{};  // names of archives
+  std::vector<std::string> more{};  // those beyond what a client is told
+  std::string members() const;      // "archivedAs":[…] and, where there are more, ,"archivedMore":<count>
+};
 struct ResetDone {
   std::string previous_session_id;
-  std::vector<std::string> archived_as;
+  ArchivedAs archived{};
 };
 Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::string_view reason, bool keep_metadata);
 // RFC 7396 as an edit of `entry`: only what really changes.

@@ -6,6 +6,7 @@
 #include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/view.hpp"
 #include "policy/activation.hpp"
+#include "policy/entry_size.hpp"
 #include "policy/reset.hpp"
 #include "policy/routing.hpp"
 #include "policy/send_policy.hpp"
@@ -99,17 +100,21 @@ class InboundDecision {
     json::Edit edit = metadata(*session.entry());
     owed_intro_ = system_intro(*session.entry(), !reset_reason_.empty());
     if (json::find(*session.entry(), "groupActivationNeedsSystemIntro")) edit.remove("groupActivationNeedsSystemIntro");
+    const json::Index fields(*session.entry());
     json::Edit changed;
     for (auto& member : edit.set) {
-      const auto held = json::find(*session.entry(), member.name);
+      const auto held = fields.find(member.name);
       if (!held || !json::same(*held, member.value)) changed.put(std::move(member.name), std::move(member.value));
     }
     for (auto& gone : edit.unset) {
-      if (json::find(*session.entry(), gone)) changed.remove(std::move(gone));
+      if (fields.find(gone)) changed.remove(std::move(gone));
     }
     if (!changed.empty()) {
       changed.put_int("updatedAt", moved_to(session, context_.now));
+      const RawEntry before = session.entry();
       drafting_.update(session, std::move(changed));
+      if (auto fine = check_entry_size(*before, *session.entry(), ""); !fine)
+        return std::unexpected(std::move(fine.error()));
     }
     return session;
   }

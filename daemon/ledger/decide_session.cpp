@@ -5,15 +5,15 @@
 
 #include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/view.hpp"
+#include "policy/entry_size.hpp"
 #include "policy/reset.hpp"
 #include "store/delivery.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {
 namespace {
-
-constexpr std::size_t most_previous = 50;  // session ids that an entry remembers for S/history
 
 void answer_session(Drafting& drafting, const Session& session, int status) {
   drafting.out.status = status;
@@ -40,18 +40,42 @@ std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Sessi
   if (end->size != 0) files.push_back(own);
   if (const auto* topics = state.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
-      const std::string file = AgentState::file_of(session, topic);
-      if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+      std::string file = AgentState::file_of(session, topic);
+      if (file != own) files.push_back(std::move(file));  // topics differ from each other, and so do their files
     }
   }
   return files;
 }
 
-std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
-  std::vector<std::string> out;
-  out.reserve(files.size());
-  for (const std::string& file : files) out.push_back(archive_name(file, why, now));
+// The archives that transcripts become. Clients are told the first names and how many more there are; the journal holds
+// all of them: those beyond in a place of the event (projection.hpp).
+ArchivedAs archived_as(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
+  ArchivedAs out;
+  for (const std::string& file : files) {
+    auto& names = out.told.size() < limits::archive_names ? out.told : out.more;
+    names.push_back(archive_name(file, why, now));
+  }
   return out;
+}
+
+// For the event that comes next.
+void place_archives(Drafting& drafting, const ArchivedAs& archived) {
+  if (archived.more.empty()) return;
+  std::string place;
+  json::ObjectWriter writer(place);
+  writer.string("agent", drafting.state().id());
+  writer.integer("seq", static_cast<std::int64_t>(drafting.next_seq()));
+  writer.raw("archives", json_array(archived.more));
+  writer.close();
+  drafting.out.places.push_back(std::move(place));
+}
+
+// The entry of a new session as a client gave it: checked, and spelt as it is stored.
+Result<void> checked_entry(json::Edit& edit) {
+  if (auto fine = check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"); !fine) return fine;
+  if (auto fine = check_entry_edit(edit, Import::no, "/entry"); !fine) return fine;
+  normalize_entry_edit(edit);
+  return normalize_patch(edit, "{}", "/entry", Nested::complete);
 }
 
 Result<std::string> fresh_session_id(const AgentState& state, const CreateSession& command, const Context& context) {
@@ -75,6 +99,12 @@ std::string json_array(const std::vector<std::string>& texts) {
   return out + "]";
 }
 
+std::string ArchivedAs::members() const {
+  std::string out = "\"archivedAs\":" + json_array(told);
+  if (!more.empty()) out += fmt::format(",\"archivedMore\":{}", more.size());
+  return out;
+}
+
 Result<const Session*> resolve(const AgentState& state, const Target& target) {
   const Session* session = state.find(target.key);
   if (session == nullptr)
@@ -90,26 +120,24 @@ Result<const Session*> resolve(const AgentState& state, const Target& target) {
 }
 
 json::Edit merge_patch(std::string_view entry, std::string_view patch) {
+  const json::Index fields(entry);
   json::Edit edit;
   for (const json::Member& member : json::members(patch)) {
     std::string name = json::unescape(member.name);
-    const auto old = json::find(entry, name);
+    const auto old = fields.find(name);
     if (member.value == "null") {
-      if (old) edit.remove(std::move(name));
+      if (old) edit.unset.push_back(std::move(name));
       continue;
     }
     std::string value = json::compact(member.value);
-    if (json::kind(value) == json::Kind::object) {
-      const std::string_view base = old && json::kind(*old) == json::Kind::object ? *old : "{}";
-      value = json::apply(base, merge_patch(base, value));
-    }
-    if (!old || *old != value) edit.put(std::move(name), std::move(value));
+    if (json::kind(value) == json::Kind::object) value = json::merged(old.value_or("{}"), value);
+    if (!old || *old != value) edit.set.push_back({std::move(name), std::move(value)});
   }
   return edit;
 }
 
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
-                               json::Edit edit, std::string_view reason) {
+                               json::Edit edit, std::string_view reason, std::string_view pointer) {
   const std::int64_t now = drafting.context().now;
   json::Edit entry;
   entry.put_string("sessionId", session_id);
@@ -117,8 +145,18 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
   entry.put_int("createdAt", now);
   entry.put_int("sessionStartedAt", now);
   entry.put_int("messageCount", 0);
-  for (auto& member : edit.set) entry.put(std::move(member.name), std::move(member.value));
+  const std::size_t ours = entry.set.size();
+  for (auto& member : edit.set) {  // the client's names are different ones: only ours can be named again
+    const auto own = std::ranges::find(entry.set.begin(), entry.set.begin() + static_cast<std::ptrdiff_t>(ours),
+                                       member.name, &json::Edit::Set::name);
+    if (own != entry.set.begin() + static_cast<std::ptrdiff_t>(ours)) {
+      own->value = std::move(member.value);
+    } else {
+      entry.set.push_back(std::move(member));
+    }
+  }
   const std::string raw = json::apply("{}", entry);
+  if (auto fine = check_entry_size("{}", raw, pointer); !fine) return std::unexpected(std::move(fine.error()));
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("entry", raw);
@@ -136,17 +174,17 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   const auto files = files_of(drafting, session);
   if (!files) return ResetDone{};
   ResetDone done{.previous_session_id = session.session_id,
-                 .archived_as = archive_names(*files, "reset", context.ids->archive_time(context.now))};
+                 .archived = archived_as(*files, "reset", context.ids->archive_time(context.now))};
 
-  std::vector<std::string> previous{fmt::format(R"({{"sessionId":{},"archivedAs":{},"endedAt":{},"reason":{}}})",
-                                                json::quote(done.previous_session_id), json_array(done.archived_as),
-                                                context.now, json::quote(reason))};
-  const std::string before(json::find(*session.entry(), "previousSessions").value_or("[]"));
-  for (const auto old : json::elements(before)) {
-    if (previous.size() < most_previous) previous.emplace_back(old);
+  std::string list =
+      fmt::format(R"([{{"sessionId":{},{},"endedAt":{},"reason":{}}})", json::quote(done.previous_session_id),
+                  done.archived.members(), context.now, json::quote(reason));
+  const RawEntry before = session.entry();
+  std::size_t count = 1;
+  for (const auto old : json::elements(json::find(*before, "previousSessions").value_or("[]"))) {
+    if (count++ == limits::previous_sessions || list.size() + old.size() > limits::previous_bytes) break;
+    list.append(",").append(old);
   }
-  std::string list = "[";
-  for (const auto& item : previous) list.append(list.size() > 1 ? "," : "").append(item);
 
   json::Edit edit = reset_edit(*session.entry(), keep_metadata);
   edit.put_string("sessionId", context.ids->uuid());
@@ -155,8 +193,9 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
   const std::string more =
-      fmt::format(R"("previousSessionId":{},"archivedAs":{},"reason":{})", json::quote(done.previous_session_id),
-                  json_array(done.archived_as), json::quote(reason));
+      fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
+                  done.archived.members(), json::quote(reason));
+  place_archives(drafting, done.archived);
   drafting.update(session, std::move(edit), EventType::session_reset, more);
   drafting.out.through_checkpoint = true;
   return done;
@@ -184,12 +223,9 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(*session_id));
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
-  if (auto fine = check_entry_edit(edit, Import::no, "/entry"); !fine) return std::unexpected(std::move(fine.error()));
-  normalize_entry_edit(edit);
-  if (auto fine = normalize_patch(edit, "{}", "/entry", Nested::complete); !fine)
-    return std::unexpected(std::move(fine.error()));
+  if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
   if (command.ephemeral) edit.put("ephemeral", "true");
-  auto session = create_session(drafting, key, *session_id, std::move(edit), "api");
+  auto session = create_session(drafting, key, *session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
@@ -206,8 +242,11 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   }
   Result<std::string> key = there != nullptr ? there->key() : canonical_key(command.target.key, state.id());
   if (!key) return std::unexpected(std::move(key.error()));
+  const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
+  if (auto fine = check_edit_size(edit.set.size(), before, ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = take_identity(edit, *key, state.id(), ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = check_entry_edit(edit, Import::yes, ""); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_previous_sessions(edit, ""); !fine) return std::unexpected(std::move(fine.error()));
   normalize_entry_edit(edit);
   if (auto fine = normalize_patch(edit, "{}", "", Nested::complete); !fine)
     return std::unexpected(std::move(fine.error()));
@@ -222,7 +261,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (there == nullptr) {
     const auto* id = value_of(edit, "sessionId");
     const std::string session_id = id ? *json::as_string(*id) : context.ids->uuid();
-    auto session = create_session(drafting, *key, session_id, std::move(edit), "import");
+    auto session = create_session(drafting, *key, session_id, std::move(edit), "import", "");
     if (!session) return std::unexpected(std::move(session.error()));
     answer_session(drafting, *session, 201);
     drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), *key);
@@ -231,17 +270,22 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (auto fine = resolve(state, command.target); !fine) return std::unexpected(std::move(fine.error()));
   Session session = *there;
   const RawEntry old = session.entry();
+  const json::Index fields(*old);
+  const std::string whole = json::apply("{}", edit);
+  const json::Index wanted(whole);
   json::Edit changes;
   for (const json::Member& member : json::members(*old)) {
-    const std::string name = json::unescape(member.name);
-    if (value_of(edit, name) == nullptr && !read_only(name)) changes.remove(name);
+    std::string name = json::unescape(member.name);
+    if (!wanted.find(name) && !read_only(name)) changes.unset.push_back(std::move(name));
   }
   for (auto& member : edit.set) {
-    if (json::find(*old, member.name) != member.value) changes.put(member.name, member.value);
+    if (fields.find(member.name) != member.value) changes.set.push_back(std::move(member));
   }
   if (!changes.empty()) {
     if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(changes));
+    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+      return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);
   return std::move(drafting.out);
@@ -252,35 +296,38 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
-  json::Edit named;  // what the client named, for validation: also what does not change anything
+  json::Edit named;  // what the client named (each name once), for validation: also what does not change anything
   for (const json::Member& member : json::members(command.patch)) {
     std::string name = json::unescape(member.name);
     if (member.value == "null") {
-      named.remove(std::move(name));
+      named.unset.push_back(std::move(name));
     } else {
-      named.put(std::move(name), json::compact(member.value));
+      named.set.push_back({std::move(name), json::compact(member.value)});
     }
   }
+  if (auto fine = check_edit_size(named.set.size() + named.unset.size(), *session.entry(), ""); !fine)
+    return std::unexpected(std::move(fine.error()));
   if (auto fine = check_entry_edit(named, Import::no, ""); !fine) return std::unexpected(std::move(fine.error()));
   normalize_entry_edit(named);
   const RawEntry old = session.entry();
   if (auto fine = normalize_patch(named, *old, ""); !fine) return std::unexpected(std::move(fine.error()));
+  const json::Index fields(*old);
   json::Edit edit;
   for (auto& member : named.set) {
-    const auto before = json::find(*old, member.name);
+    const auto before = fields.find(member.name);
     // deliveryContext is whole by now; other objects are merged as RFC 7396 has it
-    if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext") {
-      const std::string_view base = before && json::kind(*before) == json::Kind::object ? *before : "{}";
-      member.value = json::apply(base, merge_patch(base, member.value));
-    }
-    if (before != member.value) edit.put(std::move(member.name), std::move(member.value));
+    if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")
+      member.value = json::merged(before.value_or("{}"), member.value);
+    if (before != member.value) edit.set.push_back(std::move(member));
   }
   for (auto& name : named.unset) {
-    if (json::find(*old, name)) edit.remove(std::move(name));
+    if (fields.find(name)) edit.unset.push_back(std::move(name));
   }
   if (!edit.empty()) {
     edit.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(edit));
+    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+      return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);
   return std::move(drafting.out);
@@ -294,9 +341,9 @@ Result<Decision> decide(const AgentState& state, const DeleteSession& command, c
   if (!there) return std::unexpected(there.error());
   const auto files = files_of(drafting, **there);
   if (!files) return std::move(drafting.out);
-  const std::string data =
-      fmt::format(R"({{"archivedAs":{},"purged":{}}})",
-                  json_array(archive_names(*files, "deleted", context.ids->archive_time(context.now))), command.purge);
+  const ArchivedAs archived = archived_as(*files, "deleted", context.ids->archive_time(context.now));
+  const std::string data = fmt::format(R"({{{},"purged":{}}})", archived.members(), command.purge);
+  place_archives(drafting, archived);
   drafting.emit(EventType::session_deleted, **there, data);
   drafting.out.through_checkpoint = true;
   return std::move(drafting.out);
@@ -312,8 +359,8 @@ Result<Decision> decide(const AgentState& state, const ResetSession& command, co
   if (drafting.out.need) return std::move(drafting.out);
   answer_session(drafting, session, 200);
   drafting.out.body.pop_back();
-  drafting.out.body += fmt::format(R"(,"previousSessionId":{},"archivedAs":{}}})",
-                                   json::quote(done->previous_session_id), json_array(done->archived_as));
+  drafting.out.body +=
+      fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done->previous_session_id), done->archived.members());
   return std::move(drafting.out);
 }
 
@@ -360,15 +407,12 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
       fmt::format("{}:subagent:{}", nested ? parent.key() : "agent:" + state.id(), context.ids->uuid());
   if (key.size() > 512) return fail_at("", "the child's key would be longer than 512 bytes");
   json::Edit edit = command.entry;
-  if (auto fine = check_entry_edit(edit, Import::no, "/entry"); !fine) return std::unexpected(std::move(fine.error()));
-  normalize_entry_edit(edit);
-  if (auto fine = normalize_patch(edit, "{}", "/entry", Nested::complete); !fine)
-    return std::unexpected(std::move(fine.error()));
+  if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
   if (!command.label.empty()) edit.put_string("label", command.label);
   if (!command.task.empty()) edit.put_string("task", command.task);
   edit.put_string("spawnedBy", parent.key());
   edit.put_int("spawnDepth", depth);
-  auto session = create_session(drafting, key, context.ids->uuid(), std::move(edit), "spawn");
+  auto session = create_session(drafting, key, context.ids->uuid(), std::move(edit), "spawn", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);

@@ -1,5 +1,6 @@
 #include "daemon/ledger/projection.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "store/event.hpp"
@@ -19,6 +20,12 @@ std::optional<std::uint64_t> told_seq(std::string_view message) {
   if (first == std::default_sentinel || first->name != "seq") return {};
   return static_cast<std::uint64_t>(json::as_int(first->value).value_or(0));
 }
+
+}  // namespace
+
+namespace {
+
+constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each holds a lock until then
 
 }  // namespace
 
@@ -116,14 +123,23 @@ bool Projection::archives(std::string_view event) {
   return false;
 }
 
-std::vector<std::pair<std::string, std::string>> Projection::archived_files(const Event& event) {
+std::vector<std::pair<std::string, std::string>> Projection::archived_files(const Event& event,
+                                                                            std::span<const std::string> places) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const auto raw : json::elements(json::find(event.data, "archivedAs").value_or("[]"))) {
-    std::string name = json::as_string(raw).value_or("");
-    const std::size_t end = name.rfind(".jsonl.");
-    if (end == std::string::npos || name.find('/') != std::string::npos) continue;
-    std::string file = name.substr(0, end + 6);
-    out.emplace_back(std::move(file), std::move(name));
+  const auto take = [&out](std::string_view names) {
+    for (const auto raw : json::elements(names)) {
+      std::string name = json::as_string(raw).value_or("");
+      const std::size_t end = name.rfind(".jsonl.");
+      if (end == std::string::npos || name.find('/') != std::string::npos) continue;
+      std::string file = name.substr(0, end + 6);
+      out.emplace_back(std::move(file), std::move(name));
+    }
+  };
+  take(json::find(event.data, "archivedAs").value_or("[]"));
+  if (!json::find(event.data, "archivedMore")) return out;
+  for (const std::string& place : places) {
+    const auto names = json::find(place, "archives");
+    if (names && json::int_at(place, "seq") == static_cast<std::int64_t>(event.envelope.seq)) take(*names);
   }
   return out;
 }
@@ -137,7 +153,7 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> eve
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!archives(*events[index])) continue;
     if (auto done = add_lines(first_seq, events, places, next, first_seq + index, redirect); !done) return done;
-    if (auto done = archive_files(*events[index], !redirect); !done) return done;
+    if (auto done = archive_files(*events[index], places, !redirect); !done) return done;
   }
   return add_lines(first_seq, events, places, next, UINT64_MAX, redirect);
 }
@@ -154,6 +170,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     std::uint64_t seq = 0;
     std::optional<std::uint64_t> length;  // of another program's lines
     std::uint64_t inode = 0;
+    bool names_archives = false;
     const auto number = [](const json::Member& member) {
       return static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
     };
@@ -172,8 +189,11 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
         inode = number(member);
       else if (member.name == "line")
         line = json::as_string(member.value).value_or("");
+      else if (member.name == "archives")
+        names_archives = true;
     }
     if (seq >= before) return {};
+    if (names_archives) continue;
     if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
     auto known = ends(agent);       // before its files change
     if (!known) return std::unexpected(std::move(known.error()));
@@ -206,6 +226,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
 std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) const {
   std::set<std::string, std::less<>> files;
   for (const std::string& place : commit.places) {
+    if (json::find(place, "archives")) continue;  // its event's, below
     files.insert(paths_.sessions_dir(json::string_at(place, "agent").value_or("")) +
                  json::string_at(place, "file").value_or(""));
   }
@@ -213,40 +234,51 @@ std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) co
     if (!archives(*bytes)) continue;
     const auto event = parse_event(*bytes);
     if (!event) continue;  // add() says so
-    for (const auto& [file, name] : archived_files(*event))
+    for (const auto& [file, name] : archived_files(*event, commit.places))
       files.insert(paths_.sessions_dir(event->envelope.agent) + file);
   }
   return files;
 }
 
-Result<void> Projection::archive_files(std::string_view text, bool locked) {
+Result<void> Projection::archive_files(std::string_view text, std::span<const std::string> places, bool locked) {
   auto event = parse_event(std::string(text));
   if (!event) return std::unexpected(std::move(event.error()));
-  const std::string dir = paths_.sessions_dir(event->envelope.agent);
-  for (const auto& [file, name] : archived_files(*event)) {
-    const auto closed = appender_.close(dir + file, locked);  // and its lock is held until it has its new name
+  const auto files = archived_files(*event, places);
+  for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
+    const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
+    if (auto done = archive_some(*event, some, locked); !done) return done;
+  }
+  return {};
+}
+
+// Renames, then makes all of that durable by one sync of their folder.
+Result<void> Projection::archive_some(const Event& event, std::span<const std::pair<std::string, std::string>> files,
+                                      bool locked) {
+  const std::string dir = paths_.sessions_dir(event.envelope.agent);
+  const std::filesystem::path folder = paths_.state_dir() / dir;
+  const bool purged = purges(event);
+  std::vector<std::optional<FileLock>> held;  // until the new names are durable
+  std::error_code ignored;  // what is gone already is only gone; an index of a file that is gone is only space
+  for (const auto& [file, name] : files) {
+    auto closed = appender_.close(dir + file, locked);
     if (!closed) return std::unexpected(closed.error());
+    held.push_back(std::move(*closed));
     fault_point("archive.closed");
-    auto known = ends(event->envelope.agent);
+    auto known = ends(event.envelope.agent);
     if (!known) return std::unexpected(std::move(known.error()));
     (*known)->forget(file);
-    std::error_code ignored;  // what is gone already is only gone; an index of a file that is gone is only space
-    const auto archived = paths_.state_dir() / dir / name;
     // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
-    if (std::filesystem::exists(archived, ignored) && !purges(*event)) {
-      if (auto synced = sync_dir(archived.parent_path()); !synced) return synced;
-      continue;
-    }
-    auto done = archive(paths_.state_dir() / dir, file, name);
-    if (!done) return std::unexpected(std::move(done.error()));
-    if (purges(*event)) {
-      std::filesystem::remove(archived, ignored);
-      fault_point("archive.purged");
-      if (auto synced = sync_dir(archived.parent_path());
-          !synced && std::filesystem::exists(archived.parent_path(), ignored))
-        return synced;  // or a power cut brings it back
-    }
-    const auto sidecar = paths_.sidecar(event->envelope.agent, file);
+    if (!purged && std::filesystem::exists(folder / name, ignored)) continue;
+    if (auto done = archive(folder, file, name); !done) return std::unexpected(std::move(done.error()));
+    if (!purged) continue;
+    std::filesystem::remove(folder / name, ignored);
+    fault_point("archive.purged");
+  }
+  // Also when all was done before: perhaps just before a crash.
+  if (auto synced = sync_dir(folder); !synced && std::filesystem::exists(folder, ignored)) return synced;
+  fault_point("archive.synced");
+  for (const auto& [file, name] : files) {
+    const auto sidecar = paths_.sidecar(event.envelope.agent, file);
     std::filesystem::remove(sidecar, ignored);
     std::filesystem::remove(Transcript::id_sidecar(sidecar), ignored);
   }

@@ -6,6 +6,8 @@
 //   {"file","agent","at":<offset>,"seq":<of the first event>,"length":<bytes>,"inode"}
 //   {"file","agent","seq","length":<whole file>,"inode"}         it was rewritten (inode 0: removed), subscribers
 //   resync
+// One that names archives beyond those that an event tells (store/limits.hpp):
+//   {"agent","seq":<of the event>,"archives":[<name>,…]}
 #pragma once
 
 #include <atomic>
@@ -47,7 +49,9 @@ class Projection {
   // Does this event archive transcripts, and if so which (file, archive name), and are they destroyed?
   static bool archives(EventType type);
   static bool archives(std::string_view event);
-  static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event);
+  // `places`: of the event's commit or batch; they name the archives that the event only counts.
+  static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
+                                                                         std::span<const std::string> places);
   static bool purges(const Event& event);
   Result<void> flush() { return appender_.flush(); }
   Result<void> flush(const std::string& file) { return appender_.flush(file); }
@@ -79,7 +83,9 @@ class Projection {
   // The lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
                          std::size_t& next, std::uint64_t before, const Redirect& redirect);
-  Result<void> archive_files(std::string_view event, bool locked);
+  Result<void> archive_files(std::string_view event, std::span<const std::string> places, bool locked);
+  Result<void> archive_some(const Event& event, std::span<const std::pair<std::string, std::string>> files,
+                            bool locked);
   Result<KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, Stretch lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);

@@ -160,7 +160,7 @@ class Recovery {
         if (!Projection::archives(*bytes)) continue;
         auto event = parse_event(*bytes);
         if (!event) return std::unexpected(std::move(event.error()));
-        for (auto& [file, name] : Projection::archived_files(*event)) {
+        for (auto& [file, name] : Projection::archived_files(*event, batch.places)) {
           const std::string dir = ledger_.paths_.sessions_dir(event->envelope.agent);
           archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event)});
         }

@@ -1,0 +1,97 @@
+#include "policy/entry_size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "policy/entry_rules.hpp"
+#include "policy/pointer.hpp"
+#include "store/limits.hpp"
+
+namespace sessiond {
+namespace {
+
+struct Size {
+  std::size_t fields = 0;
+  std::size_t members = 0;  // at all depths
+  std::size_t bytes = 0;
+  // The fields with the most of both: what a client is told to look at.
+  std::string fullest;
+  std::string longest;
+};
+
+Size size_of(std::string_view entry) {
+  Size size;
+  std::size_t most_members = 0;
+  std::size_t most_bytes = 0;
+  for (const json::Member& member : json::members(entry)) {
+    const std::string name = json::unescape(member.name);
+    if (read_only(name)) continue;
+    const std::size_t members = 1 + json::count_members(member.value);
+    const std::size_t bytes = member.name.size() + member.value.size() + std::string_view(R"("":,)").size();
+    ++size.fields;
+    size.members += members;
+    size.bytes += bytes;
+    if (members > most_members) {
+      most_members = members;
+      size.fullest = name;
+    }
+    if (bytes > most_bytes) {
+      most_bytes = bytes;
+      size.longest = name;
+    }
+  }
+  return size;
+}
+
+// The shortest member, "":0, with its comma has five bytes: less text cannot be too much of anything.
+constexpr std::size_t surely_small = 5 * limits::entry_members;
+
+}  // namespace
+
+Result<void> check_entry_size(std::string_view before, std::string_view after, std::string_view pointer_prefix) {
+  if (after.size() <= surely_small) return {};
+  const Size now = size_of(after);
+  const bool fits = now.fields <= limits::entry_members && now.members <= limits::entry_all_members &&
+                    now.bytes <= limits::entry_bytes;
+  if (fits) return {};
+  const Size then = size_of(before);
+  if (now.fields > std::max(limits::entry_members, then.fields)) {
+    return fail_at(std::string(pointer_prefix),
+                   fmt::format("makes an entry of {} fields; it may have {}", now.fields, limits::entry_members));
+  }
+  if (now.members > std::max(limits::entry_all_members, then.members)) {
+    return fail_at(pointer_to(pointer_prefix, now.fullest),
+                   fmt::format("makes an entry of {} members, nested ones included; it may have {}", now.members,
+                               limits::entry_all_members));
+  }
+  if (now.bytes > std::max(limits::entry_bytes, then.bytes)) {
+    return fail_at(pointer_to(pointer_prefix, now.longest),
+                   fmt::format("makes an entry of {} bytes; it may have {}", now.bytes, limits::entry_bytes));
+  }
+  return {};
+}
+
+Result<void> check_edit_size(std::size_t named, std::string_view before, std::string_view pointer_prefix) {
+  if (named <= limits::entry_members) return {};
+  if (named <= static_cast<std::size_t>(std::ranges::distance(json::members(before).begin(), std::default_sentinel)))
+    return {};
+  return fail_at(std::string(pointer_prefix),
+                 fmt::format("names {} fields; an entry may have {}", named, limits::entry_members));
+}
+
+Result<void> check_previous_sessions(const json::Edit& edit, std::string_view pointer_prefix) {
+  const auto found = std::ranges::find(edit.set, "previousSessions", &json::Edit::Set::name);
+  if (found == edit.set.end() || found->value == "null") return {};
+  const std::string pointer = pointer_to(pointer_prefix, found->name);
+  if (json::kind(found->value) != json::Kind::array) return fail_at(pointer, "must be an array");
+  const auto count = std::ranges::distance(json::elements(found->value).begin(), std::default_sentinel);
+  if (static_cast<std::size_t>(count) > limits::previous_sessions || found->value.size() > limits::previous_bytes) {
+    return fail_at(pointer, fmt::format("has {} elements and {} bytes; at most {} and {} are kept", count,
+                                        found->value.size(), limits::previous_sessions, limits::previous_bytes));
+  }
+  return {};
+}
+
+}  // namespace sessiond

@@ -22,7 +22,7 @@ Digest digest(std::string_view bytes);
 
 struct Answer {
   Digest scope{};         // of principal, method, path and key, joined by NUL
-  Digest request{};       // of the request's body
+  Digest request{};       // of the request's body, query and If-Match
   std::int64_t time = 0;  // ms since the epoch
   int status = 0;         // HTTP status that was answered
   std::string headers{};  // raw JSON object of the headers that belong to the answer (ETag, Location)

@@ -17,6 +17,45 @@ std::string no_such_session(std::string_view agent, std::string_view key) {
   return fmt::format("agent {} has no session {}", agent, key);
 }
 
+// Principal, method, path and key. The path is made from the route and its decoded parameters: one that is spelt in
+// another way is the same path.
+IdempotencyScope scope_of(const Request& request, std::string_view key) {
+  IdempotencyScope scope;
+  std::string path;
+  std::size_t param = 0;
+  for (std::string_view rest = request.pattern; !rest.empty();) {
+    const std::size_t begin = rest.find('{');
+    path += rest.substr(0, begin);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = rest.find('}', begin) + 1;
+    const std::string_view name = rest.substr(begin, end - begin);
+    const std::string& value = request.params.at(param++);
+    if (name == "{key}") {
+      scope.session = value;
+      scope.before = std::exchange(path, {});
+    } else {
+      path += name == "{agent}" ? normalize_agent_id(value).value_or(value) : value;
+    }
+    rest.remove_prefix(end);
+  }
+  scope.after = std::move(path);
+  scope.before.insert(0, request.principal.id + '\0' + request.method + '\0');
+  scope.after.append(1, '\0').append(key);
+  return scope;
+}
+
+// All that says what is asked for: the body, the query in any order, If-Match.
+std::string said_by(const Request& request) {
+  std::string said = request.body;
+  auto query = request.query;
+  std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
+  for (const auto& [name, value] : query)
+    said += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
+  if (const std::string_view match = trim(request.header("if-match")); !match.empty())
+    said.append(1, '\0').append("If-Match: ").append(match);
+  return said;
+}
+
 }  // namespace
 
 std::int64_t wall_now() {
@@ -160,10 +199,8 @@ Result<Intent> intent_of(const Request& request, std::string_view body_key) {
     return intent;
   }
   if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
-  std::string scope = request.principal.id;
-  scope.append(1, '\0').append(request.method).append(1, '\0').append(request.path).append(1, '\0').append(key);
-  intent.scope = digest(scope);
-  intent.request = digest(request.body);
+  intent.scope = scope_of(request, key);
+  intent.request = digest(said_by(request));
   return intent;
 }
 

@@ -30,6 +30,7 @@ struct Request {
   bool secure = false;              // over TLS
   std::string certificate;          // common name of the client's certificate, verified; "": none
   Principal principal;              // set by the router before the handler runs
+  std::string pattern;              // of the route, "/v1/agents/{agent}"; set by the router
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
 
   std::string_view header(std::string_view lower_name) const;   // "" when absent

@@ -117,6 +117,7 @@ Router::Found Router::find(Request& request) const {
     index = walk.go(*root_, *segments, 0);
   }
   if (index) {
+    request.pattern = routes_[*index].pattern;
     request.params.clear();
     for (const std::size_t at : walk.params) request.params.push_back(std::move((*segments)[at]));
     return &routes_[*index];

@@ -258,7 +258,7 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
       co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
     const ForeignChange slice = slices.next();
     Decision decision = decide_external(*agent.state, slice, context(intent, "external"), at_load);
-    auto staged = stage(*agent.state, decision, intent);
+    auto staged = stage(*agent.state, decision);
     if (!staged) co_return std::unexpected(std::move(staged.error()));
     last = *staged;
     // Transcripts that were nobody's until now.

@@ -197,7 +197,7 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
     Decision decision = decide_foreign_lines(state, *owner, theirs, context(intent, "external"));
-    auto last = stage(state, decision, intent);
+    auto last = stage(state, decision);
     if (!last) co_return std::unexpected(std::move(last.error()));
     if (theirs.lines.empty())
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});

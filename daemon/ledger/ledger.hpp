@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "config/config.hpp"
 #include "daemon/ledger/agent_state.hpp"
@@ -34,12 +35,20 @@
 
 namespace sessiond {
 
+// Within what an Idempotency-Key is unique: one text, in which a session stands by its key, however it was named.
+struct IdempotencyScope {
+  std::string before{};
+  std::string session{};  // as the request names it; empty: it names none
+  std::string after{};
+  Digest of(std::string_view session_key) const { return digest(before + std::string(session_key) + after); }
+};
+
 // Who asks, and how the answer is remembered.
 struct Intent {
   std::string actor;
-  std::optional<Digest> scope{};  // of an Idempotency-Key
-  Digest request{};               // of the body, with a scope
-  bool respond_async = false;     // answer 202 before it is durable
+  std::optional<IdempotencyScope> scope{};
+  Digest request{};            // of all that says what is asked for, with a scope
+  bool respond_async = false;  // answer 202 before it is durable
 };
 
 struct Reply {
@@ -194,7 +203,8 @@ class Ledger {
   asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
 
   // ledger.cpp
-  Result<std::uint64_t> stage(AgentState& state, Decision& decision, const Intent& intent);
+  Result<std::uint64_t> stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
+  asio::awaitable<std::vector<Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
   void on_outcome(BatchOutcome outcome);
   void on_durable(BatchOutcome outcome);
   void on_failure(const BatchOutcome& outcome);
@@ -276,7 +286,7 @@ class Ledger {
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
 
   std::map<std::string, std::shared_ptr<Agent>, std::less<>> agents_;
-  std::unordered_map<std::string, std::uint64_t> in_flight_keys_;  // idempotency scopes being committed
+  std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes being committed
   std::deque<InFlight> in_flight_;
   std::vector<Commit> gathered_;  // durable, not yet in the hands of files_
   std::uint64_t gathered_bytes_ = 0;

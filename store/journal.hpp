@@ -52,7 +52,6 @@ struct JournalOptions {
   std::filesystem::path dir;  // <stateDir>/journal
   std::uint64_t segment_bytes = 64ULL << 20;
   std::uint64_t max_bytes = 1ULL << 30;
-  std::int64_t retention_ms = 168LL * 3600 * 1000;
   bool repair = false;           // quarantine damage before the last line, new epoch
   std::uint64_t first_seq = 1;   // of a journal that is created: above every rev that the stores hold
   std::uint64_t least_head = 0;  // what files were made of (CHECKPOINT): one that ends before it has lost its end
@@ -114,8 +113,8 @@ class Journal {
   Result<std::uint64_t> each_segment(
       const std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>& call) const;
 
-  // Everything up to `seq` is in the files, on disk: retention may take it. Runs retention.
-  void release(std::uint64_t seq);
+  // Everything up to `seq` is in the files, on disk: retention may take it, and takes what is old, nothing after `old`.
+  void release(std::uint64_t seq, std::uint64_t old = 0);
   // Waits until everything appended so far has had its outcome.
   void drain();
 

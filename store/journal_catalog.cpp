@@ -1,10 +1,8 @@
 #include "store/journal_catalog.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -12,15 +10,6 @@
 
 namespace sessiond::journal {
 namespace {
-
-// Whether it was last written longer than `age_ms` ago; one that cannot be looked at is not old.
-bool older_than(const std::filesystem::path& path, std::int64_t age_ms) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return false;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t written_ms = status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > age_ms;
-}
 
 void remove_files(const std::filesystem::path& segment) {
   std::error_code ignored;  // void files and lone indexes are removed when the journal is opened
@@ -160,7 +149,7 @@ bool Catalog::holds(std::uint64_t serial) const {
   return std::ranges::binary_search(segments_, serial, {}, &Segment::serial);
 }
 
-void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes) {
+void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t max_bytes) {
   const std::scoped_lock one_at_a_time(removing_);
   for (;;) {
     std::filesystem::path path;
@@ -170,7 +159,7 @@ void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uin
       std::uint64_t total = 0;
       for (const Segment& segment : segments_) total += segment.end;
       path = segments_.front().path;
-      if (total <= max_bytes && !older_than(path, retention_ms)) return;
+      if (total <= max_bytes && segments_.front().next > old + 1) return;
     }
     // The oldest is removed first and alone: whatever is interrupted, what is left has no hole. What cannot be removed
     // now is tried again the next time.

@@ -64,7 +64,7 @@ Served put_policy(Api& api, Request& request) {
 struct Case {
   std::string key;
   SendCall call;
-  std::string entry{};  // of the session with this key, if the token sees one
+  RawEntry entry{};  // of the session with this key, if the token sees one
 };
 Case read_case(Fields& fields) {
   Case out;
@@ -95,7 +95,7 @@ asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vec
     const auto found = co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<bool> {
       for (const auto& [one, key] : of_agent) {
         const auto session = visible(state, {.key = key}, request.principal);
-        one->entry = session ? *(*session)->entry() : "";
+        one->entry = session ? (*session)->entry() : RawEntry{};
         one->key = session ? (*session)->key() : key;
         if (session && of_agent.size() == 1) seen.only(**session, key);
       }
@@ -109,7 +109,7 @@ asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vec
 // The trace tells what the rules say: only to who may read them.
 Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked,
                                   bool with_trace) {
-  const SendQuestion question = send_question(asked.key, asked.entry, asked.call);
+  const SendQuestion question = send_question(asked.key, asked.entry ? std::string_view(*asked.entry) : "", asked.call);
   if (!may_ask(request.principal, question))
     return fail(Code::forbidden, "this token may only ask about what lies within its scope");
   return to_json(evaluate(policy, question, with_trace), true);

@@ -142,7 +142,7 @@ Result<Principal> principal_now(const Tokens& tokens, const Principal& principal
 class Daemon {
  public:
   Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
-         Tokens& tokens, Tickets& tickets, std::string secret, ServiceManager& manager)
+         Tokens& tokens, Tickets& tickets, LoginCookies& cookies, std::string secret, ServiceManager& manager)
       : options_(std::move(options)),
         manager_(manager),
         config_(config),
@@ -154,7 +154,7 @@ class Daemon {
                   .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
-        door_(config, tokens, tickets, secret),
+        door_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
@@ -370,8 +370,11 @@ int serve(const ServeOptions& options) {
 
   Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
   if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
+  LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
+  if (auto read = cookies.load((*ledger)->age_now()); !read)
+    log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
 
-  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, std::move(*secret), manager);
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   daemon.run();
   disk.join();

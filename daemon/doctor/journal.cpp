@@ -204,7 +204,7 @@ class JournalCheck {
       modes.look(path, file.status);
       if (check_link(exam_, path, file.status)) continue;
       if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
-          file.name.ends_with(".idx"))
+          file.name == "clock" || file.name == "logouts" || file.name.ends_with(".idx"))
         continue;
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {

@@ -218,7 +218,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   auto written = co_await hop(stores_, [this, json = json + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
     fault_point("marks.answers_synced");
-    answers_->expire(wall_ms());
+    answers_->expire(clock_->now());
     auto kept = replace_file(paths_.journal_dir() / "CHECKPOINT", json);
     fault_point("marks.written");
     return kept;
@@ -230,7 +230,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   backlog_ = journal_->bytes_after(backlog_from_);
   if (cuts_ == 0) {
     co_await hop(disk_.get_executor(), [this, to = std::min(least, least_previous)] {
-      journal_->release(to);
+      journal_->release(to, clock_->older_than(config_.journal.retention_ms, journal_->head()));
       return true;
     });
   }

@@ -136,7 +136,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
                                         .detail = "a request with this Idempotency-Key is still running",
                                         .retry_after_s = 1});
     }
-    if (const auto known = answers_->find(scopes.front(), wall_ms())) {
+    if (const auto known = answers_->find(scopes.front(), clock_->now())) {
       if (known->request != intent.request) {
         co_return fail(Code::idempotency_key_reused,
                        "this Idempotency-Key was used with another body, query or If-Match");
@@ -199,7 +199,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     decision = std::move(*decided);
     if (!decision.need) {
       committed = !decision.events.empty();
-      auto staged = stage(state, decision, answers_of(scopes, intent.request, decision, wall_ms()));
+      auto staged = stage(state, decision, answers_of(scopes, intent.request, decision, clock_->now()));
       if (!staged) co_return std::unexpected(std::move(staged.error()));
       last = *staged;
       break;
@@ -212,7 +212,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
 
   // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
   std::vector<Answer> unstored;
-  if (!committed) unstored = answers_of(scopes, intent.request, decision, wall_ms());
+  if (!committed) unstored = answers_of(scopes, intent.request, decision, clock_->now());
   Reply reply{.status = decision.status,
               .body = std::move(decision.body),
               .etag = std::move(decision.etag),

@@ -28,6 +28,7 @@
 #include "daemon/ledger/state_cut.hpp"
 #include "daemon/ledger/waiters.hpp"
 #include "daemon/ledger/watch.hpp"
+#include "store/age_clock.hpp"
 #include "store/answers.hpp"
 #include "store/journal.hpp"
 #include "store/sessions_file.hpp"
@@ -77,7 +78,7 @@ struct LedgerStatus {
   std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
   std::uint64_t sync_ns = 0;  // spent in write + fdatasync
   std::size_t agents = 0;
-  std::size_t lock_waits = 0;  // files that wait for another program's lock
+  std::size_t lock_waits = 0;           // files that wait for another program's lock
   std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
 };
 
@@ -133,6 +134,7 @@ class Ledger {
   // Called with the events of each batch when it is durable, in order.
   void on_events(std::function<void(std::vector<Event>)> call) { on_events_ = std::move(call); }
   std::uint64_t durable() const { return durable_; }
+  std::int64_t age_now() const { return clock_->now(); }  // for what ends after a while (age_clock.hpp)
   const Journal& journal() const { return *journal_; }
   const std::string& epoch() const { return epoch_; }
   const Paths& paths() const { return paths_; }
@@ -153,7 +155,7 @@ class Ledger {
   friend class Recovery;
 
   Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers);
+         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock);
 
   // agents.cpp
   Agent& slot(const std::string& id);
@@ -297,6 +299,7 @@ class Ledger {
   Waiters room_;    // commits that wait for the journal's backlog to shrink
   std::function<void(std::vector<Event>)> on_events_{};
   std::unique_ptr<AnswerStore> answers_;
+  std::unique_ptr<AgeClock> clock_;
 
   Watch watch_;
   std::string unwatched_;                                   // why not all folders are watched

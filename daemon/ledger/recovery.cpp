@@ -65,7 +65,7 @@ std::optional<LockOptions> transcript_locks(const Config& config) {
 }  // namespace
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers)
+               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock)
     : io_(io),
       disk_(disk),
       config_(config),
@@ -79,6 +79,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       answers_(std::move(answers)),
+      clock_(std::move(clock)),
       watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
       follow_timer_(io),
       started_(wall_ms()),
@@ -310,7 +311,6 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   auto journal = Journal::open({.dir = paths.journal_dir(),
                                 .segment_bytes = config.journal.segment_bytes,
                                 .max_bytes = config.journal.max_bytes,
-                                .retention_ms = config.journal.retention_ms,
                                 .repair = repair,
                                 .first_seq = std::max(*first_seq, checkpoint->seq + 1),
                                 .least_head = checkpoint->seq},
@@ -326,8 +326,9 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                          .max_bytes = config.idempotency.max_bytes,
                          .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
   if (!answers) return std::unexpected(std::move(answers.error()));
+  auto clock = AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
   std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers)));
+      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
   *self = ledger.get();
   for (const std::string& what : ledger->journal_->report().repairs) {
     log::warn("journal_repaired", {{"what", what}});

@@ -123,7 +123,8 @@ std::string trigger_fault(std::string_view text) {
 
 std::string channel_name_fault(std::string_view text) {
   if (text.empty() || text.size() > 64) return "the name of a channel must be 1..64 bytes long";
-  if (has_control(text) || text.contains(':') || text.contains(' ')) return "must have no colon, space or control character";
+  if (has_control(text) || text.contains(':') || text.contains(' '))
+    return "must have no colon, space or control character";
   return {};
 }
 

@@ -142,7 +142,8 @@ Result<void> check_new_session_id(std::string_view id) {
   if (id.contains("..")) return fail(Code::invalid_id, fmt::format("\"{}\" contains \"..\"", id));
   // "x-topic" with the topic "y" and "x" with the topic "topic-y" are one file.
   constexpr std::string_view overlapping = topic_mark.substr(0, topic_mark.size() - 1);
-  if (id.ends_with(overlapping)) return fail(Code::reserved_name, fmt::format("\"{}\" ends in \"{}\"", id, overlapping));
+  if (id.ends_with(overlapping))
+    return fail(Code::reserved_name, fmt::format("\"{}\" ends in \"{}\"", id, overlapping));
   return {};
 }
 

@@ -137,8 +137,8 @@ std::vector<std::string>& case_sensitive_channels() {
   return channels;
 }
 
-// Ids whose case carries meaning, as of matrix rooms ("!AbC:example.org") and signal groups (base64). Users of these two
-// have lower-case ids.
+// Ids whose case carries meaning, as of matrix rooms ("!AbC:example.org") and signal groups (base64). Users of these
+// two have lower-case ids.
 bool keeps_case(const KeyParts& parts) {
   const auto& channels = case_sensitive_channels();
   const auto is_channel = [&parts](std::string_view channel) { return equals_nocase(parts.channel, channel); };

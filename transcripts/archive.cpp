@@ -84,7 +84,8 @@ std::optional<NamedFile> parse_file_name(std::string_view name) {
   if (const ArchivedFile archived = archived_file(name); !archived.file.empty())
     return NamedFile{NamedFile::Kind::archive, archived.file.substr(0, archived.file.size() - extension.size()),
                      archived.time};
-  if (name.ends_with(extension)) return NamedFile{NamedFile::Kind::transcript, name.substr(0, name.size() - extension.size())};
+  if (name.ends_with(extension))
+    return NamedFile{NamedFile::Kind::transcript, name.substr(0, name.size() - extension.size())};
   const std::size_t at = name.rfind(".jsonl.");
   if (at == std::string_view::npos) return {};
   return NamedFile{NamedFile::Kind::aside, name.substr(0, at)};

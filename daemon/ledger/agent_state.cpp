@@ -85,7 +85,8 @@ const Session* AgentState::own_transcript(std::string_view file) const {
   const Session* first = nullptr;
   const auto take = [&](auto range) {
     for (auto at = range.first; at != range.second; ++at) {
-      if ((first == nullptr || at->second->order < first->order) && file_of(*at->second, {}) == file) first = at->second;
+      if ((first == nullptr || at->second->order < first->order) && file_of(*at->second, {}) == file)
+        first = at->second;
     }
   };
   const std::string_view stem = file.substr(0, file.rfind(".jsonl"));
@@ -143,8 +144,7 @@ void AgentState::remember(ArchiveRecord record) {
       archived_.erase(archived_.find({known->time, known->seq, known->session_id}));
     }
   }
-  const auto [at, added] =
-      archived_.try_emplace({record.time, record.seq, record.session_id}, std::move(record));
+  const auto [at, added] = archived_.try_emplace({record.time, record.seq, record.session_id}, std::move(record));
   if (!added && at->second.seq == 0) std::ranges::copy(record.archived_as, std::back_inserter(at->second.archived_as));
   if (!added) return;
   const ArchiveRecord& kept = at->second;

@@ -193,10 +193,10 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from,
-                                              archived_from = checkpointed_ + 1] {
-    return load_from_disk(id, file, history, replay_from, archived_from);
-  });
+  auto loaded = co_await hop(
+      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1] {
+        return load_from_disk(id, file, history, replay_from, archived_from);
+      });
   Result<void> outcome;
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));
@@ -369,10 +369,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
   if (need.what == Need::What::id_files) {
     // What renames files of this id must have reached them.
     if (auto flushed = co_await flush_transcript(agent, transcript_file(need.file, "")); !flushed) co_return flushed;
-    auto files = co_await hop(disk_.get_executor(),
-                              [dir = paths_.state_dir() / paths_.sessions_dir(agent), id = need.file] {
-                                return files_of_id(dir, id);
-                              });
+    auto files = co_await hop(disk_.get_executor(), [dir = paths_.state_dir() / paths_.sessions_dir(agent),
+                                                     id = need.file] { return files_of_id(dir, id); });
     if (!files) co_return std::unexpected(std::move(files.error()));
     ids[need.file] = std::move(*files);
     co_return Result<void>{};

@@ -1,7 +1,8 @@
 // What is known of sessions' earlier transcripts: which session id, of which key, went into which archives, and which
 // ids were purged. A record follows from its event (session.reset, session.deleted, topic.deleted). They are kept when
 // the journal has forgotten the event, one line each, in journal order but for commits that waited for a lock:
-//   journal/archives/<agent>.jsonl   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"purged"?}
+//   journal/archives/<agent>.jsonl
+//   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"purged"?}
 // A line is written when the files have their new names, and for a purge it is durable before they are destroyed. So a
 // replay that finds the line leaves alone what bears the old name: it is a newer file.
 #pragma once

@@ -45,7 +45,7 @@ class IdSource {
   std::array<unsigned char, 512> pool_{};  // what is taken of it is wiped
   std::size_t taken_ = pool_.size();
   std::int64_t archived_ = 0;
-  std::int64_t stamped_ = 0;                 // the millisecond of the last timestamp id; it never goes back
+  std::int64_t stamped_ = 0;                // the millisecond of the last timestamp id; it never goes back
   std::unordered_set<std::uint16_t> ends_;  // of the timestamp ids with that millisecond
 };
 

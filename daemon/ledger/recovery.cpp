@@ -281,7 +281,8 @@ void remove_left_temps(const Paths& paths) {
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder : {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+  for (const std::string_view folder :
+       {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
     each_in(paths.journal_dir() / folder, remove);
   }
   each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {

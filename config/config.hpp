@@ -122,6 +122,10 @@ struct Config {
     Spawn spawn{};
     friend bool operator==(const Session&, const Session&) = default;
   };
+  struct Routing {
+    std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
+    friend bool operator==(const Routing&, const Routing&) = default;
+  };
   struct Policy {
     SecretScan secret_scan = SecretScan::reject;
     friend bool operator==(const Policy&, const Policy&) = default;
@@ -154,6 +158,7 @@ struct Config {
   Store store{};
   Stream stream{};
   Session session{};
+  Routing routing{};
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
   Policy policy{};

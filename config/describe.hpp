@@ -161,6 +161,11 @@ void describe(Visitor& v, AConfig& c) {
           "When events come faster than 100 a second, what comes within this time is sent together. 0: each at once.");
   });
   v.group("session", "Which messages belong together.", [&] { describe_session(v, c.session); });
+  v.group("routing", "How messages find their session.", [&] {
+    v.key("caseSensitive", c.routing.case_sensitive, TextRule{channel_name_fault},
+          "Channels on which the ids of rooms, groups and users differ by case too, as Matrix rooms and Signal groups "
+          "do. Elsewhere !AbC and !aBc are one conversation. A change needs a restart.");
+  });
   v.key("sendPolicy", c.send_policy_json, RawObject{},
         "What may be sent where: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "

@@ -23,7 +23,8 @@ struct Field {
   Type type;
 };
 // Fields of spec 003 and our own whose type is known. Delivery fields are not here.
-constexpr std::array<Field, 52> fields{{{"name", Type::label},
+constexpr std::array<Field, 53> fields{{{"name", Type::label},
+                                        {"cwd", Type::text},
                                         {"label", Type::label},
                                         {"sessionFile", Type::text},
                                         {"spawnedBy", Type::text},

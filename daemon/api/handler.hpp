@@ -71,11 +71,16 @@ template <class Command>
 Decide scoped(Command command, Principal principal) {
   return [command = std::move(command), principal = std::move(principal)](
              const AgentState& state, const Context& context, const FetchedLines& lines) -> Result<Decision> {
+    Context seen = context;
+    seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
+                  .sees = [&](std::string_view of_key,
+                              std::string_view channel) { return principal.sees(state.id(), of_key, channel); },
+                  .all = &state};
     const auto decided_on = [&](const AgentState& known) -> Result<Decision> {
-      if constexpr (requires { decide(known, command, context, lines); }) {
-        return decide(known, command, context, lines);
+      if constexpr (requires { decide(known, command, seen, lines); }) {
+        return decide(known, command, seen, lines);
       } else {
-        return decide(known, command, context);
+        return decide(known, command, seen);
       }
     };
     const Session* there = nullptr;

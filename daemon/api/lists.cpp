@@ -1,11 +1,10 @@
 // Lists of sessions: of one agent, or over all that the token may see, in pages that stay right while sessions come and
 // move (API §1). A cursor is a position in the order (updatedAt or key), signed, and holds the first page's asOf.
 #include <fmt/format.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
-#include <array>
 
+#include "daemon/api/cursor.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/ledger/view.hpp"
@@ -40,38 +39,6 @@ struct Found {
   const Session* session;
 };
 
-std::string hex_signature(std::string_view secret, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
-  unsigned length = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
-  std::string out;
-  for (std::size_t index = 0; index < 12; ++index) out += fmt::format("{:02x}", mac.at(index));
-  return out;
-}
-
-std::string to_hex(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
-
-std::optional<std::string> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0) return {};
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); at += 2) {
-    const auto digit = [](char c) -> int {
-      if (c >= '0' && c <= '9') return c - '0';
-      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    };
-    const int high = digit(text[at]);
-    const int low = digit(text[at + 1]);
-    if (high < 0 || low < 0) return {};
-    out += static_cast<char>(high * 16 + low);
-  }
-  return out;
-}
-
 std::string write_cursor(const Api& api, const Query& query, const Position& at, std::string_view as_of) {
   std::string text;
   json::ObjectWriter writer(text);
@@ -81,7 +48,7 @@ std::string write_cursor(const Api& api, const Query& query, const Position& at,
   writer.string("s", as_of);
   writer.string("f", query.filters);
   writer.close();
-  return hex_signature(api.cursor_secret, text) + to_hex(text);
+  return seal_cursor(api, text);
 }
 
 struct Cursor {
@@ -90,9 +57,8 @@ struct Cursor {
 };
 Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view cursor) {
   const auto bad = [](std::string_view why) { return fail(Code::bad_cursor, fmt::format("cursor: {}", why)); };
-  if (cursor.size() < 24) return bad("not one of ours");
-  const auto text = from_hex(cursor.substr(24));
-  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, 24)) return bad("not one of ours");
+  const auto text = open_cursor(api, cursor);
+  if (!text) return bad("not one of ours");
   if (json::string_at(*text, "f") != query.filters) return bad("made for other filters or another order");
   return Cursor{{json::int_at(*text, "u").value_or(0), json::string_at(*text, "k").value_or(""),
                  json::string_at(*text, "a").value_or("")},

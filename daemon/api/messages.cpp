@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "daemon/api/archives.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/http/hop.hpp"
@@ -34,21 +35,13 @@ struct Source {
 
 // A session id that only archived files remember, of this token's agent.
 asio::awaitable<Result<Source>> archived_source(Api& api, std::string agent, std::string id,
-                                                const std::optional<std::string>& topic) {
-  if (!check_session_id(id))
+                                                std::optional<std::string> topic) {
+  auto archives = co_await archives_of(api, agent, id);
+  if (!archives) co_return std::unexpected(std::move(archives.error()));
+  const auto found = archives->find(topic.value_or(""));
+  if (found == archives->end())
     co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
-  const auto dir = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(agent);
-  if (auto flushed = co_await api.ledger.flush_transcript(agent, transcript_file(id, "")); !flushed)
-    co_return std::unexpected(std::move(flushed.error()));
-  auto names = co_await hop(api.ledger.disk().get_executor(), [dir, id] { return list_archives(dir, id); });
-  if (!names) co_return std::unexpected(std::move(names.error()));
-  const std::string wanted = transcript_file(id, topic.value_or(""));
-  std::string newest;
-  for (const std::string& name : *names) {
-    if (name.starts_with(wanted + ".") && name > newest) newest = name;
-  }
-  if (newest.empty()) co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
-  co_return Source{std::move(agent), std::move(id), std::move(newest), api.ledger.as_of(0)};
+  co_return Source{std::move(agent), std::move(id), std::move(found->second), api.ledger.as_of(0)};
 }
 
 asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
@@ -73,7 +66,10 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
                                          .detail = fmt::format("the session was reset; its id is {} now", id),
                                          .members = {{"sessionId", json::quote(id)}}});
         }
-        return Source{*agent, id, AgentState::file_of(**session, *topic), api.ledger.as_of(seen.seq())};
+        std::string file = AgentState::file_of(**session, *topic);
+        if (*topic && !state.may_use(**session, file))
+          return fail(Code::not_found, fmt::format("{} has no topic {}", (*session)->key(), **topic));
+        return Source{*agent, id, std::move(file), api.ledger.as_of(seen.seq())};
       });
   if (!source) co_return std::unexpected(std::move(source.error()));
   if (*source) co_return std::move(**source);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "daemon/api/archives.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
@@ -272,29 +273,47 @@ Served children(Api& api, Request& request) {
                                      });
 }
 
+// The transcripts of a session's topics, by topic, and the seq that they are of; of a session id that only archives bear,
+// the newest archive of each.
+struct TopicFiles {
+  std::vector<std::pair<std::string, std::string>> files;
+  std::uint64_t seq = 0;
+};
+asio::awaitable<Result<TopicFiles>> topic_files(Api& api, Place place, Principal principal, bool fresh) {
+  auto found = co_await api.ledger.show(
+      place.agent, fresh, [&](const AgentState& state, const Seen& seen) -> Result<std::optional<TopicFiles>> {
+        auto session = visible(state, place.target, principal);
+        if (!session) {
+          if (!principal.sees_whole_agent(place.agent) || state.find(place.target.key) != nullptr)
+            return std::unexpected(std::move(session.error()));
+          return std::nullopt;  // archived, if at all
+        }
+        TopicFiles out{.files = {}, .seq = seen.seq()};
+        const auto* names = state.topics((*session)->session_id);
+        if (names == nullptr) return out;
+        const std::string own = AgentState::file_of(**session, {});
+        for (const std::string& topic : *names) {
+          std::string file = AgentState::file_of(**session, topic);
+          if (file != own && state.may_use(**session, file)) out.files.emplace_back(topic, std::move(file));
+        }
+        return out;
+      });
+  if (!found) co_return std::unexpected(std::move(found.error()));
+  if (*found) co_return std::move(**found);
+  auto archives = co_await archives_of(api, place.agent, place.target.key);
+  if (!archives) co_return std::unexpected(std::move(archives.error()));
+  archives->erase("");  // its own transcript
+  co_return TopicFiles{.files = {archives->begin(), archives->end()}};
+}
+
 Served topics(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  std::uint64_t seq = 0;
-  using Files = std::vector<std::pair<std::string, std::string>>;  // topic, file
-  const auto files = co_await api.ledger.show(place->agent, wants_fresh(request),
-                                              [&](const AgentState& state, const Seen& seen) -> Result<Files> {
-                                                seq = seen.seq();
-                                                auto session = visible(state, place->target, request.principal);
-                                                if (!session) return std::unexpected(std::move(session.error()));
-                                                Files found;
-                                                if (const auto* names = state.topics((*session)->session_id)) {
-                                                  const std::string own = AgentState::file_of(**session, {});
-                                                  for (const std::string& topic : *names) {
-                                                    std::string file = AgentState::file_of(**session, topic);
-                                                    if (file != own) found.emplace_back(topic, std::move(file));
-                                                  }
-                                                }
-                                                return found;
-                                              });
-  if (!files) co_return std::unexpected(files.error());
+  const auto found = co_await topic_files(api, *place, request.principal, wants_fresh(request));
+  if (!found) co_return std::unexpected(found.error());
+  const auto& [files, seq] = *found;
   std::string body = "{\"data\":[";
-  for (const auto& [topic, file] : *files) {
+  for (const auto& [topic, file] : files) {
     auto tail = co_await api.ledger.read_transcript(
         place->agent, file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
     if (!tail) co_return std::unexpected(std::move(tail.error()));

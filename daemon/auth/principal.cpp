@@ -47,10 +47,10 @@ bool channel_matches(std::string_view scope, std::string_view channel) {
 
 // `…:dm:…` and `…:direct:…` name the same session, so a prefix in either spelling covers both.
 bool key_matches(std::string_view prefix, std::string_view key) {
-  if (prefix.empty() || starts_with_nocase(key, prefix)) return true;
+  if (prefix.empty() || key_has_prefix(key, prefix)) return true;
   if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
   const auto alias = dm_alias(key);
-  return alias && starts_with_nocase(*alias, prefix);
+  return alias && key_has_prefix(*alias, prefix);
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ class JournalCheck {
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {
         look_at_keys(path, modes);
-      } else if (file.name == "ends" || file.name == "index" || file.name == "kept") {
+      } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

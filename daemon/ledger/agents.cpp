@@ -16,6 +16,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "transcripts/archive.hpp"
 
 namespace sessiond {
 namespace {
@@ -23,15 +24,58 @@ namespace {
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
 
-// Which topics there are, by one listing of the folder.
-void find_topics(AgentState& state, const std::filesystem::path& dir) {
+// By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
+// archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
+// archive that is gone is not told any more.
+void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records) {
+  std::unordered_map<std::string, std::int64_t> archives;  // and their times
   each_in(dir, [&](const std::filesystem::directory_entry& entry) {
-    const std::string file = entry.path().filename().string();
-    const std::size_t at = file.find("-topic-");
-    if (at == std::string::npos || !file.ends_with(".jsonl")) return;
-    const std::string session_id = file.substr(0, at);
+    std::string file = entry.path().filename().string();
+    const auto named = parse_file_name(file);
+    if (!named) return;
+    const std::size_t at = named->stem.find("-topic-");
+    const std::string session_id(named->stem.substr(0, at));
+    if (named->kind == NamedFile::Kind::archive) {
+      archives.emplace(std::move(file), named->time);
+      return;
+    }
+    state.found(session_id);
+    if (at == std::string_view::npos || named->kind != NamedFile::Kind::transcript) return;
     if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
   });
+  for (ArchiveRecord& record : records) {
+    std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
+    state.remember(std::move(record));
+  }
+  for (const auto& [name, time] : archives) {
+    const auto named = parse_file_name(name);
+    state.remember({.time = time,
+                    .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
+                    .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                    .archived_as = {name}});
+  }
+}
+
+// What lies in the folder under one session id.
+Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
+  FilesOfId out;
+  std::error_code error;
+  std::filesystem::directory_iterator at(dir, error);
+  if (error == std::errc::no_such_file_or_directory) return out;
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string& name = at->path().native();
+    const std::string_view file = std::string_view(name).substr(name.find_last_of('/') + 1);
+    if (!file.starts_with(id)) continue;
+    const auto named = parse_file_name(file);
+    if (!named || !named->is_of(id)) continue;
+    if (named->kind == NamedFile::Kind::archive) {
+      out.archives.emplace_back(file);
+    } else {
+      out.transcripts = true;
+    }
+  }
+  if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
+  return out;
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
@@ -68,7 +112,8 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 }
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from) const {
+                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
+                                              std::uint64_t archived_from) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -96,8 +141,12 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
   if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
-  find_topics(*loaded.state, dir);
+  auto records = read_archive_records(paths_.archive_records(id));
+  if (!records) return std::unexpected(std::move(records.error()));
+  find_files(*loaded.state, dir, std::move(*records));
   OwnVersions own(loaded.foreign);
+  const std::uint64_t state_from = replay_from;
+  if (replay_from != 0) replay_from = std::min(replay_from, archived_from);
   while (replay_from != 0 && replay_from <= journal_->head()) {
     auto page = journal_->read(std::max(replay_from, journal_->oldest()), replay_page_bytes);
     if (!page) return std::unexpected(std::move(page.error()));
@@ -105,6 +154,10 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
       for (const Bytes& bytes : batch.events) {
         auto event = parse_event(*bytes);
         if (!event || event->envelope.agent != id) continue;
+        if (event->envelope.seq < state_from) {  // the store has it; a record of an archive may not be in its file yet
+          if (auto record = archive_record(*event)) loaded.state->remember(std::move(*record));
+          continue;
+        }
         apply(*loaded.state, *event, Replay::yes);
         own.applied(*loaded.state, *event);
       }
@@ -140,9 +193,10 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from] {
-    return load_from_disk(id, file, history, replay_from);
-  });
+  auto loaded = co_await hop(
+      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1] {
+        return load_from_disk(id, file, history, replay_from, archived_from);
+      });
   Result<void> outcome;
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));
@@ -308,9 +362,19 @@ asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::strin
   co_return reader;
 }
 
-asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines) {
+asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines,
+                                            FetchedIds& ids) {
   // What renames or extends the file must have reached it.
   if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
+  if (need.what == Need::What::id_files) {
+    // What renames files of this id must have reached them.
+    if (auto flushed = co_await flush_transcript(agent, transcript_file(need.file, "")); !flushed) co_return flushed;
+    auto files = co_await hop(disk_.get_executor(), [dir = paths_.state_dir() / paths_.sessions_dir(agent),
+                                                     id = need.file] { return files_of_id(dir, id); });
+    if (!files) co_return std::unexpected(std::move(files.error()));
+    ids[need.file] = std::move(*files);
+    co_return Result<void>{};
+  }
   if (rules_.shared) {
     if (auto written = co_await lines_written(agent, need.file); !written) co_return written;
   }
@@ -345,6 +409,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
       co_return Result<void>{};
     }
+    case Need::What::id_files:
+      break;  // fetched above
     case Need::What::lines: {
       auto found = co_await read_transcript(agent, need.file,
                                             [ids = need.ids](Transcript& transcript) { return transcript.find(ids); });

@@ -70,6 +70,9 @@ class Appending {
   }
 
   Result<Appended> run() {
+    if (append_.topic && !drafting_.state().may_use(session_, done_.file)) {
+      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *append_.topic));
+    }
     if (!known_) {
       need(Need::What::transcript_end);
       return done_;
@@ -106,8 +109,9 @@ class Appending {
   void header() {
     if (end_.size != 0) return;
     if (topic_is_new_) drafting_.emit(EventType::topic_created, session_, "{}", append_.topic);
-    const Rules& rules = *drafting_.context().rules;
-    place(header_line(session_.session_id, drafting_.context().now, rules.cwd, {}), drafting_.next_seq(), false);
+    const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
+    const std::string& cwd = own_cwd.empty() ? drafting_.context().rules->cwd : own_cwd;
+    place(header_line(session_.session_id, drafting_.context().now, cwd, {}), drafting_.next_seq(), false);
     end_.has_header = true;
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/free_id.hpp"
 #include "daemon/ledger/view.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
@@ -84,7 +85,7 @@ class InboundDecision {
     const Session* there = state_.find_key(route_.key);
     if (there == nullptr) {
       created_ = true;
-      return create_session(drafting_, route_.key, context_.ids->uuid(), metadata("{}"), "inbound");
+      return create_session(drafting_, route_.key, fresh_session_id(state_, context_), metadata("{}"), "inbound");
     }
     if (auto fine = check_open(*there); !fine) return std::unexpected(std::move(fine.error()));
     Session session = *there;

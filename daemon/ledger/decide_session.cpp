@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/free_id.hpp"
 #include "daemon/ledger/view.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/reset.hpp"
@@ -41,7 +42,8 @@ std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Sessi
   if (const auto* topics = state.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
       std::string file = AgentState::file_of(session, topic);
-      if (file != own) files.push_back(std::move(file));  // topics differ from each other, and so do their files
+      // Topics differ from each other, and so do their files.
+      if (file != own && state.may_use(session, file)) files.push_back(std::move(file));
     }
   }
   return files;
@@ -78,14 +80,11 @@ Result<void> checked_entry(json::Edit& edit) {
   return normalize_patch(edit, "{}", "/entry", Nested::complete);
 }
 
-Result<std::string> fresh_session_id(const AgentState& state, const CreateSession& command, const Context& context) {
-  if (command.session_id.empty())
-    return command.timestamp_id ? context.ids->timestamp_id(context.now) : context.ids->uuid();
-  if (auto fine = check_session_id(command.session_id); !fine) return std::unexpected(std::move(fine.error()));
-  if (state.find(command.session_id) != nullptr) {  // whose it is may be more than the token may know
-    return fail(Code::session_exists, fmt::format("the session id {} is taken", command.session_id));
-  }
-  return command.session_id;
+// The session that a create without a key asks for again.
+const Session* named_by_id(const AgentState& state, const std::string& session_id) {
+  if (session_id.empty()) return nullptr;
+  if (const Session* there = state.find(session_id)) return there;
+  return state.find_key(fmt::format("agent:{}:session:{}", state.id(), lower(session_id)));
 }
 
 }  // namespace
@@ -145,6 +144,8 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
   entry.put_int("createdAt", now);
   entry.put_int("sessionStartedAt", now);
   entry.put_int("messageCount", 0);
+  if (std::string earlier = earlier_sessions(drafting, key); !earlier.empty())
+    entry.put("previousSessions", std::move(earlier));
   const std::size_t ours = entry.set.size();
   for (auto& member : edit.set) {  // the client's names are different ones: only ours can be named again
     const auto own = std::ranges::find(entry.set.begin(), entry.set.begin() + static_cast<std::ptrdiff_t>(ours),
@@ -187,7 +188,7 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   }
 
   json::Edit edit = reset_edit(*session.entry(), keep_metadata);
-  edit.put_string("sessionId", context.ids->uuid());
+  edit.put_string("sessionId", fresh_session_id(drafting.state(), context));
   edit.put_int("updatedAt", moved_to(session, context.now));
   edit.put_int("sessionStartedAt", context.now);
   edit.put_int("messageCount", 0);
@@ -218,14 +219,26 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
       return std::move(drafting.out);
     }
   }
-  auto session_id = fresh_session_id(state, command, context);
-  if (!session_id) return std::unexpected(std::move(session_id.error()));
-  if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(*session_id));
+  const Session* same_id = command.key.empty() ? named_by_id(state, command.session_id) : nullptr;
+  if (same_id != nullptr && command.reuse) {
+    answer_session(drafting, *same_id, 200);
+    return std::move(drafting.out);
+  }
+  std::string session_id = command.session_id;
+  if (session_id.empty())
+    session_id = fresh_session_id(state, context, command.timestamp_id ? IdKind::timestamp : IdKind::uuid);
+  if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(session_id));
+  if (!command.session_id.empty()) {
+    if (auto fine = claim_session_id(drafting, session_id, key, nullptr); !fine)
+      return std::unexpected(std::move(fine.error()));
+    if (drafting.out.need) return std::move(drafting.out);
+  }
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = claim_session_file(drafting, edit, nullptr); !fine) return std::unexpected(std::move(fine.error()));
   if (command.ephemeral) edit.put("ephemeral", "true");
-  auto session = create_session(drafting, key, *session_id, std::move(edit), "api", "/entry");
+  auto session = create_session(drafting, key, session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
@@ -252,15 +265,14 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     return std::unexpected(std::move(fine.error()));
   if (const auto* id = value_of(edit, "sessionId")) {
     const std::string session_id = json::as_string(*id).value_or("");
-    if (auto fine = check_session_id(session_id); !fine) return std::unexpected(std::move(fine.error()));
-    const Session* taken = state.find(session_id);
-    if (taken != nullptr && taken != there) {
-      return fail(Code::session_exists, fmt::format("the session id {} is taken", session_id));
-    }
+    if (auto fine = claim_session_id(drafting, session_id, *key, there); !fine)
+      return std::unexpected(std::move(fine.error()));
+    if (drafting.out.need) return std::move(drafting.out);
   }
+  if (auto fine = claim_session_file(drafting, edit, there); !fine) return std::unexpected(std::move(fine.error()));
   if (there == nullptr) {
     const auto* id = value_of(edit, "sessionId");
-    const std::string session_id = id ? *json::as_string(*id) : context.ids->uuid();
+    const std::string session_id = id ? *json::as_string(*id) : fresh_session_id(state, context);
     auto session = create_session(drafting, *key, session_id, std::move(edit), "import", "");
     if (!session) return std::unexpected(std::move(session.error()));
     answer_session(drafting, *session, 201);
@@ -311,6 +323,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   normalize_entry_edit(named);
   const RawEntry old = session.entry();
   if (auto fine = normalize_patch(named, *old, ""); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = claim_session_file(drafting, named, *there); !fine) return std::unexpected(std::move(fine.error()));
   const json::Index fields(*old);
   json::Edit edit;
   for (auto& member : named.set) {
@@ -412,7 +425,7 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (!command.task.empty()) edit.put_string("task", command.task);
   edit.put_string("spawnedBy", parent.key());
   edit.put_int("spawnDepth", depth);
-  auto session = create_session(drafting, key, context.ids->uuid(), std::move(edit), "spawn", "/entry");
+  auto session = create_session(drafting, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
@@ -426,10 +439,10 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   if (!there) return std::unexpected(there.error());
   Session session = **there;
   const auto* topics = state.topics(session.session_id);
-  if (topics == nullptr || !topics->contains(command.topic)) {
+  const std::string file = AgentState::file_of(session, command.topic);
+  if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));
   }
-  const std::string file = AgentState::file_of(session, command.topic);
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
   std::string data;

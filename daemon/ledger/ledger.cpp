@@ -105,7 +105,8 @@ Context Ledger::context(const Intent& intent, std::string_view source) {
           .actor = intent.actor,
           .source = source,
           .rules = &rules_,
-          .ids = &ids_};
+          .ids = &ids_,
+          .oldest_seq = journal_->oldest()};
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {
@@ -150,6 +151,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
   }
 
   FetchedLines lines;
+  FetchedIds ids;
   Decision decision;
   std::uint64_t last = 0;
   bool committed = false;
@@ -173,6 +175,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     std::string rests_on;
     Context now = context(intent, "api");
     now.rests_on = &rests_on;
+    now.on_disk = &ids;
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
       if (rules_.shared && (!hold || hold->file != rests_on)) {
@@ -205,7 +208,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
-    if (auto fetched = co_await fetch(agent, *decision.need, lines); !fetched) {
+    if (auto fetched = co_await fetch(agent, *decision.need, lines, ids); !fetched) {
       co_return std::unexpected(std::move(fetched.error()));
     }
   }

@@ -160,8 +160,10 @@ class Ledger {
   // agents.cpp
   Agent& slot(const std::string& id);
   asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
+  // Replays from `replay_from` (0: nothing); of what is before it, from `archived_from` on, only what was archived.
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                std::shared_ptr<EntryHistory> history, std::uint64_t replay_from) const;
+                                std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
+                                std::uint64_t archived_from) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
@@ -175,7 +177,7 @@ class Ledger {
   asio::awaitable<Waiters::Outcome> taken_back(std::uint64_t seq);
   struct Reader;
   asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
-  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
+  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines, FetchedIds& ids);
 
   // upkeep.cpp
   // Runs what nobody waits for but stop(). An exception ends the daemon: nobody would go on with what was begun.

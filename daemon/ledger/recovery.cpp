@@ -4,7 +4,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <random>
 
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
@@ -13,6 +12,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/names.hpp"
 
 namespace sessiond {
 namespace {
@@ -72,7 +72,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       rules_(std::move(rules)),
       paths_(config.state_dir, config.store.path_template),
       epoch_(journal->epoch()),
-      ids_((static_cast<std::uint64_t>(std::random_device{}()) << 32) ^ std::random_device{}()),
+      ids_(IdSource::secure()),
       files_(asio::make_strand(disk.get_executor())),
       stores_(asio::make_strand(disk.get_executor())),
       projection_(paths_, transcript_locks(config), adopting_),
@@ -139,6 +139,7 @@ class Recovery {
     std::uint64_t seq;
     std::string name;  // below the state directory
     bool purged;
+    bool done;  // before the crash: what bears the old name now is a newer file
   };
 
   template <class Take>
@@ -163,7 +164,9 @@ class Recovery {
         if (!event) return std::unexpected(std::move(event.error()));
         for (auto& [file, name] : Projection::archived_files(*event, batch.places)) {
           const std::string dir = ledger_.paths_.sessions_dir(event->envelope.agent);
-          archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event)});
+          const auto done = ledger_.projection_.archived(event->envelope.agent, event->envelope.seq);
+          if (!done) return std::unexpected(done.error());
+          archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event), *done});
         }
       }
       return {};
@@ -179,7 +182,8 @@ class Recovery {
       if (archived.seq < seq) continue;
       if (archived.purged) return std::nullopt;
       std::error_code error;
-      return std::filesystem::exists(ledger_.paths_.state_dir() / archived.name, error) ? archived.name : file;
+      if (std::filesystem::exists(ledger_.paths_.state_dir() / archived.name, error)) return archived.name;
+      return archived.done ? std::nullopt : std::optional(file);  // an archive that another program removed
     }
     return file;
   }
@@ -217,7 +221,7 @@ class Recovery {
   }
 
   Result<void> agent(const std::string& id, const std::vector<Event>& events) {
-    auto loaded = ledger_.load_from_disk(id, nullptr, nullptr, 0);
+    auto loaded = ledger_.load_from_disk(id, nullptr, nullptr, 0, UINT64_MAX);
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
@@ -278,7 +282,8 @@ void remove_left_temps(const Paths& paths) {
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder : {"", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+  for (const std::string_view folder :
+       {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
     each_in(paths.journal_dir() / folder, remove);
   }
   each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
@@ -292,6 +297,7 @@ void remove_left_temps(const Paths& paths) {
 Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
                                              Rules rules, bool repair) {
   const Paths paths(config.state_dir, config.store.path_template);
+  set_case_sensitive_channels(config.routing.case_sensitive);
   if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
@@ -330,6 +336,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   std::unique_ptr<Ledger> ledger(
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
   *self = ledger.get();
+  ledger->projection_.on_oldest([journal = ledger->journal_.get()] { return journal->oldest(); });
   for (const std::string& what : ledger->journal_->report().repairs) {
     log::warn("journal_repaired", {{"what", what}});
     ledger->repairs_.push_back("journal: " + what);

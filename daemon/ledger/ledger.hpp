@@ -251,6 +251,7 @@ class Ledger {
   // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
   std::map<std::string, std::int64_t, std::less<>> held_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
+  int holds_ = 0;                                                 // of transcripts' locks, taken or being taken
   Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded

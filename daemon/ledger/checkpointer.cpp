@@ -351,6 +351,11 @@ asio::awaitable<void> Ledger::stop() {
   room_.fail(0,
              std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
   while (background_ > 0) co_await background_ended_.wait(0);
+  asio::steady_timer pause(io_);
+  while (holds_ > 0 || !lock_waiters_.empty()) {  // requests that wait for a lock give up, those that have it end
+    pause.expires_after(std::chrono::milliseconds(2));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
   if (auto done = co_await checkpoint_all(); !done) {
     log::error("last_checkpoint_failed",
                {{"error", done.error().detail}, {"next", "the journal has it all; the next start recovers it"}});

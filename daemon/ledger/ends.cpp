@@ -28,6 +28,7 @@ Ledger::TranscriptHold::TranscriptHold(Ledger& of, std::shared_ptr<TranscriptTur
                                        std::string name)
     : ledger(of), turn(std::move(at)), path(of.paths_.sessions_dir(agent) + name), file(std::move(name)) {
   turn->taken = true;
+  ++ledger.holds_;
 }
 
 Ledger::TranscriptHold::~TranscriptHold() {
@@ -36,6 +37,7 @@ Ledger::TranscriptHold::~TranscriptHold() {
   if (since != 0 && turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms)
     turn->not_before = now + std::clamp<std::int64_t>(now - since, 1, most_pause_ms);
   turn->taken = false;
+  --ledger.holds_;
   asio::post(ledger.io_, [turn = turn] { turn->freed.release(0); });
 }
 

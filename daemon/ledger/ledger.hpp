@@ -285,6 +285,7 @@ class Ledger {
   // Of them those that lack lines which the last start took from the journal.
   std::set<std::string, std::less<>> recovered_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
+  int holds_ = 0;                                                 // of transcripts' locks, taken or being taken
   Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded

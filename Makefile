@@ -69,7 +69,7 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood full-disk
+SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood hostile full-disk
 api     = python3 tests/api/run.py -j $(JOBS) --binary build/$(1)/sessiond
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
 build/passed/api-asan:    RUN = $(call api,asan)
@@ -79,6 +79,7 @@ build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure 
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
+build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
 build/passed/kill9:       RUN = $(call crash,kill9) --rounds 100 --writers 32 --load 0.1
 build/passed/faults:      RUN = $(call crash,faults) --every 83

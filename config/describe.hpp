@@ -55,6 +55,16 @@ void describe_limits(Visitor& v, ALimits& c) {
         "How many connections are open at once, streams included.");
   v.key("connectionsPerAddress", c.connections_per_address, Between{0, 1'000'000},
         "How many of them from one address; 0 for no such limit. This machine itself has none.");
+  v.key("bytesPerToken", c.bytes_per_token, Between{0, pib},
+        "How many bytes of long requests and of replies that the client has not taken one token may have under way "
+        "(else 429; one request alone always may); 0 for no limit.");
+  v.key("agents", c.agents, Between{1, 1'000'000},
+        "How many agents there may be when a client makes another one (else 422).");
+  v.key("sessionsPerAgent", c.sessions_per_agent, Between{1, 100'000'000},
+        "How many sessions an agent may have when a client makes another one (else 422).");
+  v.key("entryBytesPerAgent", c.entry_bytes_per_agent, Between{mib, pib},
+        "How many bytes the entries of an agent's sessions may have when a client makes or grows one (else 422). All "
+        "of them are in memory.");
   v.key("requestsPerSecond", c.requests_per_second, Between{0, 1'000'000},
         "How many requests one token may make a second, and as many at once (else 429); 0 for no limit.");
   v.key("streamsPerToken", c.streams_per_token, Between{0, 1'000'000},

@@ -32,6 +32,7 @@ inline constexpr std::size_t message_entries = 1'000;    // in one POST of messa
 inline constexpr std::size_t evaluated_cases = 1'000;    // of POST /v1/policy/evaluate
 inline constexpr std::size_t evaluated_rules = 100'000;  // rules times cases
 inline constexpr std::size_t traced_rules = 2'000;       // rules times cases when a trace is asked for
+inline constexpr std::size_t list_read = 4 << 20;        // bytes of entries read for one page of a list; one entry more
 inline constexpr std::size_t list_scan = 50'000;         // sessions looked at for one page of a list
 
 // --- what one answer may tell ---
@@ -42,7 +43,7 @@ inline constexpr std::size_t repairs_told = 100;      // kept for /readyz and do
 
 // --- how long the network thread stays with one request before others get their turn ---
 inline constexpr std::size_t slice_sessions = 1'000;   // looked at
-inline constexpr std::size_t slice_bytes = 1 << 20;    // of entries put into an answer
+inline constexpr std::size_t slice_bytes = 1 << 20;    // of entries read for the send policy
 inline constexpr std::size_t slice_rules = 5'000;      // of the send policy evaluated
 inline constexpr std::size_t checked_here = 64 << 10;  // a longer body is checked to be JSON on a disk thread
 

@@ -50,7 +50,8 @@ struct WholeLine {
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
-// A page ends early, with has_more, before its lines exceed 8 MiB; it has at least one line if there is one.
+// A page ends early, with has_more, before its lines exceed 1 MiB (limits::page_bytes); it has at least one line if
+// there is one.
 struct TranscriptPage {
   std::vector<StoredLine> lines;  // in the order asked for
   bool has_more = false;

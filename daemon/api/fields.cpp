@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "store/limits.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -24,7 +25,9 @@ Result<std::string_view> json_body(const Request& request, std::size_t max_depth
     return fail(Code::unsupported_media_type,
                 fmt::format("this route takes application/json, not {}", request.header("content-type")));
   }
-  const auto fine = json::check(request.body, {.max_depth = max_depth, .unique_names = true, .utf8 = true});
+  const auto fine = request.checked && request.checked->max_depth == max_depth
+                        ? request.checked->result
+                        : json::check(request.body, {.max_depth = max_depth, .unique_names = true, .utf8 = true});
   if (!fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
@@ -118,6 +121,7 @@ std::vector<std::string> Fields::strings(std::string_view name, std::size_t most
   for (const auto element : json::elements(*list)) {
     auto text = json::as_string(element);
     if (!text) {
+      ++fault_count_;
       faults_.push_back({fmt::format("{}/{}/{}", pointer_, pointer_token(name), out.size()), "must be a string"});
       return out;
     }
@@ -138,6 +142,7 @@ std::optional<std::string> Fields::one_of(std::string_view name, std::initialize
 }
 
 void Fields::fault(std::string_view name, std::string detail) {
+  if (++fault_count_ > limits::faults) return;
   faults_.push_back({pointer_ + "/" + pointer_token(name), std::move(detail)});
 }
 
@@ -148,7 +153,7 @@ Result<void> Fields::done() {
   if (faults_.empty()) return {};
   Problem problem{.code = Code::validation_failed,
                   .detail = fmt::format("{}: {}", faults_.front().pointer, faults_.front().detail)};
-  if (faults_.size() > 1) problem.detail += fmt::format(" (and {} more)", faults_.size() - 1);
+  if (fault_count_ > 1) problem.detail += fmt::format(" (and {} more)", fault_count_ - 1);
   problem.errors = std::move(faults_);
   return std::unexpected(std::move(problem));
 }

@@ -49,7 +49,8 @@ class Fields {
     bool asked = false;
   };
   std::vector<Member> members_;
-  std::vector<Fault> faults_;
+  std::vector<Fault> faults_;  // the first of them
+  std::size_t fault_count_ = 0;
 };
 
 // The members of an object that json_body has passed (so each name is there once) as an edit that sets them (null:

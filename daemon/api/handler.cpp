@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "policy/secret_scan.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -125,6 +126,8 @@ Result<Target> target_param(const Request& request, const Api& api, Match wanted
       if (one.starts_with("W/")) one.remove_prefix(2);
       if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
       if (!one.empty()) target.if_match.emplace_back(one);
+      if (target.if_match.size() > limits::if_match_tags)
+        return fail(Code::bad_request, fmt::format("If-Match names more than {} versions", limits::if_match_tags));
     }
   }
   return target;
@@ -227,6 +230,23 @@ Result<std::optional<bool>> query_bool(const Request& request, std::string_view 
 std::optional<std::string> query_text(const Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+Result<std::vector<std::string>> query_names(const Request& request, std::string_view name) {
+  std::vector<std::string> names;
+  const auto text = query_text(request, name);
+  if (!text) return names;
+  if (text->size() > limits::listed_bytes || std::ranges::count(*text, ',') >= std::ptrdiff_t{limits::listed_names}) {
+    return fail(Code::bad_request, fmt::format("{} takes at most {} names and {} bytes", name, limits::listed_names,
+                                               limits::listed_bytes));
+  }
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    names.emplace_back(trim(rest.substr(0, comma)));
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names) {

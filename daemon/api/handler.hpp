@@ -109,6 +109,8 @@ Result<std::optional<std::int64_t>> query_int(const Request& request, std::strin
                                               std::int64_t most);
 Result<std::optional<bool>> query_bool(const Request& request, std::string_view name);
 std::optional<std::string> query_text(const Request& request, std::string_view name);
+// Names with commas between, sorted; empty: none. bad_request when they are more than store/limits.hpp allows.
+Result<std::vector<std::string>> query_names(const Request& request, std::string_view name);
 // bad_request for a query parameter that is none of these.
 Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names);
 

@@ -10,13 +10,12 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/http/hop.hpp"
 #include "daemon/ledger/reader.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {
 namespace {
-
-constexpr std::size_t most_entries = 1000;  // in one POST
 
 Result<std::optional<std::string>> topic_of(const Request& request) {
   auto topic = query_text(request, "topic");
@@ -100,8 +99,8 @@ Served post(Api& api, Request& request) {
       auto entry = parse_entry(element, fmt::format("/entries/{}", command.append.entries.size()));
       if (!entry) co_return std::unexpected(std::move(entry.error()));
       command.append.entries.push_back(std::move(*entry));
-      if (command.append.entries.size() > most_entries)
-        co_return fail_at("/entries", fmt::format("more than {} entries", most_entries));
+      if (command.append.entries.size() > limits::message_entries)
+        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
@@ -140,13 +139,9 @@ Result<Reading> read_reading(const Request& request) {
       query_text(request, "order").value_or(reading.page.before && !reading.page.after ? "desc" : "asc");
   if (order != "asc" && order != "desc") return fail(Code::bad_request, "order must be asc or desc");
   reading.page.descending = order == "desc";
-  if (const auto types = query_text(request, "types")) {
-    for (std::string_view rest = *types; !rest.empty();) {
-      const std::size_t comma = rest.find(',');
-      reading.page.types.emplace_back(trim(rest.substr(0, comma)));
-      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    }
-  }
+  auto types = query_names(request, "types");
+  if (!types) return std::unexpected(std::move(types.error()));
+  reading.page.types = std::move(*types);
   const std::string view = query_text(request, "view").value_or("full");
   if (view == "raw")
     reading.view = View::raw;

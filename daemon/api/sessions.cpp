@@ -11,6 +11,7 @@
 #include "daemon/ledger/reader.hpp"
 #include "daemon/ledger/view.hpp"
 #include "store/delivery.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
@@ -97,13 +98,9 @@ Served get_session(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
   SessionView view;
-  if (const auto fields = query_text(request, "fields")) {
-    for (std::string_view rest = *fields; !rest.empty();) {
-      const std::size_t comma = rest.find(',');
-      view.fields.emplace_back(trim(rest.substr(0, comma)));
-      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    }
-  }
+  auto fields = query_names(request, "fields");
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  view.fields = std::move(*fields);
   co_return co_await api.ledger.show(
       place->agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<Response> {
         auto session = visible(state, place->target, request.principal);
@@ -263,13 +260,17 @@ Served children(Api& api, Request& request) {
                                        auto session = visible(state, place->target, request.principal);
                                        if (!session) return std::unexpected(std::move(session.error()));
                                        std::string body = "{\"data\":[";
+                                       bool more = false;
                                        for (const Session* child : state.children((*session)->key())) {
                                          if (!request.principal.sees(place->agent, child->key(), child->channel))
                                            continue;
+                                         more = body.size() > limits::page_bytes;
+                                         if (more) break;
                                          if (body.back() != '[') body += ',';
                                          body += session_json(place->agent, *child, {.snapshots = false});
                                        }
-                                       return as_of_response(api, body + "]}", seen.seq());
+                                       body += more ? "],\"hasMore\":true}" : "]}";
+                                       return as_of_response(api, std::move(body), seen.seq());
                                      });
 }
 

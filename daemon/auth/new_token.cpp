@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
@@ -78,6 +79,10 @@ void read_agents(std::string_view value, std::vector<std::string>& agents, Fault
   }
   std::size_t i = 0;
   for (const std::string_view element : json::elements(value)) {
+    if (i == limits::token_agents) {
+      faults.push_back({"/agents", fmt::format("names more than {} agents", limits::token_agents)});
+      return;
+    }
     auto agent = json::as_string(element);
     if (!agent) faults.push_back({fmt::format("/agents/{}", i), "must be a string"});
     // A place holder keeps the pointers of later faults right.

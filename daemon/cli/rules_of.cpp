@@ -60,6 +60,9 @@ Result<Rules> rules_of(const Config& config) {
   rules.utc_offset_minutes = utc_offset_minutes();
   rules.spawn_depth = static_cast<int>(session.spawn.depth);
   rules.spawn_count = static_cast<int>(session.spawn.count);
+  rules.agents = config.limits.agents;
+  rules.sessions_per_agent = config.limits.sessions_per_agent;
+  rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;
   rules.shared = config.store.mode == Config::StoreMode::shared;
   std::error_code error;
   rules.cwd = std::filesystem::current_path(error).string();

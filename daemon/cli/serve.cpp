@@ -102,6 +102,8 @@ ServerOptions server_options(const Config& config) {
   options.read.body_bytes = config.limits.body_bytes;
   options.connections = config.limits.connections;
   options.connections_per_address = config.limits.connections_per_address;
+  options.bytes_per_token = config.limits.bytes_per_token;
+  options.read.json_depth = config.limits.json_depth;
   options.request_timeout = milliseconds(config.limits.request_timeout_ms);
   options.header_timeout = milliseconds(config.limits.header_timeout_ms);
   options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);

@@ -142,6 +142,14 @@ Result<void> Router::admit(Request& request, const Route& route) const {
   Result<Principal> principal = authenticator_(request, route.permission);
   if (!principal) return std::unexpected(std::move(principal.error()));
   request.principal = std::move(*principal);
+  request.counted = true;
+  if (request.has_room && !request.has_room(request.principal.id)) {
+    return std::unexpected(Problem{.code = Code::too_many_requests,
+                                   .detail = fmt::format("token {} has as many bytes of requests and unread replies "
+                                                         "under way as limits.bytesPerToken allows",
+                                                         request.principal.id),
+                                   .retry_after_s = 1});
+  }
   if (request.principal.may(route.permission)) return {};
   const std::string_view missing = name(route.permission);
   return std::unexpected(

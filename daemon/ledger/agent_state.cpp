@@ -219,6 +219,8 @@ void AgentState::edit(Session& session, const json::Edit& edit) {
 }
 
 void AgentState::link(Session& session) {
+  session.linked_bytes = session.entry()->size();
+  entry_bytes_ += session.linked_bytes;
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(session.spawned_by, &session);
@@ -226,6 +228,7 @@ void AgentState::link(Session& session) {
 }
 
 void AgentState::unlink(Session& session) {
+  entry_bytes_ -= session.linked_bytes;
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, session.spawned_by, &session);

@@ -52,6 +52,7 @@ class AgentState {
 
   const std::string& id() const { return id_; }
   std::size_t size() const { return by_key_.size(); }
+  std::uint64_t entry_bytes() const { return entry_bytes_; }  // of all entries, about: counters move them a little
 
   // By key (exactly, then in its dm/direct spelling, then case-insensitively), else by session id. Null: none.
   const Session* find(std::string_view key_or_id) const;
@@ -129,6 +130,7 @@ class AgentState {
   std::unordered_set<std::string, StringHash, std::equal_to<>> found_;
 
   std::uint64_t next_order_ = 0;
+  std::uint64_t entry_bytes_ = 0;
 
   const Session* own_transcript(std::string_view file) const;
 

@@ -198,8 +198,15 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
         return load_from_disk(id, file, history, replay_from, archived_from);
       });
   Result<void> outcome;
+  bool room = true;
+  if (loaded && create && !loaded->exists && loaded->state->size() == 0 && replay_from == 0) {
+    const auto there = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
+    room = there.size() < rules_.agents;
+  }
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));
+  } else if (!room) {
+    outcome = fail_at("/agent", fmt::format("there are {} agents, as many as limits.agents allows", rules_.agents));
   } else if (!loaded->exists && loaded->state->size() == 0 && !create) {
     outcome = fail(Code::agent_not_found, fmt::format("there is no agent {}", id));
   } else {
@@ -208,7 +215,8 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = false;
   agent.waiting.release(0);  // resumes them here; one may be loading again by now
   const bool known = agent.rebuild || agent.state || agent.loading || agent.file_seq != 0 || agent.previous_seq != 0;
-  if (!outcome && outcome.error().code == Code::agent_not_found && !known && agent.waiting.empty()) {
+  const bool absent = !outcome && (outcome.error().code == Code::agent_not_found || !room);
+  if (absent && !known && agent.waiting.empty()) {
     agents_.erase(id);
     co_return outcome;
   }

@@ -109,6 +109,9 @@ Result<const Session*> resolve(const AgentState& state, const Target& target);
 // validation_failed below `pointer` when it would be larger than an entry may be.
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
+// validation_failed below `pointer` when an entry grows beyond what it may be, or its agent's entries together do.
+Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+                                std::string_view pointer);
 // The successor of a session: archives its transcripts, emits session.reset. Sets drafting.out.need when a transcript's
 // end is unknown.
 struct ArchivedAs {

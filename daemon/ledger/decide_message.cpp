@@ -114,7 +114,7 @@ class InboundDecision {
       changed.put_int("updatedAt", moved_to(session, context_.now));
       const RawEntry before = session.entry();
       drafting_.update(session, std::move(changed));
-      if (auto fine = check_entry_size(*before, *session.entry(), ""); !fine)
+      if (auto fine = check_entry_growth(drafting_, *before, *session.entry(), ""); !fine)
         return std::unexpected(std::move(fine.error()));
     }
     return session;

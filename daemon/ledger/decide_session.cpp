@@ -104,6 +104,16 @@ std::string ArchivedAs::members() const {
   return out;
 }
 
+Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+                                std::string_view pointer) {
+  if (auto fine = check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
+  const std::uint64_t most = drafting.context().rules->entry_bytes_per_agent;
+  if (drafting.state().entry_bytes() + after.size() - before.size() <= most) return {};
+  return fail_at(std::string(pointer),
+                 fmt::format("the entries of agent {} have {} bytes; limits.entryBytesPerAgent is {}",
+                             drafting.state().id(), drafting.state().entry_bytes(), most));
+}
+
 Result<const Session*> resolve(const AgentState& state, const Target& target) {
   const Session* session = state.find(target.key);
   if (session == nullptr)
@@ -138,6 +148,11 @@ json::Edit merge_patch(std::string_view entry, std::string_view patch) {
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
   const std::int64_t now = drafting.context().now;
+  const std::uint64_t most = drafting.context().rules->sessions_per_agent;
+  if (drafting.state().size() >= most) {
+    return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", drafting.state().id(),
+                                   drafting.state().size(), most));
+  }
   json::Edit entry;
   entry.put_string("sessionId", session_id);
   entry.put_int("updatedAt", now);
@@ -157,7 +172,8 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
     }
   }
   const std::string raw = json::apply("{}", entry);
-  if (auto fine = check_entry_size("{}", raw, pointer); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_entry_growth(drafting, "{}", raw, pointer); !fine)
+    return std::unexpected(std::move(fine.error()));
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("entry", raw);
@@ -296,7 +312,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (!changes.empty()) {
     if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(changes));
-    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);
@@ -339,7 +355,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   if (!edit.empty()) {
     edit.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(edit));
-    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);

@@ -20,6 +20,9 @@ struct Rules {
   int utc_offset_minutes = 0;
   int spawn_depth = 3;
   int spawn_count = 64;
+  std::uint64_t agents = 10'000;  // limits.agents
+  std::uint64_t sessions_per_agent = 1'000'000;
+  std::uint64_t entry_bytes_per_agent = 512ULL << 20;
   bool shared = false;  // store.mode: other programs write too
   std::string cwd;      // for transcript headers
 };

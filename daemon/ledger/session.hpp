@@ -31,7 +31,8 @@ class Session {
 
   // seq of the last event that touched it (0: none since the agent was loaded); reads wait until it is durable.
   std::uint64_t last_seq = 0;
-  std::uint64_t order = 0;  // of creation, within the agent's store
+  std::uint64_t order = 0;       // of creation, within the agent's store
+  std::size_t linked_bytes = 0;  // of its entry when it was put into the agent's orders
 
  private:
   void read_fields();

@@ -187,7 +187,10 @@ class Append(Case):
         self.assertGreater(len(text.encode()), 1 << 20)
         self.say(key, text)
         self.say(key, "after")
-        self.assertEqual(self.texts(key), [text, "after"])
+        first = self.ok(self.api.get(S(key, "main", "messages") + "?order=asc"), 200)
+        self.assertEqual([text_of(m) for m in first["data"]], [text], "a page ends at 1 MiB")
+        self.assertEqual((first["page"]["hasMore"], first["page"]["nextAfter"]), (True, first["data"][-1]["seq"]))
+        self.assertEqual(self.texts(key, query=f"order=asc&after={first['page']['nextAfter']}"), ["after"])
 
     def test_writers_side_by_side_keep_their_own_order(self):
         key = self.new()["key"]

@@ -38,7 +38,8 @@ struct World {
                       .token_generation = [] { return std::uint64_t{1}; }},
         StreamSettings{});
     tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
-    door = std::make_unique<Door>(config, *tokens, *tickets, "secret");
+    cookies = std::make_unique<LoginCookies>(dir.path() / "logouts", "secret");
+    door = std::make_unique<Door>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
     api = std::make_unique<Api>(Api{.config = config,
                                     .ledger = *ledger,
@@ -61,6 +62,7 @@ struct World {
   std::unique_ptr<Tokens> tokens{};
   std::unique_ptr<Streams> streams{};
   std::unique_ptr<Tickets> tickets{};
+  std::unique_ptr<LoginCookies> cookies{};
   std::unique_ptr<Door> door{};
   std::unique_ptr<AuditLog> audit{};
   std::unique_ptr<Api> api{};

@@ -34,8 +34,9 @@ Result<Page> read_page(const Api& api, const Request& request) {
   if (!cursor) return page;
   const auto text = open_cursor(api, *cursor);
   if (!text || json::string_at(*text, "f") != page.what) return fail(Code::bad_cursor, "cursor: not one of this list");
-  page.after = Order{json::int_at(*text, "t").value_or(0), static_cast<std::uint64_t>(json::int_at(*text, "q").value_or(0)),
-                     json::string_at(*text, "i").value_or("")};
+  page.after =
+      Order{json::int_at(*text, "t").value_or(0), static_cast<std::uint64_t>(json::int_at(*text, "q").value_or(0)),
+            json::string_at(*text, "i").value_or("")};
   return page;
 }
 
@@ -64,7 +65,8 @@ bool sees(const Principal& principal, const std::string& agent, const ArchiveRec
          (!record.key.empty() && principal.sees(agent, record.key, record.channel));
 }
 
-// `records`: the newest first, and whether each is shown. A cursor holds nothing of one that is not but where it stands.
+// `records`: the newest first, and whether each is shown. A cursor holds nothing of one that is not but where it
+// stands.
 Response answer_page(const Api& api, const Page& page, auto records, std::uint64_t last_seq) {
   std::string body = "{\"data\":[";
   std::size_t looked_at = 0;
@@ -128,8 +130,13 @@ Served of_deleted_keys(Api& api, Request& request) {
   auto page = read_page(api, request);
   if (!page) co_return std::unexpected(std::move(page.error()));
   const Principal& principal = request.principal;
-  co_return co_await api.ledger.show(
-      *agent, wants_fresh(request), [&](const AgentState& state, const Seen& seen) -> Result<Response> {
+  co_return co_await api.ledger.show_all(
+      {*agent}, wants_fresh(request), [&](const Ledger::States& states, const Seen& seen) -> Result<Response> {
+        if (states.empty() && principal.sees_whole_agent(*agent))
+          return fail(Code::agent_not_found, fmt::format("there is no agent {}", *agent));
+        if (states.empty())  // to who sees only a part of an agent, one that is not there is one without archives
+          return answer_page(api, *page, std::vector<std::pair<const ArchiveRecord*, bool>>{}, seen.seq());
+        const AgentState& state = *states.front();
         const auto& all = state.archived();
         const auto end = page->after ? all.lower_bound(*page->after) : all.end();
         const auto shown = [&](const auto& pair) {
@@ -138,16 +145,18 @@ Served of_deleted_keys(Api& api, Request& request) {
           const bool living = lives != nullptr && principal.sees(*agent, lives->key(), lives->channel);
           return std::pair(&record, !living && sees(principal, *agent, record));
         };
-        return answer_page(
-            api, *page, std::ranges::subrange(all.begin(), end) | std::views::reverse | std::views::transform(shown),
-            seen.seq());
+        return answer_page(api, *page,
+                           std::ranges::subrange(all.begin(), end) | std::views::reverse | std::views::transform(shown),
+                           seen.seq());
       });
 }
 
 }  // namespace
 
 asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api, std::string agent, std::string id) {
-  const auto missing = [&] { return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id)); };
+  const auto missing = [&] {
+    return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
+  };
   if (!check_session_id(id)) co_return missing();
   const auto dir = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(agent);
   if (auto flushed = co_await api.ledger.flush_transcript(agent, transcript_file(id, "")); !flushed)

@@ -274,8 +274,8 @@ Served children(Api& api, Request& request) {
                                      });
 }
 
-// The transcripts of a session's topics, by topic, and the seq that they are of; of a session id that only archives bear,
-// the newest archive of each.
+// The transcripts of a session's topics, by topic, and the seq that they are of; of a session id that only archives
+// bear, the newest archive of each.
 struct TopicFiles {
   std::vector<std::pair<std::string, std::string>> files;
   std::uint64_t seq = 0;

@@ -252,7 +252,6 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
-  if (auto fine = claim_session_file(drafting, edit, nullptr); !fine) return std::unexpected(std::move(fine.error()));
   if (command.ephemeral) edit.put("ephemeral", "true");
   auto session = create_session(drafting, key, session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
@@ -285,7 +284,6 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
       return std::unexpected(std::move(fine.error()));
     if (drafting.out.need) return std::move(drafting.out);
   }
-  if (auto fine = claim_session_file(drafting, edit, there); !fine) return std::unexpected(std::move(fine.error()));
   if (there == nullptr) {
     const auto* id = value_of(edit, "sessionId");
     const std::string session_id = id ? *json::as_string(*id) : fresh_session_id(state, context);
@@ -339,7 +337,6 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   normalize_entry_edit(named);
   const RawEntry old = session.entry();
   if (auto fine = normalize_patch(named, *old, ""); !fine) return std::unexpected(std::move(fine.error()));
-  if (auto fine = claim_session_file(drafting, named, *there); !fine) return std::unexpected(std::move(fine.error()));
   const json::Index fields(*old);
   json::Edit edit;
   for (auto& member : named.set) {

@@ -82,16 +82,6 @@ Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::st
   return {};
 }
 
-Result<void> claim_session_file(const Drafting& drafting, const json::Edit& edit, const Session* self) {
-  const auto named = std::ranges::find(edit.set, "sessionFile", &json::Edit::Set::name);
-  if (named == edit.set.end() || !drafting.context().sight.whole_agent) return {};
-  const std::string path = json::as_string(named->value).value_or("");
-  const std::string file = path.substr(path.find_last_of('/') + 1);
-  const auto owner = drafting.state().owner_of(file);
-  if (!owner || !is_another(owner->session, self)) return {};
-  return fail(Code::session_exists, fmt::format("the transcript {} is taken", file));
-}
-
 std::string earlier_sessions(const Drafting& drafting, std::string_view key) {
   const Context& context = drafting.context();
   const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();

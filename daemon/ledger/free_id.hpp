@@ -21,10 +21,6 @@ std::string fresh_session_id(const AgentState& state, const Context& context, Id
 // session_exists. When the folder has to be looked at first: sets drafting.out.need, and the result is meaningless.
 Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::string_view key, const Session* self);
 
-// May the session `self` (null: a new one) name the transcript of this sessionFile? Not another session's. Who sees
-// only a part of the agent may name none (within_scope), and is told nothing here.
-Result<void> claim_session_file(const Drafting& drafting, const json::Edit& edit, const Session* self);
-
 // What S/history shows of the earlier sessions of a key that is made again: a JSON array, empty when there is nothing.
 std::string earlier_sessions(const Drafting& drafting, std::string_view key);
 

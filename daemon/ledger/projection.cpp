@@ -276,8 +276,8 @@ Result<void> Projection::compact_records(const std::string& agent, std::uint64_t
   const auto left = compact_archive_records(paths_.archive_records(agent), [&](const ArchiveRecord& record) {
     std::error_code ignored;
     return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
-      return std::filesystem::exists(dir / name, ignored);
-    });
+             return std::filesystem::exists(dir / name, ignored);
+           });
   });
   if (!left) return std::unexpected(left.error());
   Records& known = records_[agent];

@@ -101,7 +101,7 @@ class Projection {
     std::set<std::uint64_t> seqs{};  // of the newest ones, and at least of all beyond CHECKPOINT
     std::string unwritten{};
     bool unsynced = false;
-    std::uint64_t size = 0;                   // of the file
+    std::uint64_t size = 0;                  // of the file
     std::uint64_t compact_at = 1ULL << 20U;  // the size at which dead ones are looked for
   };
   Result<Records*> records(const std::string& agent);
@@ -114,8 +114,8 @@ class Projection {
   std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
   mutable std::mutex written_mutex_;
   std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> written_;  // by folder, name
-  std::map<std::string, Records, std::less<>> records_;  // by agent
-  std::set<std::string> unwritten_;                      // agents that have records to be written
+  std::map<std::string, Records, std::less<>> records_;                                         // by agent
+  std::set<std::string> unwritten_;  // agents that have records to be written
   std::function<std::uint64_t()> oldest_{};
   TranscriptAppender appender_;
 };

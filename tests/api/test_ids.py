@@ -120,19 +120,6 @@ class Ids(Case):
         self.refused(self.api, stem)
         self.assertEqual(self.texts(owner["key"]), ["secret of the owner"])
 
-    def test_fault_2_anothers_transcript_is_no_session_file(self):
-        owner = self.new()
-        self.say(owner["key"])
-        for body in ({"sessionFile": owner["sessionId"] + ".jsonl"}, {"sessionFile": f"/x/{owner['sessionId']}.jsonl"}):
-            self.problem(self.api.post("/v1/agents/main/sessions", {"key": "agent:main:" + uid(), "entry": body}), 409,
-                         "session_exists")
-            self.problem(self.api.patch(S(self.new()["key"]), body), 409, "session_exists")
-            self.problem(self.api.put(S("agent:main:" + uid()), body), 409, "session_exists")
-            guests = "agent:main:guest:" + uid()
-            self.make(self.guest, guests)
-            self.problem(self.guest.patch(S(guests), body), 403, "forbidden")  # whoever's it is
-        self.ok(self.api.patch(S(owner["key"]), {"sessionFile": owner["sessionId"] + ".jsonl"}), 200)  # its own
-
     def test_fault_2_a_transcript_without_an_entry_is_for_tokens_that_see_the_agent(self):
         self.new()
         orphan, topical = "orphan-" + uid(), "orphan-" + uid()

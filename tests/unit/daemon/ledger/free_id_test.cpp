@@ -60,9 +60,8 @@ TEST_CASE("fault 2: who may take an id that only files bear") {
   };
   CHECK(takes("lies"));
   CHECK(takes("old"));
-  world.sight = {.whole_agent = false, .sees = [](std::string_view key, std::string_view) {
-                   return key.starts_with("agent:main:guest:");
-                 }};
+  world.sight = {.whole_agent = false,
+                 .sees = [](std::string_view key, std::string_view) { return key.starts_with("agent:main:guest:"); }};
   CHECK_FALSE(takes("lies"));
   CHECK_FALSE(takes("old"));  // nobody knows whose it was
   world.state.remember({.seq = 3,

@@ -167,6 +167,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       continue;  // much may have changed while we waited
     }
     if (backlog_ > max_backlog) {
+      hold.reset();                // no lock is kept from others while we wait for room
       checkpoint_timer_.cancel();  // wakes the loop
       if (const auto trouble = co_await room_.wait(0)) co_return std::unexpected(*trouble);
       continue;

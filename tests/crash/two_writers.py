@@ -28,6 +28,7 @@ from sessiond import SLOW, Client, Daemon, S  # noqa: E402
 
 ENTRIES = 100
 LEAD = 20  # updates that one side may be ahead of the other: they are to meet
+LEAST = 300  # updates where these are small
 KEYS = [f"agent:main:both:{i:03d}" for i in range(ENTRIES)]
 
 
@@ -343,6 +344,7 @@ def all_entries(client):
 
 def churns(mode, updates, options):
     """Every deletion of the other stands, and every update of either side is there."""
+    updates = max(updates, LEAST)
     with Scenario(mode=mode) as at:
         other = at.other("formats", updates, churn=True)
 
@@ -374,6 +376,7 @@ def churns(mode, updates, options):
 
 def transcript_turns(rule, updates, options):
     """All that is told of places in a transcript is the lines', however many take turns at it."""
+    updates = max(updates, LEAST)
     with Scenario(mode="shared") as at:
         client, key = at.daemon.client(), KEYS[0]
         path = at.daemon.agent_dir() / (client.get(S(key)).json["sessionId"] + ".jsonl")

@@ -101,9 +101,9 @@ void describe_store(Visitor& v, AStore& c) {
 
 template <class Visitor, class AReset>
 void describe_reset(Visitor& v, AReset& c) {
-  v.key(
-      "mode", c.mode, Any{},
-      "none: only when asked. idle: after idleMinutes without a message. daily: with the first message after atHour.");
+  v.key("mode", c.mode, Any{},
+        "none: only when asked. idle: after idleMinutes without a word from a user. daily: when it began before the "
+        "last atHour.");
   v.key("idleMinutes", c.idle_minutes, Between{1, 525'600}, "For mode idle.");
   v.key("atHour", c.at_hour, Between{0, 23}, "For mode daily: the hour, in the daemon's local time.");
 }

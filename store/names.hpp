@@ -40,6 +40,8 @@ bool key_has_prefix(std::string_view key, std::string_view prefix);
 // Only before other threads run. Ids of users are lower-case on Matrix and Signal all the same.
 void set_case_sensitive_channels(std::vector<std::string> channels);
 
+// `dm` as `direct`, lower-case but in ids whose case carries meaning: spellings of one key are folded to the same.
+std::string folded_key(std::string_view key);
 // The spelling of a key with `:direct:` for `:dm:` and the other way round; nothing when it has neither.
 std::optional<std::string> dm_alias(std::string_view key);
 

@@ -127,7 +127,8 @@ Shape read_shape(std::string_view key) {
   }
   if (is_internal(first_segment(shape.parts.rest))) return shape;
   std::string_view text = shape.parts.rest;
-  cut_suffixes(text, shape.parts);
+  // A subagent's key may begin with its parent's: that one's thread or topic is not its own.
+  if (rfind_nocase(text, ":subagent:") == std::string_view::npos) cut_suffixes(text, shape.parts);
   read_chat(text, shape);
   return shape;
 }
@@ -221,6 +222,13 @@ bool key_has_prefix(std::string_view key, std::string_view prefix) {
 void set_case_sensitive_channels(std::vector<std::string> channels) {
   for (std::string& channel : channels) channel = lower(trim(channel));
   case_sensitive_channels() = std::move(channels);
+}
+
+std::string folded_key(std::string_view key) {
+  const Shape shape = read_shape(key);
+  std::string out = lower(key.substr(0, key.size() - shape.parts.rest.size()));
+  append_rest(out, shape);
+  return out;
 }
 
 std::optional<std::string> dm_alias(std::string_view key) {

@@ -357,6 +357,15 @@ Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
   return std::move(found->begin()->second);
 }
 
+std::optional<std::int64_t> Transcript::started() const {
+  if (!impl_->tail.has_header) return {};
+  LineReader lines = impl_->reader();
+  const auto end = lines.end_of(0);
+  if (!end) return {};
+  const auto line = lines.text(0, *end);
+  return line ? parse_iso_time(json::string_at(*line, "timestamp").value_or("")) : std::nullopt;
+}
+
 Result<IdSet> Transcript::ids() {
   return impl_->with_fresh_index_on_failure([&]() -> Result<IdSet> {
     if (auto scanned = impl_->scan_ids(); !scanned) return std::unexpected(scanned.error());

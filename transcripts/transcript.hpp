@@ -76,6 +76,7 @@ class Transcript {
   // nothing else may be called before that is done.
   Result<bool> refresh(std::uint64_t budget = whole);
   const TranscriptTail& tail() const;
+  std::optional<std::int64_t> started() const;  // the header's time; nothing without one that can be read
   Result<TranscriptPage> page(const PageQuery& query);
   // The entries with these ids, as far as there are any; of several with one id the last.
   using Found = std::map<std::string, StoredLine, std::less<>>;

@@ -25,7 +25,6 @@ struct Page {
 };
 
 Result<Page> read_page(const Api& api, const Request& request) {
-  if (auto fine = known_query(request, {"limit", "cursor"}); !fine) return std::unexpected(std::move(fine.error()));
   auto limit = query_int(request, "limit", 1, 200);
   if (!limit) return std::unexpected(std::move(limit.error()));
   Page page{.limit = static_cast<std::size_t>(limit->value_or(50)), .what = "archives of "};
@@ -180,8 +179,8 @@ asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api
 
 void add_archive_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/agents/{agent}/archives", Permission::read, of_deleted_keys);
-  on("GET", "/v1/agents/{agent}/sessions/{key}/archives", Permission::read, of_key);
+  on("GET", "/v1/agents/{agent}/archives", Permission::read, of_deleted_keys, {"limit", "cursor"});
+  on("GET", "/v1/agents/{agent}/sessions/{key}/archives", Permission::read, of_key, {"limit", "cursor"});
 }
 
 }  // namespace sessiond

@@ -6,6 +6,7 @@
 
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 namespace {
@@ -88,6 +89,13 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
     return {};
   }
   return number;
+}
+
+std::optional<std::int64_t> Fields::time(std::string_view name) {
+  const auto ms = integer(name);
+  if (!ms || *ms <= last_time_ms) return ms;
+  fault(name, "lies after the year 9999");
+  return {};
 }
 
 std::optional<bool> Fields::boolean(std::string_view name) {

@@ -249,14 +249,4 @@ Result<std::vector<std::string>> query_names(const Request& request, std::string
   return names;
 }
 
-Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names) {
-  for (const auto& [name, value] : request.query) {
-    if (std::ranges::find(names, name) == names.end()) {
-      return fail(Code::bad_request, fmt::format("{} is no query parameter here; known are {}", json::quote(name),
-                                                 fmt::join(names, ", ")));
-    }
-  }
-  return {};
-}
-
 }  // namespace sessiond

@@ -106,12 +106,12 @@ Served openapi(Api&, Request&) {
 
 void add_health_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/healthz", Permission::open, healthz);
-  on("GET", "/readyz", Permission::open, readyz);
+  on("GET", "/healthz", Permission::open, healthz, any_query);
+  on("GET", "/readyz", Permission::open, readyz, any_query);
   on("GET", "/version", Permission::open, version);
   on("GET", "/openapi.json", Permission::open, openapi);
-  on("GET", "/", Permission::open, dashboard);
-  on("GET", "/metrics", Permission::metrics, metrics);
+  on("GET", "/", Permission::open, dashboard, any_query);
+  on("GET", "/metrics", Permission::metrics, metrics, any_query);
 }
 
 }  // namespace sessiond

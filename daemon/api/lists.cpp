@@ -64,12 +64,6 @@ Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view 
 }
 
 Result<Query> read_query(const Request& request, std::int64_t now, bool over_agents) {
-  if (auto fine = known_query(
-          request, {"limit", "cursor", "sort", "channel", "chatType", "keyPrefix", "label", "name", "spawnedBy",
-                    "updatedSince", "activeMinutes", "archived", "q", "fields", "include", "agent"});
-      !fine) {
-    return std::unexpected(std::move(fine.error()));
-  }
   Query query;
   auto limit = query_int(request, "limit", 1, 200);
   if (!limit) return std::unexpected(std::move(limit.error()));
@@ -92,6 +86,7 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   query.label = text("label");
   query.name = text("name");
   query.spawned_by = text("spawnedBy");
+  if (query.spawned_by) query.spawned_by = folded_key(*query.spawned_by);
   query.text = text("q");
   if (query.text) query.text = fold_case(*query.text);
   auto since = query_int(request, "updatedSince", 0, INT64_MAX);
@@ -130,7 +125,8 @@ bool matches(const Query& query, const Session& session) {
   }
   if (query.label && *query.label != session.label) return false;
   if (query.name && *query.name != session.name) return false;
-  if (query.spawned_by && *query.spawned_by != session.spawned_by) return false;
+  if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != folded_key(session.spawned_by)))
+    return false;
   if (query.updated_since && session.updated_at < *query.updated_since) return false;
   if (!query.text) return true;
   const auto holds = [&query](std::string_view text) { return fold_case(text).find(*query.text) != std::string::npos; };
@@ -335,8 +331,11 @@ Served of_all(Api& api, Request& request) {
 
 void add_list_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/sessions", Permission::read, of_all);
-  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent);
+  QueryNames query{"limit",     "cursor",       "sort",          "channel",  "chatType", "keyPrefix", "label",  "name",
+                   "spawnedBy", "updatedSince", "activeMinutes", "archived", "q",        "fields",    "include"};
+  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent, query);
+  query.emplace_back("agent");
+  on("GET", "/v1/sessions", Permission::read, of_all, query);
 }
 
 }  // namespace sessiond

@@ -82,7 +82,6 @@ Served post(Api& api, Request& request) {
   if (!agent) co_return std::unexpected(std::move(agent.error()));
   auto target = target_param(request, api, Match::ignored);
   if (!target) co_return std::unexpected(std::move(target.error()));
-  if (auto fine = known_query(request, {"topic"}); !fine) co_return std::unexpected(std::move(fine.error()));
   auto topic = topic_of(request);
   if (!topic) co_return std::unexpected(std::move(topic.error()));
   auto body = json_body(request, api.config.limits.json_depth);
@@ -121,22 +120,17 @@ struct Reading {
 };
 
 Result<Reading> read_reading(const Request& request) {
-  if (auto fine = known_query(request, {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
-      !fine) {
-    return std::unexpected(std::move(fine.error()));
-  }
   Reading reading;
-  for (const auto& [name, into] :
-       {std::pair{"after", &reading.page.after}, std::pair{"before", &reading.page.before}}) {
-    auto number = query_int(request, name, 0, INT64_MAX);
-    if (!number) return std::unexpected(std::move(number.error()));
-    if (*number) *into = static_cast<std::uint64_t>(**number);
-  }
+  auto after = query_int(request, "after", -1, INT64_MAX);  // seq begins at 0: -1 is before the first
+  if (!after) return std::unexpected(std::move(after.error()));
+  if (*after && **after >= 0) reading.page.after = static_cast<std::uint64_t>(**after);
+  auto before = query_int(request, "before", 0, INT64_MAX);
+  if (!before) return std::unexpected(std::move(before.error()));
+  if (*before) reading.page.before = static_cast<std::uint64_t>(**before);
   auto limit = query_int(request, "limit", 1, 200);
   if (!limit) return std::unexpected(std::move(limit.error()));
   reading.page.limit = static_cast<std::size_t>(limit->value_or(50));
-  const std::string order =
-      query_text(request, "order").value_or(reading.page.before && !reading.page.after ? "desc" : "asc");
+  const std::string order = query_text(request, "order").value_or(reading.page.before && !*after ? "desc" : "asc");
   if (order != "asc" && order != "desc") return fail(Code::bad_request, "order must be asc or desc");
   reading.page.descending = order == "desc";
   auto types = query_names(request, "types");
@@ -273,10 +267,11 @@ Served get_transcript(Api& api, Request& request) {
 void add_message_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", Permission::write, post);
-  on("GET", one + "/messages", Permission::read, get_page);
-  on("GET", one + "/messages/{id}", Permission::read, get_one);
-  on("GET", one + "/transcript", Permission::read, get_transcript);
+  on("POST", one + "/messages", Permission::write, post, {"topic"});
+  on("GET", one + "/messages", Permission::read, get_page,
+     {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
+  on("GET", one + "/messages/{id}", Permission::read, get_one, {"topic", "sessionId", "view"});
+  on("GET", one + "/transcript", Permission::read, get_transcript, {"topic", "sessionId"});
 }
 
 }  // namespace sessiond

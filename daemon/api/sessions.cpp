@@ -48,6 +48,11 @@ Served run(Api& api, Place place, Command command, const Request& request, Inten
   co_return to_response(std::move(*reply));
 }
 
+Sees seen_by(const Principal& principal, const std::string& agent) {
+  if (principal.sees_everything()) return {};
+  return [principal, agent](const Session& session) { return principal.sees(agent, session.key(), session.channel); };
+}
+
 // What a new session would be must lie within the token's scope.
 Result<void> may_create(const Principal& principal, const std::string& agent, const std::string& key,
                         std::string_view channel) {
@@ -64,7 +69,11 @@ Served create(Api& api, Request& request) {
   auto fields = Fields::of(*body);
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   CreateSession command;
-  command.key = std::string(trim(fields->string("key", 512).value_or("")));
+  command.sees = seen_by(request.principal, *agent);
+  const auto named_key = fields->string("key", 512);
+  command.key = std::string(trim(named_key.value_or("")));
+  if (named_key && command.key.empty())
+    fields->fault("key", "is empty; leave it out for a key made from the session id");
   command.session_id = fields->string("sessionId", 128).value_or("");
   command.timestamp_id = fields->one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields->one_of("ifExists", {"error", "reuse"}) == "reuse";
@@ -129,6 +138,7 @@ Served put(Api& api, Request& request) {
   if (!clean) co_return std::unexpected(std::move(clean.error()));
   PutSession command{.target = place->target, .entry = edit_of(*body)};
   command.entry.unset.clear();  // null in a whole entry is absence
+  command.sees = seen_by(request.principal, place->agent);
   if (auto fine = may_create(request.principal, place->agent, place->target.key,
                              json::string_at(*body, "channel").value_or(""));
       !fine) {
@@ -155,7 +165,6 @@ Served patch(Api& api, Request& request) {
 Served remove(Api& api, Request& request) {
   auto place = place_of(request, api, Match::required);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  if (auto fine = known_query(request, {"purge", "missing"}); !fine) co_return std::unexpected(std::move(fine.error()));
   auto purge = query_bool(request, "purge");
   if (!purge) co_return std::unexpected(std::move(purge.error()));
   const auto missing = query_text(request, "missing");
@@ -206,6 +215,7 @@ Served spawn(Api& api, Request& request) {
   auto fields = Fields::of(*body);
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   SpawnSession command{.target = place->target};
+  command.below_parent = !request.principal.sees(place->agent, "agent:" + place->agent + ":subagent:", "");
   command.label = fields->string("label", 200).value_or("");
   command.task = fields->string("task", 1U << 20).value_or("");
   if (const auto entry = fields->object("entry")) command.entry = edit_of(*entry);
@@ -360,10 +370,10 @@ void add_session_routes(Router& router, Api& api) {
   const std::string one = sessions + "/{key}";
   const auto on = adding(router, api);
   on("POST", sessions, Permission::write, create);
-  on("GET", one, Permission::read, get_session);
+  on("GET", one, Permission::read, get_session, {"fields"});
   on("PUT", one, Permission::write, put);
   on("PATCH", one, Permission::write, patch);
-  on("DELETE", one, Permission::write, remove);
+  on("DELETE", one, Permission::write, remove, {"purge", "missing"});
   on("POST", one + "/reset", Permission::write, reset);
   on("POST", one + "/archive", Permission::write,
      [](Api& a, Request& request) { return archive_to(a, request, true); });

@@ -7,6 +7,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 namespace {
@@ -56,6 +57,7 @@ TokenInfo check(const NewToken& wish, std::int64_t now, Faults& faults) {
   // "  " would be trimmed to no limit at all.
   if (info.channel.empty() && !wish.channel.empty()) faults.push_back({"/channel", "is blank"});
   if (wish.expires_at && *wish.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
+  if (wish.expires_at && *wish.expires_at > last_time_ms) faults.push_back({"/expiresAt", "lies after the year 9999"});
   return info;
 }
 

@@ -25,13 +25,13 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, ticket, write, bridge, policy, maintenance, tokens, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, send, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, bridge, policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, send, policy, maintenance, Permission::metrics});
     case Role::bridge:
-      return of({read, stream, ticket, Permission::bridge});
+      return of({read, stream, ticket, Permission::bridge, send});
     case Role::runner:
-      return of({read, stream, ticket, write});
+      return of({read, stream, ticket, write, send});
     case Role::viewer:
       return of({read, stream, ticket});
     case Role::metrics:
@@ -94,6 +94,8 @@ std::string_view name(Permission permission) {
       return "write";
     case Permission::bridge:
       return "bridge";
+    case Permission::send:
+      return "send";
     case Permission::policy:
       return "policy";
     case Permission::maintenance:

@@ -63,8 +63,12 @@ const Session* AgentState::find(std::string_view key_or_id) const {
 
 std::vector<const Session*> AgentState::children(std::string_view key) const {
   std::vector<const Session*> out;
-  auto [from, to] = by_parent_.equal_range(key);
-  for (auto at = from; at != to; ++at) out.push_back(at->second);
+  auto [from, to] = by_parent_.equal_range(folded_key(key));
+  for (auto at = from; at != to; ++at) {
+    // Foreign stores may have keys that differ only in case.
+    const Session* parent = find_key(at->second->spawned_by);
+    if (parent == nullptr || parent->key() == key) out.push_back(at->second);
+  }
   std::ranges::sort(out, {},
                     [](const Session* session) { return ByUpdated::Place(session->created_at, session->key()); });
   return out;
@@ -223,7 +227,7 @@ void AgentState::link(Session& session) {
   entry_bytes_ += session.linked_bytes;
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
-  if (!session.spawned_by.empty()) by_parent_.emplace(session.spawned_by, &session);
+  if (!session.spawned_by.empty()) by_parent_.emplace(folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
 
@@ -231,7 +235,7 @@ void AgentState::unlink(Session& session) {
   entry_bytes_ -= session.linked_bytes;
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
-  if (!session.spawned_by.empty()) erase_pair(by_parent_, session.spawned_by, &session);
+  if (!session.spawned_by.empty()) erase_pair(by_parent_, folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }
 

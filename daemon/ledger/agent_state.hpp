@@ -27,9 +27,10 @@ struct TranscriptEnd {
   bool has_header = false;
   bool ends_in_newline = true;
   std::string last_id;
-  std::uint64_t last_seq = 0;   // of the journal: reads wait for it
-  std::uint64_t read_size = 0;  // of the file when this was read from it
-  std::shared_ptr<IdSet> ids;   // of all its entries; loaded when a client first brings ids of its own
+  std::uint64_t last_seq = 0;             // of the journal: reads wait for it
+  std::uint64_t read_size = 0;            // of the file when this was read from it
+  std::optional<std::int64_t> started{};  // what its header says; not known when the lines are ours
+  std::shared_ptr<IdSet> ids;             // of all its entries; loaded when a client first brings ids of its own
 };
 
 struct ByUpdated {
@@ -59,6 +60,7 @@ class AgentState {
   const Session* find_key(std::string_view key) const;
   const std::set<Session*, ByUpdated>& by_updated() const { return by_updated_; }
   const std::map<std::string_view, Session*>& by_name() const { return by_name_; }
+  // Those that name the session of this key as their parent, in whichever spelling.
   std::vector<const Session*> children(std::string_view key) const;
 
   // The base name of a session's transcript, of its own or of a topic.

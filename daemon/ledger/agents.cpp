@@ -389,8 +389,11 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
   switch (need.what) {
     case Need::What::transcript_end: {
       if (auto mended = co_await mend_transcript(agent, need.file); !mended) co_return mended;
-      auto tail = co_await read_transcript(
-          agent, need.file, [](Transcript& transcript) { return Result<TranscriptTail>(transcript.tail()); });
+      std::optional<std::int64_t> started;
+      auto tail = co_await read_transcript(agent, need.file, [&started](Transcript& transcript) {
+        started = transcript.started();
+        return Result<TranscriptTail>(transcript.tail());
+      });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
       Agent& slot_now = slot(agent);
       if (!slot_now.state || slot_now.state->transcript(need.file) != nullptr) co_return Result<void>{};
@@ -401,6 +404,7 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       end.ends_in_newline = tail->ends_in_newline;
       end.last_id = tail->last_id;
       end.read_size = tail->size;
+      end.started = started;
       co_return Result<void>{};
     }
     case Need::What::entry_ids: {

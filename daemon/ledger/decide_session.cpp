@@ -6,8 +6,10 @@
 #include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/free_id.hpp"
 #include "daemon/ledger/view.hpp"
+#include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/reset.hpp"
+#include "policy/usage.hpp"
 #include "store/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -85,6 +87,91 @@ const Session* named_by_id(const AgentState& state, const std::string& session_i
   if (session_id.empty()) return nullptr;
   if (const Session* there = state.find(session_id)) return there;
   return state.find_key(fmt::format("agent:{}:session:{}", state.id(), lower(session_id)));
+}
+
+constexpr int most_ancestors = 1000;  // that are looked at; foreign stores may name each other in a ring
+
+// Whether the session of that key is the parent, or one of the parent's own.
+bool is_above(const AgentState& state, const Session& parent, std::string_view key) {
+  const std::string folded = folded_key(key);
+  const Session* at = &parent;
+  for (int i = 0; at != nullptr && i < most_ancestors; ++i) {
+    if (folded_key(at->key()) == folded || folded_key(at->spawned_by) == folded) return true;
+    at = at->spawned_by.empty() ? nullptr : state.find_key(at->spawned_by);
+  }
+  return false;
+}
+
+std::unexpected<Problem> descends_from_itself(std::string pointer, std::string_view key) {
+  return fail_at(std::move(pointer), fmt::format("{} cannot descend from itself", key));
+}
+
+// The session that `spawned_by` (raw JSON) names as the parent of `key`. One that whoever asks does not see is none.
+Result<const Session*> parent_named(const AgentState& state, std::string_view spawned_by, std::string_view key,
+                                    const Sees& sees, std::string pointer) {
+  const auto name = json::as_string(spawned_by);
+  const Session* parent = name ? state.find_key(*name) : nullptr;
+  if (parent == nullptr || (sees && !sees(*parent)))
+    return fail_at(std::move(pointer), fmt::format("names no session of agent {}", state.id()));
+  if (is_above(state, *parent, key)) return descends_from_itself(std::move(pointer), key);
+  return parent;
+}
+
+std::int64_t depth_below(const Session& parent) {
+  return add_counted(counted(json::find(*parent.entry(), "spawnDepth").value_or("0")).value_or(0), 1);
+}
+
+// How deep one more child of `parent` is; refused beyond session.spawn.depth and count.
+Result<std::int64_t> room_below(const AgentState& state, const Session& parent, const Rules& rules) {
+  const std::int64_t depth = depth_below(parent);
+  if (depth > rules.spawn_depth) {
+    return fail_at("", fmt::format("{} is {} deep already; session.spawn.depth is {}", parent.key(), depth - 1,
+                                   rules.spawn_depth));
+  }
+  if (state.children(parent.key()).size() >= static_cast<std::size_t>(rules.spawn_count)) {
+    return fail_at(
+        "", fmt::format("{} may have no more children; session.spawn.count is {}", parent.key(), rules.spawn_count));
+  }
+  return depth;
+}
+
+// Makes `edit` say that it is one of `parent`'s.
+void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth) {
+  edit.put_string("spawnedBy", parent.key());
+  edit.put_int("spawnDepth", depth);
+}
+
+// spawnedBy and spawnDepth of a PUT. A token that sees everything imports them, in any order of sessions; for others
+// they stay as they are, and a new session has them as create does.
+Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
+                              std::string_view key, const Rules& rules, json::Edit& edit) {
+  const auto changed = [&](std::string_view name) -> std::optional<std::string> {
+    const std::string* value = value_of(edit, name);
+    if (value == nullptr || (there != nullptr && json::find(*there->entry(), name) == *value)) return {};
+    return *value;
+  };
+  const auto spawned_by = changed("spawnedBy");
+  const auto depth = changed("spawnDepth");
+  if (!spawned_by && (!depth || !command.sees)) return {};
+  const auto read_only = [](std::string pointer) { return fail_at(std::move(pointer), "is read-only"); };
+  if (command.sees && there != nullptr) return read_only(spawned_by ? "/spawnedBy" : "/spawnDepth");
+  if (!spawned_by) return read_only("/spawnDepth");
+  if (!command.sees) {
+    const std::string name = json::as_string(*spawned_by).value_or("");
+    const Session* above = state.find_key(name);
+    if (folded_key(name) == folded_key(key) || (above != nullptr && is_above(state, *above, key)))
+      return descends_from_itself("/spawnedBy", key);
+    if (above == nullptr) return {};  // imported later, or gone
+    put_parent(edit, *above, (depth ? counted(*depth) : std::nullopt).value_or(depth_below(*above)));
+    return {};
+  }
+  const auto parent = parent_named(state, *spawned_by, key, command.sees, "/spawnedBy");
+  if (!parent) return std::unexpected(parent.error());
+  const auto allowed = room_below(state, **parent, rules);
+  if (!allowed) return std::unexpected(allowed.error());
+  if (depth && counted(*depth) != *allowed) return read_only("/spawnDepth");
+  put_parent(edit, **parent, *allowed);
+  return {};
 }
 
 }  // namespace
@@ -209,6 +296,7 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   edit.put_int("sessionStartedAt", context.now);
   edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
+  if (wants_intro(session.chat_type)) edit.put(std::string(intro_field), "true");
   const std::string more =
       fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                   done.archived.members(), json::quote(reason));
@@ -251,8 +339,23 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   }
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
+  const std::string* given = value_of(edit, "spawnedBy");
+  const std::optional<std::string> spawned_by = given != nullptr ? std::optional(*given) : std::nullopt;
+  edit.remove("spawnedBy");
+  std::erase(edit.unset, "spawnedBy");
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
+  if (spawned_by) {
+    const auto parent = parent_named(state, *spawned_by, key, command.sees, "/entry/spawnedBy");
+    if (!parent) return std::unexpected(parent.error());
+    const auto depth = room_below(state, **parent, *context.rules);
+    if (!depth) return std::unexpected(depth.error());
+    put_parent(edit, **parent, *depth);
+  }
   if (command.ephemeral) edit.put("ephemeral", "true");
+  const std::string* named_type = value_of(edit, "chatType");
+  const std::string chat_type =
+      named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(parse_key(key).chat_type);
+  if (wants_intro(chat_type) && value_of(edit, intro_field) == nullptr) edit.put(std::string(intro_field), "true");
   auto session = create_session(drafting, key, session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
@@ -275,6 +378,8 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (auto fine = take_identity(edit, *key, state.id(), ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = check_entry_edit(edit, Import::yes, ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = check_previous_sessions(edit, ""); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_put_parent(state, command, there, *key, *context.rules, edit); !fine)
+    return std::unexpected(std::move(fine.error()));
   normalize_entry_edit(edit);
   if (auto fine = normalize_patch(edit, "{}", "", Nested::complete); !fine)
     return std::unexpected(std::move(fine.error()));
@@ -418,17 +523,9 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   const Session& parent = **there;
-  const auto depth = json::int_at(*parent.entry(), "spawnDepth").value_or(0) + 1;
-  if (depth > context.rules->spawn_depth) {
-    return fail_at("", fmt::format("{} is {} deep already; session.spawn.depth is {}", parent.key(), depth - 1,
-                                   context.rules->spawn_depth));
-  }
-  const auto children = state.children(parent.key()).size();
-  if (children >= static_cast<std::size_t>(context.rules->spawn_count)) {
-    return fail_at("", fmt::format("{} may have no more children; session.spawn.count is {}", parent.key(),
-                                   context.rules->spawn_count));
-  }
-  const bool nested = parent.key().find(":subagent:") != std::string::npos;
+  const auto depth = room_below(state, parent, *context.rules);
+  if (!depth) return std::unexpected(depth.error());
+  const bool nested = command.below_parent || parent.key().find(":subagent:") != std::string::npos;
   const std::string key =
       fmt::format("{}:subagent:{}", nested ? parent.key() : "agent:" + state.id(), context.ids->uuid());
   if (key.size() > 512) return fail_at("", "the child's key would be longer than 512 bytes");
@@ -436,8 +533,9 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
   if (!command.label.empty()) edit.put_string("label", command.label);
   if (!command.task.empty()) edit.put_string("task", command.task);
-  edit.put_string("spawnedBy", parent.key());
-  edit.put_int("spawnDepth", depth);
+  if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
+    edit.put_string("channel", parent.channel);
+  put_parent(edit, parent, *depth);
   auto session = create_session(drafting, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);

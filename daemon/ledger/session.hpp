@@ -26,6 +26,7 @@ class Session {
   std::uint64_t rev = 0;
   std::int64_t created_at = 0, updated_at = 0;
   std::optional<std::int64_t> archived_at, last_interaction_at;
+  std::optional<std::int64_t> started_at;  // sessionStartedAt, else createdAt, as the entry has them
   std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
   bool ephemeral = false;
 

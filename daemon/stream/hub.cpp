@@ -99,7 +99,8 @@ std::string Hub::hello(const Reader& reader, const std::string& at) const {
   json::ObjectWriter out(data);
   out.string("epoch", context_.journal.epoch());
   out.integer("head", static_cast<std::int64_t>(tail_.head()));
-  out.integer("oldest", static_cast<std::int64_t>(context_.journal.oldest()));
+  // What the tail holds is served too, also when retention has taken it from the disk.
+  out.integer("oldest", static_cast<std::int64_t>(std::min(context_.journal.oldest(), tail_.oldest())));
   out.string("version", context_.version);
   out.raw("filters", reader.wish.view->filter.json(reader.wish.view->scope));
   out.close();

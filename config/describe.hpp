@@ -142,7 +142,8 @@ void describe_session(Visitor& v, ASession& c) {
 template <class Visitor, class AConfig>
 void describe(Visitor& v, AConfig& c) {
   v.key("stateDir", c.state_dir, TextRule{state_dir_fault},
-        "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree.");
+        "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree. SESSIOND_STATE_DIR and "
+        "--state-dir stand before it.");
   v.group("listen", "Where the daemon listens.", [&] { describe_listen(v, c.listen); });
   v.group("limits", "What one client may ask of it.", [&] { describe_limits(v, c.limits); });
   v.group("network", "How the daemon uses the machine.", [&] {

@@ -151,7 +151,7 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packe
   for (;;) {
     const auto bytes = co_await hop(api.ledger.disk().get_executor(), [packer] { return packer->next(); });
     if (!bytes) {
-      log::error("backup_failed", {{"request_id", request_id}, {"error", bytes.error().detail}});
+      log::error("backup_failed", {{"requestId", request_id}, {"error", bytes.error().detail}});
       co_return false;
     }
     if (bytes->empty()) co_return true;
@@ -170,16 +170,16 @@ Served backup(Api& api, Request& request) {
                                        [disk = api.ledger.disk().get_executor()](Packer* last) {
                                          asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
                                        });
-  log::info("backup_begun", {{"request_id", request.request_id}, {"as_of", as_of}});
+  log::info("backup_begun", {{"requestId", request.request_id}, {"asOf", as_of}});
   Response response;
   response.content_type = "application/x-tar";
   response.headers.emplace_back("Content-Disposition", "attachment; filename=\"sessiond-" + as_of + ".tar\"");
   response.stream = [&api, packer, as_of, id = request.request_id](StreamWriter& writer) -> asio::awaitable<void> {
     const bool whole = co_await send_archive(api, packer, id, writer);
     if (whole) {
-      log::info("backup_sent", {{"request_id", id}, {"as_of", as_of}});
+      log::info("backup_sent", {{"requestId", id}, {"asOf", as_of}});
     } else {
-      log::warn("backup_broken_off", {{"request_id", id}, {"next", "ask again; what was sent is no backup"}});
+      log::warn("backup_broken_off", {{"requestId", id}, {"next", "ask again; what was sent is no backup"}});
     }
   };
   co_return response;

@@ -48,6 +48,8 @@ Served readyz(Api& api, Request& request) {
     reasons.push_back(details ? fmt::format("recovery waits for the lock of {}", file) : "recovery waits for a lock");
     if (!details) break;
   }
+  if (const std::string& trouble = api.audit.trouble(); !trouble.empty())
+    reasons.push_back(details ? "audit log cannot be written: " + trouble : "audit log cannot be written");
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
   std::string body;

@@ -137,7 +137,7 @@ asio::awaitable<void> Connection::run() {
     const Clock::duration took = Clock::now() - start;
     service_->counters.answered(response.status, took);
     if (!what.empty()) {
-      log::debug("request", {{"request_id", request_id_},
+      log::debug("request", {{"requestId", request_id_},
                              {"peer", peer_.name},
                              {"what", what},
                              {"status", response.status},
@@ -305,6 +305,7 @@ void Connection::head(const Response& response, std::optional<std::uint64_t> len
 }
 
 asio::awaitable<bool> Connection::reply(Response& response) {
+  end_with_newline(response);
   const std::string_view body = response.fixed.empty() ? response.body : response.fixed;
   if (response.stream || response.take_over) {
     head(response, std::nullopt);
@@ -331,7 +332,7 @@ asio::awaitable<void> Connection::refuse(const Request& request, const Problem& 
   service_->counters.answered(response.status, {});
   log::debug(
       "refused",
-      {{"request_id", request_id_}, {"peer", peer_.name}, {"status", response.status}, {"detail", problem.detail}});
+      {{"requestId", request_id_}, {"peer", peer_.name}, {"status", response.status}, {"detail", problem.detail}});
   if (co_await reply(response)) co_await linger();
 }
 

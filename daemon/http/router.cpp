@@ -224,7 +224,7 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
   if (!failure.empty()) {
     log::error(
         "handler_failed",
-        {{"request_id", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
+        {{"requestId", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
     response =
         to_response({.code = Code::internal,
                      .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},

@@ -115,7 +115,8 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
     looked = co_await look_again(id);
   } else {
     const bool untouched = co_await hop(stores_, [options = store_options(id), first = adopting_.load()] {
-      if (first) remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
+      if (first)
+        remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
       return SessionsFile::untouched(options);
     });
     hand_over();

@@ -25,6 +25,7 @@ sys.path.insert(0, str(TESTS / "api"))
 
 from other_writer import RULES  # noqa: E402
 from sessiond import SLOW, Client, Daemon, S  # noqa: E402
+from world import leave_locks  # noqa: E402
 
 ENTRIES = 100
 LEAD = 20  # updates that one side may be ahead of the other: they are to meet
@@ -166,13 +167,18 @@ class Stopper:
 
 
 class Scenario:
+    earlier_boot = False  # shared mode; the start finds the lock of an earlier boot
+
     def __init__(self, fault=None, mode="own"):
         # Duty 1: checkpoints follow each other at once, and so meet the other writer as often as can be.
+        mode = "shared" if self.earlier_boot else mode
         self.daemon = Daemon({"store": {"mode": mode, "checkpointDuty": 1.0, "lock": {"staleMs": 1000}}},
                              env={"SESSIOND_FAULT": fault} if fault else None)
         self.others = []
 
     def __enter__(self):
+        if self.earlier_boot:
+            leave_locks(self.daemon)
         self.daemon.start()
         client = self.daemon.client()
         for key in KEYS:
@@ -445,7 +451,9 @@ def main():
     parser.add_argument("--stops", type=int, default=1, help="how often it is stopped at least")
     parser.add_argument("--fault", help="SESSIOND_FAULT of a daemon that is to stop itself (builds with the fault hook)")
     parser.add_argument("-k", default="", help="only scenarios whose name has this in it")
+    parser.add_argument("--earlier-boot", action="store_true", help="shared mode; the start finds the lock of an earlier boot")
     options = parser.parse_args()
+    Scenario.earlier_boot = options.earlier_boot
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     failed = lost = ours = theirs = 0

@@ -27,6 +27,7 @@ inline constexpr std::size_t token_agents = 1'000;        // that one token may 
 inline constexpr std::size_t page_bytes = 1 << 20;       // of a page of a list, of messages or of events; one item more
 inline constexpr std::size_t listed_names = 64;          // in ?fields= and ?types=
 inline constexpr std::size_t listed_bytes = 4 << 10;     // of such a parameter
+inline constexpr std::size_t command_members = 1'000;    // of the object that a command is
 inline constexpr std::size_t if_match_tags = 64;         // in one If-Match
 inline constexpr std::size_t message_entries = 1'000;    // in one POST of messages
 inline constexpr std::size_t evaluated_cases = 1'000;    // of POST /v1/policy/evaluate

@@ -40,8 +40,11 @@ Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   fields.pointer_ = std::move(pointer);
   if (object.empty()) return fields;
   if (json::kind(object) != json::Kind::object) return fail_at(fields.pointer_, "must be an object");
-  for (const json::Member& member : json::members(object))
+  for (const json::Member& member : json::members(object)) {
+    if (fields.members_.size() == limits::command_members)
+      return fail_at(fields.pointer_, fmt::format("has more than {} members", limits::command_members));
     fields.members_.push_back({json::unescape(member.name), member.value});
+  }
   return fields;
 }
 

@@ -50,11 +50,13 @@ class Attacker:
 
     def __init__(self, port, token, seed):
         self.port, self.token, self.random = port, token, random.Random(seed)
-        self.sock, self.seen, self.count = None, [], {}
+        self.sock, self.seen, self.count, self.told = None, [], {}, (b"", b"")
         self.key = f"{PREFIX}p{seed % 7}"
 
     def head(self, method, path, length=None, **more):
-        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {self.token}"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
+        if "Cookie" not in more:
+            lines.append(f"Authorization: Bearer {self.token}")
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in more.items()]
         if length is not None:
             lines += [f"Content-Length: {length}", "Content-Type: application/json"]
@@ -83,6 +85,7 @@ class Attacker:
                 if not got:
                     raise ConnectionResetError
                 rest += got
+            self.told = head, rest
             if SECRET.encode() in rest or b"agent:main:work:" in rest:
                 self.seen.append(f"{method} {path}: {rest[:200]!r}")
             if b"connection: close" in head.lower():
@@ -173,9 +176,12 @@ class Attacker:
         return 0
 
     def log_in_and_out(self):
-        status = self.send("POST", "/v1/login", {"token": self.token}, Origin="http://localhost")
-        self.send("POST", "/v1/logout", {})
-        return status
+        status = self.send("POST", "/v1/login", {"token": self.token})
+        cookie = next((line.split(b":", 1)[1].split(b";")[0].strip().decode() for line in self.told[0].split(b"\r\n")
+                       if line.lower().startswith(b"set-cookie:")), None)
+        if status != 204 or cookie is None or self.send("GET", "/v1/whoami", Cookie=cookie) != 200:
+            return status
+        return self.send("POST", "/v1/logout", {}, Cookie=cookie, X_CSRF_Token=json.loads(self.told[1])["csrf"])
 
     def run(self, until):
         attacks = [getattr(self, name) for name in

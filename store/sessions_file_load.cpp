@@ -109,6 +109,8 @@ void SessionsFile::Impl::rebuild(LoadReport& report) {
   } else if (auto before = good_store(files.previous)) {
     base = std::move(before->entries);
     from = fmt::format("the generation in {}", files.previous.native());
+  } else {
+    report.from_nothing = true;
   }
   report.rebuilt = true;
   report.repairs.push_back(fmt::format("{} is rebuilt from {}: {} entries; the journal goes over it",

@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <charconv>
 #include <filesystem>
 
 #include "daemon/http/hop.hpp"
@@ -16,6 +17,8 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/process.hpp"
+#include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
 namespace {
@@ -23,10 +26,22 @@ namespace {
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
 
-// Which topics there are, by one listing of the folder.
-void find_topics(AgentState& state, const std::filesystem::path& dir) {
+// `<store>.<pid>.<…>.tmp` of a process that is no more. The note of a checkpoint has settled its own; this one's note
+// was lost.
+bool is_left_temp(std::string_view file, std::string_view store) {
+  if (!file.starts_with(store) || !file.ends_with(".tmp")) return false;
+  const std::string_view rest = file.substr(store.size());
+  std::int64_t pid = 0;
+  const auto [stop, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), pid);
+  return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && process_status(pid).dead;
+}
+
+// Which topics there are, by one listing of the folder; `left`: temporary files that nobody will name again.
+void find_topics(AgentState& state, const std::filesystem::path& dir, std::string_view store,
+                 std::vector<std::filesystem::path>& left) {
   each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     const std::string file = entry.path().filename().string();
+    if (is_left_temp(file, store)) left.push_back(entry.path());
     const std::size_t at = file.find("-topic-");
     if (at == std::string::npos || !file.ends_with(".jsonl")) return;
     const std::string session_id = file.substr(0, at);
@@ -49,6 +64,15 @@ void go_back(AgentState& state, const ForeignChange& change) {
 
 }  // namespace
 
+// It may hold the only copy of another program's version, so it is kept.
+void Ledger::keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const {
+  const auto kept = paths_.journal_dir() / "kept" / time_for_names() / temp.lexically_relative(paths_.state_dir());
+  auto moved = make_dirs(kept.parent_path());
+  if (moved) moved = move_file(temp, kept);
+  told.push_back(moved ? fmt::format("{} was left by an interrupted write; it is now {}", temp.native(), kept.native())
+                       : moved.error().detail);
+}
+
 Ledger::Agent& Ledger::slot(const std::string& id) {
   auto found = agents_.find(id);
   if (found == agents_.end()) {
@@ -68,7 +92,8 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 }
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from) const {
+                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
+                                              std::uint64_t generations_hold) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -95,8 +120,12 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
-  if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
-  find_topics(*loaded.state, dir);
+  // From where the older of our generations ends, if there was one: what is older is not needed, damaged or not.
+  if (report->rebuilt)
+    replay_from = std::max<std::uint64_t>(journal_->oldest(), report->from_nothing ? 1 : generations_hold + 1);
+  std::vector<std::filesystem::path> left;
+  find_topics(*loaded.state, dir, paths_.store_file(id).filename().native(), left);
+  for (const std::filesystem::path& temp : left) keep_away(temp, loaded.repairs);
   OwnVersions own(loaded.foreign);
   while (replay_from != 0 && replay_from <= journal_->head()) {
     auto page = journal_->read(std::max(replay_from, journal_->oldest()), replay_page_bytes);
@@ -140,9 +169,10 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from] {
-    return load_from_disk(id, file, history, replay_from);
-  });
+  auto loaded = co_await hop(
+      stores_, [this, id, file = agent.file, history = agent.history, replay_from, previous = agent.previous_seq] {
+        return load_from_disk(id, file, history, replay_from, previous);
+      });
   Result<void> outcome;
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));

@@ -14,6 +14,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/json_crc.hpp"
 #include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
@@ -215,7 +216,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   writer.raw("agents", agents + "}");
   writer.raw("previous", previous + "}");
   writer.close();
-  auto written = co_await hop(stores_, [this, json = json + "\n"] {
+  auto written = co_await hop(stores_, [this, json = with_crc(std::move(json)) + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
     fault_point("marks.answers_synced");
     answers_->expire(wall_ms());

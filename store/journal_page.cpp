@@ -157,9 +157,11 @@ Result<void> run(Walk<Take>& walk, const Catalog& catalog, std::uint64_t from) {
       continue;
     }
     if (!more) return std::unexpected(more.error());
-    if (!*more) return {};
+    if (!*more) break;
   }
   walk.end();
+  // Not damage: retention took the segment before it was found.
+  if (walk.is_lost() && from < catalog.oldest()) return gone();
   return {};
 }
 

@@ -1,5 +1,6 @@
-// JSON objects that say what need not be looked at (CHECKPOINT, journal/ends) end in …,"crc":"<CRC-32 of all before the
-// comma, 8 hex>"}: one flipped digit would have something passed over, or told twice.
+// JSON objects that nothing else vouches for (CHECKPOINT, lines of journal/ends and journal/keys) end in
+// …,"crc":"<CRC-32 of all before the comma, 8 hex>"}: one flipped digit would have something passed over, or told
+// twice.
 #pragma once
 
 #include <fmt/format.h>

@@ -38,13 +38,28 @@ void merge(std::vector<Stretch>& stretches, Stretch added) {
 Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
   KnownEnds ends(std::move(dir), std::move(record));
   auto text = read_file(ends.record_);
-  if (text && ends.read(*text)) return ends;
+  if (text && ends.read(*text)) {
+    if (ends.lines_ == 0) ends.distrust();
+    return ends;
+  }
   if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
   ends.was_damaged_ = text.has_value();
+  ends.lines_ = 0;
   if (adopt || ends.was_damaged_) ends.adopt();
   if (auto saved = ends.save(); !saved) return std::unexpected(std::move(saved.error()));
   return ends;
 }
+
+// The record's end is missing: of a transcript that is not as the rest says nothing is known. So what was told once is
+// not told again, line by line; readers of that transcript start anew.
+void KnownEnds::distrust() {
+  for (const std::string& file : listing()) {
+    const auto growth = look(file);
+    if (growth && *growth) ends_[file] = {.inode = (*growth)->inode + 1, .size = (*growth)->size};
+  }
+}
+
+bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).read(record); }
 
 void KnownEnds::adopt() {
   ends_.clear();

@@ -48,6 +48,8 @@ class KnownEnds {
   // not told again.
   static Result<KnownEnds> open(std::filesystem::path dir, std::filesystem::path record, bool adopt);
 
+  static bool is_sound(std::string_view record);  // what open() would believe
+
   // Lines of this file are ours or published. Of another inode than is known: nothing is said, look() tells.
   void add(std::string_view file, std::uint64_t inode, Stretch lines);
   // All of the file is known, whatever it was before. inode 0: there is none.
@@ -73,6 +75,7 @@ class KnownEnds {
   KnownEnds(std::filesystem::path dir, std::filesystem::path record)
       : dir_(std::move(dir)), record_(std::move(record)) {}
   void adopt();
+  void distrust();
   bool read(std::string_view text);  // false: it is damaged
   std::vector<std::string> listing() const;
   static std::string line(std::string_view file, const End& end);

@@ -18,6 +18,7 @@
 #include "store/json_crc.hpp"
 #include "store/raw_json.hpp"
 #include "store/sessions_file_disk.hpp"
+#include "transcripts/known_ends.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
@@ -29,6 +30,7 @@ constexpr std::string_view repair_advice =
     "start once with sessiond serve --repair, or run sessiond doctor --repair: the damage is put aside, what is lost "
     "is "
     "reported, subscribers resync. Copy the journal first";
+constexpr off_t cursor_key_bytes = 64;
 constexpr std::string_view move_advice = "start sessiond serve, or run sessiond doctor --repair: it is moved aside";
 
 class JournalCheck {
@@ -64,9 +66,9 @@ class JournalCheck {
     exam_.head = next_ - 1;
     if (exam_.checkpoint) {
       look_at_checkpoint(*exam_.checkpoint);
-    } else if (names->size() > 1 && !stat_of(dir_ / "CHECKPOINT")) {
-      exam_.report.warning("checkpoint", (dir_ / "CHECKPOINT").native(), "is missing",
-                           "nothing is lost: the next start goes through the whole journal");
+    } else if (!stat_of(dir_ / "CHECKPOINT")) {
+      exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
+                      "there is none: the next start goes through the whole journal");
     }
     exam_.report.ok("journal", dir_.native(),
                     fmt::format("{} segment{}, {}, seqs {} to {}, epoch {}", segments_, segments_ == 1 ? "" : "s",
@@ -246,6 +248,10 @@ class JournalCheck {
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
       modes.look(path, file.status);
       if (check_link(exam_, path, file.status)) continue;
+      if (file.name == "cursor.key" && file.status.st_size != cursor_key_bytes)
+        exam_.report.warning("cursor_key", path.native(), "is damaged",
+                             "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
+                             "given out before are refused");
       if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
           file.name.ends_with(".idx"))
         continue;
@@ -310,7 +316,14 @@ class JournalCheck {
     exam_.report.ok("idempotency", dir.native(), fmt::format("{} answers, {}", count, in_bytes(bytes)));
   }
 
-  // Line indexes, which are made again; and what repairs took away.
+  void look_at_ends(const fs::path& path) {
+    const auto text = path.extension() == ".jsonl" ? read_file(path) : Result<std::string>("");
+    if (exam_.daemon_running || path.extension() != ".jsonl" || (text && KnownEnds::is_sound(*text))) return;
+    exam_.report.warning("known_ends", path.native(), text ? "is damaged" : text.error().detail,
+                         "nothing to do: the next start makes it anew with all that stands in the transcripts by then");
+  }
+
+  // How far transcripts are known; line indexes, which are made again; and what repairs took away.
   void count_folder(const fs::path& dir, std::string_view name, ModeCheck& modes) {
     std::uint64_t files = 0;
     std::uint64_t bytes = 0;
@@ -327,6 +340,7 @@ class JournalCheck {
       if (!S_ISREG(status->st_mode)) continue;
       ++files;
       bytes += static_cast<std::uint64_t>(status->st_size);
+      if (name == "ends") look_at_ends(it->path());
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     if (error)

@@ -69,6 +69,7 @@ void Ledger::keep_away(const std::filesystem::path& temp, std::vector<std::strin
   const auto kept = paths_.journal_dir() / "kept" / time_for_names() / temp.lexically_relative(paths_.state_dir());
   auto moved = make_dirs(kept.parent_path());
   if (moved) moved = move_file(temp, kept);
+  if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all of ours
   told.push_back(moved ? fmt::format("{} was left by an interrupted write; it is now {}", temp.native(), kept.native())
                        : moved.error().detail);
 }
@@ -93,7 +94,7 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                               std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                              std::uint64_t generations_hold) const {
+                                              Generations hold) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -120,9 +121,14 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
-  // From where the older of our generations ends, if there was one: what is older is not needed, damaged or not.
-  if (report->rebuilt)
-    replay_from = std::max<std::uint64_t>(journal_->oldest(), report->from_nothing ? 1 : generations_hold + 1);
+  // From where the generation ends of which it was made: what is older is not needed, damaged or not.
+  if (report->rebuilt) {
+    using Base = LoadReport::Base;
+    const std::uint64_t held = report->base == Base::written    ? hold.written
+                               : report->base == Base::previous ? hold.previous
+                                                                : 0;
+    replay_from = std::max<std::uint64_t>(journal_->oldest(), held + 1);
+  }
   std::vector<std::filesystem::path> left;
   find_topics(*loaded.state, dir, paths_.store_file(id).filename().native(), left);
   for (const std::filesystem::path& temp : left) keep_away(temp, loaded.repairs);
@@ -169,9 +175,10 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(
-      stores_, [this, id, file = agent.file, history = agent.history, replay_from, previous = agent.previous_seq] {
-        return load_from_disk(id, file, history, replay_from, previous);
+  auto loaded =
+      co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from,
+                             hold = Generations{.written = agent.written_seq, .previous = agent.previous_seq}] {
+        return load_from_disk(id, file, history, replay_from, hold);
       });
   Result<void> outcome;
   if (!loaded) {

@@ -70,7 +70,7 @@ struct LedgerStatus {
   std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
   std::uint64_t sync_ns = 0;  // spent in write + fdatasync
   std::size_t agents = 0;
-  std::size_t lock_waits = 0;  // files that wait for another program's lock
+  std::size_t lock_waits = 0;           // files that wait for another program's lock
   std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
 };
 
@@ -151,9 +151,14 @@ class Ledger {
   // agents.cpp
   Agent& slot(const std::string& id);
   asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
+  // Up to which seq the generations of a store surely hold the journal's events; 0: not known.
+  struct Generations {
+    std::uint64_t written = 0;   // the last that we wrote
+    std::uint64_t previous = 0;  // what it took the place of
+  };
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                 std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                std::uint64_t generations_hold) const;
+                                Generations hold) const;
   void keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;

@@ -20,18 +20,23 @@
 namespace sessiond {
 namespace {
 
-// CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…}}. Agents that are not named have everything up to
-// `seq`.
+// CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…},"written":{…},"crc"}. Agents that are not named
+// have everything up to `seq`.
 struct Checkpoint {
   std::uint64_t seq = 0;
   std::map<std::string, std::uint64_t> agents;
   std::map<std::string, std::uint64_t> previous;
+  std::map<std::string, std::uint64_t> written;
   bool known = false;    // it was there, and sound
   bool damaged = false;  // it was there
 
   std::uint64_t reached(const std::string& agent) const {
     const auto found = agents.find(agent);
     return found == agents.end() ? seq : found->second;
+  }
+  std::uint64_t written_by_us(const std::string& agent) const {
+    const auto found = written.find(agent);
+    return found == written.end() ? 0 : found->second;
   }
   std::uint64_t least() const {
     std::uint64_t out = seq;
@@ -61,6 +66,7 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   };
   read("agents", out.agents);
   read("previous", out.previous);
+  read("written", out.written);
   return out;
 }
 
@@ -118,6 +124,7 @@ class Recovery {
     for (const auto& [id, seq] : checkpoint_.previous) {
       Ledger::Agent& slot = ledger_.slot(id);
       if (slot.previous_seq == 0) slot.previous_seq = seq;
+      if (slot.written_seq == 0) slot.written_seq = checkpoint_.written_by_us(id);
       if (slot.file_seq == 0) slot.file_seq = checkpoint_.reached(id);
     }
     return {};
@@ -227,8 +234,10 @@ class Recovery {
 
   Result<void> agent(const std::string& id, const std::vector<Event>& events) {
     const auto previous = checkpoint_.previous.find(id);
-    auto loaded =
-        ledger_.load_from_disk(id, nullptr, nullptr, 0, previous == checkpoint_.previous.end() ? 0 : previous->second);
+    const std::uint64_t written = checkpoint_.written_by_us(id);
+    auto loaded = ledger_.load_from_disk(
+        id, nullptr, nullptr, 0,
+        {.written = written, .previous = previous == checkpoint_.previous.end() ? 0 : previous->second});
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
@@ -240,6 +249,7 @@ class Recovery {
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
     slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
+    slot.written_seq = written;
     slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
     slot.touched = slot.looked = slot.dirty_since = steady_ms();
     slot.loading = loaded->foreign.has_value();  // until it is merged nobody looks at the file

@@ -378,7 +378,8 @@ class Left(JournalCase):
         daemon = self.copy()
         (daemon.state / "journal" / "previous" / "main.note").unlink()  # a power cut took it
         sidecar = daemon.state / "journal" / "index" / "main" / "a.jsonl.idx.77.0a.tmp"
-        sidecar.parent.mkdir(parents=True, exist_ok=True)
+        for made in (sidecar.parent.parent, sidecar.parent):
+            made.mkdir(mode=0o700, exist_ok=True)
         sidecar.write_text("half an ind")
         temp = daemon.agent_dir() / f"sessions.json.{dead_pid()}.6f9619ff-8b86-d011-b42d-00cf4fc964ff.tmp"
         temp.write_text('{"agent:main:somebody:else": {"sessionId": "z"}')

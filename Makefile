@@ -41,15 +41,18 @@ build: build/release/build.ninja
 # --- run ---
 
 run: build
-	@if curl -s -o /dev/null http://$(ADDRESS)/healthz; then echo "something already listens on $(ADDRESS)"; exit 1; fi; \
+	@if curl -s -m 2 -o /dev/null http://$(ADDRESS)/healthz; then echo "something already listens on $(ADDRESS)"; exit 1; fi; \
 	mkdir -p "$(CURDIR)/run"; \
-	XDG_CONFIG_HOME="$(CURDIR)/run/config" build/release/sessiond serve --state-dir "$(STATE_DIR)" & pid=$$!; \
+	XDG_CONFIG_HOME="$(CURDIR)/run/config" build/release/sessiond serve --state-dir "$(STATE_DIR)" --listen "$(ADDRESS)" & pid=$$!; \
 	trap "kill $$pid 2>/dev/null" INT TERM EXIT; \
-	until curl -sf -o /dev/null http://$(ADDRESS)/readyz; do kill -0 $$pid 2>/dev/null || exit 1; sleep 0.1; done; \
-	token="\$$(cat '$(CURDIR)/run/config/sessiond/admin.token')"; \
-	printf '\n  Dashboard   http://%s/\n\n  Post a message:\n\n    %s\n\n  Follow every event:\n\n    %s\n\n' "$(ADDRESS)" \
-	  "curl -sS http://$(ADDRESS)/v1/inbound -H \"Authorization: Bearer $$token\" --json '{\"channel\":\"slack\",\"chatType\":\"direct\",\"peer\":\"u1\",\"text\":\"hello\"}'" \
-	  "curl -sSN http://$(ADDRESS)/v1/events -H \"Authorization: Bearer $$token\""; \
+	until curl -sf -m 2 -o /dev/null http://$(ADDRESS)/readyz; do \
+	  kill -0 $$pid 2>/dev/null || { echo "sessiond ended before it was ready on $(ADDRESS): see above"; exit 1; }; sleep 0.1; done; \
+	printf '\n  Dashboard   http://%s/\n\n  In another terminal, first:\n\n' "$(ADDRESS)"; \
+	printf '    %s\n' "export SESSIOND_STATE_DIR='$(STATE_DIR)'" 'export PATH="$(CURDIR)/build/release:$$PATH"' \
+	  "export TOKEN=\$$(cat '$(CURDIR)/run/config/sessiond/admin.token')"; \
+	printf '\n  Post a message:\n\n    %s\n\n  Follow every event:\n\n    %s\n\n' \
+	  "curl -sS http://$(ADDRESS)/v1/inbound -H \"Authorization: Bearer \$$TOKEN\" --json '{\"channel\":\"slack\",\"chatType\":\"direct\",\"peer\":\"u1\",\"text\":\"hello\"}'" \
+	  "curl -sSN http://$(ADDRESS)/v1/events -H \"Authorization: Bearer \$$TOKEN\""; \
 	wait $$pid
 
 # --- tests ---
@@ -69,7 +72,7 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood full-disk
+SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood hostile full-disk
 api     = python3 tests/api/run.py -j $(JOBS) --binary build/$(1)/sessiond
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
 build/passed/api-asan:    RUN = $(call api,asan)
@@ -79,11 +82,15 @@ build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure 
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
+build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
 build/passed/kill9:       RUN = $(call crash,kill9) --rounds 100 --writers 32 --load 0.1
 build/passed/faults:      RUN = $(call crash,faults) --every 83
 build/passed/powercut:    RUN = $(call crash,powercut) --rounds 40
 build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
+SUITES += earlier-boot
+build/passed/earlier-boot: RUN = $(call crash,kill9) --rounds 15 --writers 16 --load 0.1 --earlier-boot; \
+  $(call crash,powercut) --rounds 12 --earlier-boot; $(call crash,two_writers) --updates 30 -k turns --earlier-boot
 build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 build/passed/%: $(TREE)
@@ -93,6 +100,8 @@ soak: build
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
+	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot
+	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot
 	@python3 tests/crash/faults.py --binary build/release/sessiond
 	@python3 tests/crash/full_disk.py --binary build/release/sessiond
 	@python3 tests/crash/two_writers.py --binary build/release/sessiond --updates 10000

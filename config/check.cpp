@@ -78,6 +78,12 @@ void find_contradictions(const Config& config, std::vector<ConfigFault>& faults)
     findings.add("/journal/maxBytes", {"/journal/segmentBytes"},
                  fmt::format("{} is less than one segment (segmentBytes, {})", config.journal.max_bytes,
                              config.journal.segment_bytes));
+  if (config.stream.heartbeat_ms > config.stream.stall_timeout_ms &&
+      config.stream.heartbeat_ms != Config::Stream{}.heartbeat_ms)
+    findings.add(
+        "/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
+        fmt::format("{} is longer than stallTimeoutMs, {}: a reader that has gone would not be noticed in time",
+                    config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
   const Config::Lock& lock = config.store.lock;
   if (lock.poll_interval_ms > lock.timeout_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/timeoutMs"},

@@ -48,10 +48,14 @@ struct Config {
     std::int64_t request_timeout_ms = 30'000;
     std::int64_t header_timeout_ms = 10'000;
     std::uint64_t connections = 10'000;
-    std::uint64_t connections_per_address = 512;  // of others than loopback; 0: no limit
-    std::uint64_t requests_per_second = 0;        // of a token; 0: no limit
-    std::uint64_t streams_per_token = 0;          // 0: no limit
-    std::uint64_t failed_logins_per_minute = 60;  // of an address; 0: no limit
+    std::uint64_t connections_per_address = 512;         // of others than loopback; 0: no limit
+    std::uint64_t bytes_per_token = 32ULL << 20;         // of requests and replies under way; 0: no limit
+    std::uint64_t agents = 10'000;                       // that clients may make
+    std::uint64_t sessions_per_agent = 1'000'000;        // of which new ones are made
+    std::uint64_t entry_bytes_per_agent = 512ULL << 20;  // of all its entries, while they grow
+    std::uint64_t requests_per_second = 0;               // of a token; 0: no limit
+    std::uint64_t streams_per_token = 0;                 // 0: no limit
+    std::uint64_t failed_logins_per_minute = 60;         // of an address; 0: no limit
     std::uint64_t json_depth = 64;
     friend bool operator==(const Limits&, const Limits&) = default;
   };
@@ -122,6 +126,10 @@ struct Config {
     Spawn spawn{};
     friend bool operator==(const Session&, const Session&) = default;
   };
+  struct Routing {
+    std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
+    friend bool operator==(const Routing&, const Routing&) = default;
+  };
   struct Policy {
     SecretScan secret_scan = SecretScan::reject;
     friend bool operator==(const Policy&, const Policy&) = default;
@@ -154,6 +162,7 @@ struct Config {
   Store store{};
   Stream stream{};
   Session session{};
+  Routing routing{};
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
   Policy policy{};

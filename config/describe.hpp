@@ -55,6 +55,16 @@ void describe_limits(Visitor& v, ALimits& c) {
         "How many connections are open at once, streams included.");
   v.key("connectionsPerAddress", c.connections_per_address, Between{0, 1'000'000},
         "How many of them from one address; 0 for no such limit. This machine itself has none.");
+  v.key("bytesPerToken", c.bytes_per_token, Between{0, pib},
+        "How many bytes of long requests and of replies that the client has not taken one token may have under way "
+        "(else 429; one request alone always may); 0 for no limit.");
+  v.key("agents", c.agents, Between{1, 1'000'000},
+        "How many agents there may be when a client makes another one (else 422).");
+  v.key("sessionsPerAgent", c.sessions_per_agent, Between{1, 100'000'000},
+        "How many sessions an agent may have when a client makes another one (else 422).");
+  v.key("entryBytesPerAgent", c.entry_bytes_per_agent, Between{mib, pib},
+        "How many bytes the entries of an agent's sessions may have when a client makes or grows one (else 422). All "
+        "of them are in memory.");
   v.key("requestsPerSecond", c.requests_per_second, Between{0, 1'000'000},
         "How many requests one token may make a second, and as many at once (else 429); 0 for no limit.");
   v.key("streamsPerToken", c.streams_per_token, Between{0, 1'000'000},
@@ -91,9 +101,9 @@ void describe_store(Visitor& v, AStore& c) {
 
 template <class Visitor, class AReset>
 void describe_reset(Visitor& v, AReset& c) {
-  v.key(
-      "mode", c.mode, Any{},
-      "none: only when asked. idle: after idleMinutes without a message. daily: with the first message after atHour.");
+  v.key("mode", c.mode, Any{},
+        "none: only when asked. idle: after idleMinutes without a word from a user. daily: when it began before the "
+        "last atHour.");
   v.key("idleMinutes", c.idle_minutes, Between{1, 525'600}, "For mode idle.");
   v.key("atHour", c.at_hour, Between{0, 23}, "For mode daily: the hour, in the daemon's local time.");
 }
@@ -132,7 +142,8 @@ void describe_session(Visitor& v, ASession& c) {
 template <class Visitor, class AConfig>
 void describe(Visitor& v, AConfig& c) {
   v.key("stateDir", c.state_dir, TextRule{state_dir_fault},
-        "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree.");
+        "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree. SESSIOND_STATE_DIR and "
+        "--state-dir stand before it.");
   v.group("listen", "Where the daemon listens.", [&] { describe_listen(v, c.listen); });
   v.group("limits", "What one client may ask of it.", [&] { describe_limits(v, c.limits); });
   v.group("network", "How the daemon uses the machine.", [&] {
@@ -161,6 +172,11 @@ void describe(Visitor& v, AConfig& c) {
           "When events come faster than 100 a second, what comes within this time is sent together. 0: each at once.");
   });
   v.group("session", "Which messages belong together.", [&] { describe_session(v, c.session); });
+  v.group("routing", "How messages find their session.", [&] {
+    v.key("caseSensitive", c.routing.case_sensitive, TextRule{channel_name_fault},
+          "Channels on which the ids of rooms, groups and users differ by case too, as Matrix rooms and Signal groups "
+          "do. Elsewhere !AbC and !aBc are one conversation. A change needs a restart.");
+  });
   v.key("sendPolicy", c.send_policy_json, RawObject{},
         "What may be sent where: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "

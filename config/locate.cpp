@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <string_view>
 #include <system_error>
 
@@ -32,6 +33,11 @@ std::string home_of_user() {
   passwd* found = nullptr;
   if (getpwuid_r(getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
   return entry.pw_dir == nullptr ? "" : entry.pw_dir;
+}
+
+std::string working_dir() {
+  std::array<char, PATH_MAX> buffer{};
+  return getcwd(buffer.data(), buffer.size()) == nullptr ? std::string(".") : std::string(buffer.data());
 }
 
 // Only what certainly is not there may be passed over: a dangling link or a closed directory is not.
@@ -102,6 +108,10 @@ Located locate_config(const std::optional<std::string>& cli_option, const Enviro
 }
 
 std::vector<ConfigFault> apply_environment(Config& config, const Environment& environment) {
+  if (const auto dir = lookup(environment, state_dir_variable); !dir.empty()) {
+    config.state_dir = dir;
+    if (!dir.starts_with('/') && !dir.starts_with('~')) config.state_dir = fmt::format("{}/{}", working_dir(), dir);
+  }
   const auto ttl = lookup(environment, ttl_variable);
   if (ttl.empty()) return {};
   const bool digits = std::ranges::all_of(ttl, [](char c) { return c >= '0' && c <= '9'; });

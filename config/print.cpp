@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "config/describe.hpp"
 #include "config/values.hpp"
@@ -40,6 +42,32 @@ class JsonWriter {
     if (!out.ends_with('{')) out += ',';
     out += fmt::format("\"{}\":", name);
   }
+};
+
+// Every key with its value as text.
+class Values {
+ public:
+  std::vector<std::pair<std::string, std::string>> all;
+
+  template <class Field, class Rule>
+  void key(std::string_view name, const Field& field, Rule rule, std::string_view) {
+    all.emplace_back(fmt::format("{}/{}", at_, name), write_value(field, rule));
+  }
+  template <class Body>
+  void group(std::string_view name, std::string_view, Body body) {
+    const std::size_t outer = at_.size();
+    at_.append("/").append(name);
+    body();
+    at_.resize(outer);
+  }
+  template <class Value, class Body>
+  void optional_group(std::string_view name, const std::optional<Value>& field, const Value&, std::string_view text,
+                      Body body) {
+    if (field) group(name, text, [&] { body(*field); });
+  }
+
+ private:
+  std::string at_;
 };
 
 // "64 MiB", "45 s", "24 h": a number of bytes or milliseconds in the largest unit that gives a whole number.
@@ -143,6 +171,20 @@ std::string to_json(const Config& config) {
   config::JsonWriter writer;
   config::describe(writer, config);
   return writer.out + "}";
+}
+
+std::vector<std::string> changed_keys(const Config& before, const Config& after) {
+  config::Values old;
+  config::Values fresh;
+  config::describe(old, before);
+  config::describe(fresh, after);
+  std::vector<std::string> changed;
+  for (const auto& value : fresh.all)
+    if (std::ranges::find(old.all, value) == old.all.end()) changed.push_back(value.first);
+  for (const auto& [key, value] : old.all)  // of a group that is left out now
+    if (std::ranges::find(fresh.all, key, &std::pair<std::string, std::string>::first) == fresh.all.end())
+      changed.push_back(key);
+  return changed;
 }
 
 }  // namespace sessiond

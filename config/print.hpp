@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/config.hpp"
 
@@ -13,5 +14,8 @@ std::string print_defaults();
 // Every key as plain JSON on one line (GET /v1/admin/config; nothing in it is secret today). parse_config reads it
 // back.
 std::string to_json(const Config& config);
+
+// The keys whose values differ, as JSON pointers, in the order of the file.
+std::vector<std::string> changed_keys(const Config& before, const Config& after);
 
 }  // namespace sessiond

@@ -121,6 +121,13 @@ std::string trigger_fault(std::string_view text) {
   return {};
 }
 
+std::string channel_name_fault(std::string_view text) {
+  if (text.empty() || text.size() > 64) return "the name of a channel must be 1..64 bytes long";
+  if (has_control(text) || text.contains(':') || text.contains(' '))
+    return "must have no colon, space or control character";
+  return {};
+}
+
 std::string link_name_fault(std::string_view text) {
   if (text.empty() || text.size() > 128) return "the name of a person must be 1..128 bytes long";
   const bool fine = std::ranges::none_of(text, [](char c) { return is_control(c) || c == ' ' || c == ':'; });

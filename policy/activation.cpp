@@ -12,12 +12,14 @@ bool activates(const ActivationInput& input) {
   return input.mentioned || input.trigger || json::string_at(input.entry, "groupActivation") == "always";
 }
 
-bool system_intro(std::string_view entry, bool fresh) {
-  const std::string chat_type = lower(trim(json::string_at(entry, "chatType").value_or("")));
-  if (chat_type != "group" && chat_type != "channel" && chat_type != "room") return false;
-  if (fresh) return true;
-  const auto owed = json::find(entry, "groupActivationNeedsSystemIntro");
-  return owed && json::as_bool(*owed) == true;
+bool wants_intro(std::string_view chat_type) {
+  const std::string type = lower(trim(chat_type));
+  return type == "group" || type == "channel" || type == "room";
+}
+
+bool owes_intro(std::string_view entry) {
+  const auto owed = json::find(entry, intro_field);
+  return owed && json::as_bool(*owed) == true && wants_intro(json::string_at(entry, "chatType").value_or(""));
 }
 
 }  // namespace sessiond

@@ -10,23 +10,27 @@
 #include <vector>
 
 #include "policy/pointer.hpp"
+#include "policy/usage.hpp"
 #include "store/names.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 namespace {
 
 constexpr std::size_t max_label_bytes = 200;
 
-enum class Type : std::uint8_t { text, label, number, count, boolean, object };
+enum class Type : std::uint8_t { text, label, count, time, boolean, object };
 struct Field {
   std::string_view name;
   Type type;
 };
 // Fields of spec 003 and our own whose type is known. Delivery fields are not here.
-constexpr std::array<Field, 52> fields{{{"name", Type::label},
+constexpr std::array<Field, 54> fields{{{"name", Type::label},
+                                        {"cwd", Type::text},
                                         {"label", Type::label},
                                         {"sessionFile", Type::text},
                                         {"spawnedBy", Type::text},
+                                        {"spawnDepth", Type::count},
                                         {"sdkSessionId", Type::text},
                                         {"claudeCliSessionId", Type::text},
                                         {"cliSessionIds", Type::object},
@@ -38,7 +42,7 @@ constexpr std::array<Field, 52> fields{{{"name", Type::label},
                                         {"providerOverride", Type::text},
                                         {"modelOverride", Type::text},
                                         {"authProfileOverride", Type::text},
-                                        {"authProfileOverrideCompactionCount", Type::number},
+                                        {"authProfileOverrideCompactionCount", Type::count},
                                         {"execHost", Type::text},
                                         {"execSecurity", Type::text},
                                         {"execAsk", Type::text},
@@ -48,25 +52,25 @@ constexpr std::array<Field, 52> fields{{{"name", Type::label},
                                         {"reasoningLevel", Type::text},
                                         {"elevatedLevel", Type::text},
                                         {"ttsAuto", Type::text},
-                                        {"queueDebounceMs", Type::number},
-                                        {"queueCap", Type::number},
-                                        {"contextTokens", Type::number},
+                                        {"queueDebounceMs", Type::count},
+                                        {"queueCap", Type::count},
+                                        {"contextTokens", Type::count},
                                         {"modelProvider", Type::text},
                                         {"model", Type::text},
-                                        {"memoryFlushAt", Type::number},
-                                        {"memoryFlushCompactionCount", Type::number},
+                                        {"memoryFlushAt", Type::time},
+                                        {"memoryFlushCompactionCount", Type::count},
                                         {"systemSent", Type::boolean},
                                         {"abortedLastRun", Type::boolean},
                                         {"lastHeartbeatText", Type::text},
-                                        {"lastHeartbeatSentAt", Type::number},
+                                        {"lastHeartbeatSentAt", Type::time},
                                         {"origin", Type::object},
                                         {"skillsSnapshot", Type::object},
                                         {"systemPromptReport", Type::object},
-                                        {"sessionStartedAt", Type::count},
-                                        {"lastInteractionAt", Type::count},
-                                        {"archivedAt", Type::count},
-                                        {"createdAt", Type::count},
-                                        {"updatedAt", Type::count},
+                                        {"sessionStartedAt", Type::time},
+                                        {"lastInteractionAt", Type::time},
+                                        {"archivedAt", Type::time},
+                                        {"createdAt", Type::time},
+                                        {"updatedAt", Type::time},
                                         {"messageCount", Type::count},
                                         {"inputTokens", Type::count},
                                         {"outputTokens", Type::count},
@@ -97,9 +101,9 @@ constexpr std::array<Choice, 7> choices{{{"sendPolicy", send_policies},
                                          {"authProfileOverrideSource", sources}}};
 
 constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};
-constexpr std::array<std::string_view, 10> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",   "updatedAt",
-    "messageCount",     "inputTokens",      "outputTokens", "totalTokens", "compactionCount"};
+constexpr std::array<std::string_view, 12> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
+    "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
 
 bool never(std::string_view field) { return std::ranges::find(never_written, field) != never_written.end(); }
 
@@ -117,6 +121,12 @@ std::optional<std::string> label_fault(std::string_view raw) {
   return std::nullopt;
 }
 
+std::optional<std::string> integer_fault(std::string_view raw, std::int64_t most, std::string_view end) {
+  const auto number = json::as_int(raw);
+  if (number && *number >= 0 && *number <= most) return std::nullopt;
+  return fmt::format("must be an integer from 0 to {}", end);
+}
+
 std::optional<std::string> type_fault(Type type, std::string_view raw) {
   const json::Kind kind = json::kind(raw);
   switch (type) {
@@ -124,11 +134,10 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
       return kind == json::Kind::string ? std::nullopt : std::optional<std::string>("must be a string");
     case Type::label:
       return label_fault(raw);
-    case Type::number:
-      return kind == json::Kind::number ? std::nullopt : std::optional<std::string>("must be a number");
     case Type::count:
-      return json::as_int(raw).value_or(-1) >= 0 ? std::nullopt
-                                                 : std::optional<std::string>("must be an integer of 0 or more");
+      return integer_fault(raw, most_counted, "2^53");
+    case Type::time:
+      return integer_fault(raw, last_time_ms, "the year 9999");
     case Type::boolean:
       return kind == json::Kind::boolean ? std::nullopt : std::optional<std::string>("must be true or false");
     case Type::object:

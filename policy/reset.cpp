@@ -43,10 +43,36 @@ constexpr std::int64_t day_ms = 24 * hour_ms;
 // Stores hold any integer as a time; beyond this (the year 10000 and its mirror) arithmetic is not worth its overflow.
 constexpr std::int64_t time_limit_ms = 253'402'300'800'000;
 
-// Which reset day a moment of local time belongs to.
-std::int64_t reset_day(std::int64_t local_ms, int at_hour) {
-  const std::int64_t shifted = local_ms - at_hour * hour_ms;
-  return shifted >= 0 ? shifted / day_ms : (shifted - day_ms + 1) / day_ms;
+std::int64_t floor_day(std::int64_t local_ms) {
+  return local_ms >= 0 ? local_ms / day_ms : (local_ms - day_ms + 1) / day_ms;
+}
+
+// The first moment at which a clock on the wall shows `local_ms` or later: an hour that a change of clocks skips is
+// found right behind the change, one that comes twice the first time. Takes one change within two days for granted.
+std::int64_t first_moment(std::int64_t local_ms, const UtcOffset& offset_at) {
+  const auto offset = [&offset_at](std::int64_t utc_ms) { return offset_at ? offset_at(utc_ms) : 0; };
+  std::int64_t before = local_ms - day_ms;
+  std::int64_t after = local_ms + day_ms;
+  const std::int64_t old_offset = offset(before);
+  const std::int64_t new_offset = offset(after);
+  if (old_offset == new_offset) return local_ms - old_offset;
+  while (after - before > 1) {  // `after`: the moment of the change
+    const std::int64_t middle = before + (after - before) / 2;
+    (offset(middle) == old_offset ? before : after) = middle;
+  }
+  const std::int64_t by_old_clock = local_ms - old_offset;
+  return by_old_clock < after ? by_old_clock : std::max(after, local_ms - new_offset);
+}
+
+// The newest moment, not after `now`, at which the clock on the wall came to at_hour.
+std::int64_t last_boundary(int at_hour, std::int64_t now_ms, const UtcOffset& offset_at) {
+  const std::int64_t today = floor_day(now_ms + (offset_at ? offset_at(now_ms) : 0));
+  // A clock put back over midnight has seen the next day's hour already.
+  for (const std::int64_t day : {today + 1, today}) {
+    const std::int64_t moment = first_moment(day * day_ms + at_hour * hour_ms, offset_at);
+    if (moment <= now_ms) return moment;
+  }
+  return first_moment((today - 1) * day_ms + at_hour * hour_ms, offset_at);
 }
 
 }  // namespace
@@ -66,6 +92,17 @@ std::optional<std::string_view> match_trigger(std::string_view text, const std::
   return rest;
 }
 
+std::string_view without_mention(std::string_view text) {
+  const std::string_view trimmed = trim(text);
+  if (trimmed.starts_with("<@")) {
+    const std::size_t end = trimmed.find('>');
+    return end == std::string_view::npos ? text : trim(trimmed.substr(end + 1));
+  }
+  if (!trimmed.starts_with('@')) return text;
+  const std::size_t end = trimmed.find_first_of(" \t\r\n");
+  return end == std::string_view::npos ? text : trim(trimmed.substr(end));
+}
+
 std::string_view name(ResetDue due) {
   switch (due) {
     case ResetDue::idle:
@@ -78,19 +115,21 @@ std::string_view name(ResetDue due) {
   return "";
 }
 
-ResetDue reset_due(const ResetRule& rule, std::int64_t last_activity_ms, std::int64_t now_ms, int utc_offset_minutes) {
-  const std::int64_t last = std::clamp(last_activity_ms, -time_limit_ms, time_limit_ms);
-  const std::int64_t now = std::clamp(now_ms, -time_limit_ms, time_limit_ms);
-  if (now <= last) return ResetDue::none;
+ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at) {
+  const auto bounded = [](std::int64_t ms) { return std::clamp(ms, -time_limit_ms, time_limit_ms); };
+  const std::int64_t now = bounded(now_ms);
+  const std::int64_t last = bounded(times.last_interaction);
   switch (rule.mode) {
     case ResetRule::Mode::none:
       return ResetDue::none;
     case ResetRule::Mode::idle:
+      if (now <= last) return ResetDue::none;  // the clock went back
       return rule.idle_minutes > 0 && (now - last) / minute_ms >= rule.idle_minutes ? ResetDue::idle : ResetDue::none;
     case ResetRule::Mode::daily: {
-      const std::int64_t offset = utc_offset_minutes * minute_ms;
-      const bool crossed = reset_day(now + offset, rule.at_hour) > reset_day(last + offset, rule.at_hour);
-      return crossed ? ResetDue::daily : ResetDue::none;
+      if (!times.started) return ResetDue::none;
+      std::int64_t started = bounded(*times.started);
+      if (started > now) started = std::min(started, last);  // begun while the clock was ahead; it has been used since
+      return started < last_boundary(rule.at_hour, now, offset_at) ? ResetDue::daily : ResetDue::none;
     }
   }
   return ResetDue::none;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ namespace sessiond {
 // does not matter; of several that fit the longest counts. A view into `text`.
 std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers);
 
+// The text behind a mention that it begins with (`<@U1> …`, `@name …`); the text itself where there is none or nothing
+// follows it.
+std::string_view without_mention(std::string_view text);
+
 struct ResetRule {
   enum class Mode : std::uint8_t { none, idle, daily };
   Mode mode = Mode::none;
@@ -24,8 +29,19 @@ struct ResetRule {
 };
 enum class ResetDue : std::uint8_t { none, idle, daily };
 std::string_view name(ResetDue due);  // the `reason` of the reset: "idle", "daily"; "" for none
-// Times are ms since the epoch; `utc_offset_minutes` is local time minus UTC, now.
-ResetDue reset_due(const ResetRule& rule, std::int64_t last_activity_ms, std::int64_t now_ms, int utc_offset_minutes);
+// Local time minus UTC in ms, at a moment in ms since the epoch; empty: UTC. Asked about the moments that count, never
+// once for all: clocks are put forward and back, and zones change.
+using UtcOffset = std::function<std::int64_t(std::int64_t utc_ms)>;
+
+struct SessionTimes {
+  std::optional<std::int64_t> started{};  // nothing: not known, never due by the day
+  std::int64_t last_interaction = 0;
+};
+
+// Times are ms since the epoch. Idle goes by the last interaction; daily asks whether the session began before the
+// newest at_hour o'clock. An at_hour that a change of clocks skips happens right behind the change; one that comes
+// twice counts once, the first.
+ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at);
 
 // Does a field of an entry outlive a reset that keeps metadata? Fields that nobody knows do.
 bool kept_on_reset(std::string_view field);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "policy/pointer.hpp"
+#include "store/limits.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -255,23 +256,30 @@ Found found_at(std::string_view text, std::size_t at, char before) {
 // A JSON value, with the pointers of its parts.
 class Walk {
  public:
-  void look(std::string_view value, const std::string& pointer) {
+  explicit Walk(std::string_view begin) : begin_(begin) {}
+
+  void look(std::string_view value) {
     if (faults.size() >= most_faults) return;
     switch (json::kind(value)) {
       case json::Kind::object:
         for (const json::Member& member : json::members(value)) {
-          if (!secret(member.name, pointer, "has a member whose name looks like"))
-            look(member.value, pointer_to(pointer, json::unescape(member.name)));
+          if (secret(member.name, "has a member whose name looks like")) continue;
+          path_.push_back({.name = member.name});
+          look(member.value);
+          path_.pop_back();
         }
         break;
       case json::Kind::array: {
         std::size_t index = 0;
-        for (const std::string_view element : json::elements(value))
-          look(element, pointer_to(pointer, std::to_string(index++)));
+        for (const std::string_view element : json::elements(value)) {
+          path_.push_back({.index = index++});
+          look(element);
+          path_.pop_back();
+        }
         break;
       }
       case json::Kind::string:
-        secret(value.substr(1, value.size() - 2), pointer, "looks like");
+        secret(value.substr(1, value.size() - 2), "looks like");
         break;
       default:
         break;
@@ -283,15 +291,32 @@ class Walk {
  private:
   static constexpr std::size_t most_faults = 20;
 
-  bool secret(std::string_view inner, const std::string& pointer, std::string_view what) {
+  // Where the walk is. A pointer is only made of it for a fault: names may be long, and elements many.
+  struct Step {
+    std::string_view name{};  // of a member, as written
+    std::size_t index = 0;    // of an element
+  };
+  std::string pointer() const {
+    std::string out(begin_);
+    for (const Step& step : path_) {
+      out = pointer_to(out, step.name.data() == nullptr ? std::to_string(step.index)
+                                                        : json::unescape(step.name.substr(0, limits::fault_bytes)));
+    }
+    return out;
+  }
+
+  bool secret(std::string_view inner, std::string_view what) {
     const Found found = inner.contains('\\') ? find_secret(json::unescape(inner)) : find_secret(inner);
     if (!found) return false;
     std::string detail(what);
     detail.append(std::string_view("AO").contains(found->kind.front()) ? " an " : " a ");
     detail.append(found->kind).append(", which does not belong into a session (policy.secretScan)");
-    faults.push_back({pointer, std::move(detail)});
+    faults.push_back({pointer(), std::move(detail)});
     return true;
   }
+
+  std::string_view begin_;
+  std::vector<Step> path_;
 };
 
 }  // namespace
@@ -306,8 +331,8 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) 
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer) {
   // Mostly there is none: one look over the text as it came. Escapes can hide one, so what has them is walked.
   if (!value.contains('\\') && !find_secret(value)) return {};
-  Walk walk;
-  walk.look(value, std::string(pointer));
+  Walk walk(pointer);
+  walk.look(value);
   return std::move(walk.faults);
 }
 

@@ -9,6 +9,8 @@
 namespace sessiond {
 namespace {
 
+constexpr std::size_t most_shown = 128;  // bytes of a text in a trace
+
 // What one rule says of a question: nothing when it matches, else the first part that does not.
 struct Mismatch {
   std::string_view part;
@@ -57,10 +59,19 @@ std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& que
   return std::nullopt;
 }
 
+// As much as people read of it: a trace has a step for each rule.
+std::string_view shown(std::string_view text) {
+  if (text.size() <= most_shown) return text;
+  std::size_t cut = most_shown;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // never half a character
+  return text.substr(0, cut);
+}
+
 std::string explain(const SendMatch& match, const std::optional<Mismatch>& why) {
   if (why) {
-    if (why->found.empty()) return fmt::format("{} is not known, the rule asks for \"{}\"", why->part, why->wanted);
-    return fmt::format("{} \"{}\" does not match \"{}\"", why->part, why->found, why->wanted);
+    if (why->found.empty())
+      return fmt::format("{} is not known, the rule asks for \"{}\"", why->part, shown(why->wanted));
+    return fmt::format("{} \"{}\" does not match \"{}\"", why->part, shown(why->found), shown(why->wanted));
   }
   return match == SendMatch{} ? "the rule matches everything" : "every part of the rule matches";
 }

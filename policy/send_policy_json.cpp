@@ -6,6 +6,7 @@
 
 #include "policy/pointer.hpp"
 #include "policy/send_policy.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
@@ -101,6 +102,10 @@ void read_rules(std::string_view raw, const std::string& pointer, SendPolicy& po
   }
   std::size_t index = 0;
   for (const std::string_view rule : json::elements(raw)) {
+    if (index == limits::policy_rules) {
+      faults.push_back({pointer, fmt::format("has more than {} rules", limits::policy_rules)});
+      return;
+    }
     read_rule(rule, pointer_to(pointer, std::to_string(index++)), policy, faults);
   }
 }
@@ -124,6 +129,8 @@ Result<SendPolicy> parse_send_policy(std::string_view json, std::string_view poi
   }
   json = trim(json);
   if (json::kind(json) != json::Kind::object) return fail_at(root, "must be an object");
+  if (json.size() > limits::policy_bytes)
+    return fail_at(root, fmt::format("has {} bytes; a send policy has at most {}", json.size(), limits::policy_bytes));
   SendPolicy policy;
   std::vector<Fault> faults;
   for (const json::Member& member : json::members(json)) {

@@ -181,6 +181,14 @@ void AnswerStore::expire(std::int64_t now) {
   for (const auto& segment : gone) segment->remove();
 }
 
+std::int64_t AnswerStore::newest() const {
+  const std::scoped_lock lock(impl_->mutex);
+  std::int64_t newest = 0;
+  for (const auto& live : impl_->lives) newest = std::max(newest, live->newest());
+  for (const auto& segment : *impl_->sealed) newest = std::max(newest, segment->newest());
+  return newest;
+}
+
 bool AnswerStore::truncated() const {
   const std::scoped_lock lock(impl_->mutex);
   return impl_->dropped_up_to > 0 && impl_->dropped_up_to >= impl_->now - impl_->options.retention_ms;

@@ -22,8 +22,8 @@ Digest digest(std::string_view bytes);
 
 struct Answer {
   Digest scope{};         // of principal, method, path and key, joined by NUL
-  Digest request{};       // of the request's body
-  std::int64_t time = 0;  // ms since the epoch
+  Digest request{};       // of the request's body, query and If-Match
+  std::int64_t time = 0;  // by the clock of ages (age_clock.hpp), as is every `now` below
   int status = 0;         // HTTP status that was answered
   std::string headers{};  // raw JSON object of the headers that belong to the answer (ETag, Location)
   std::string body{};     // as sent
@@ -54,6 +54,7 @@ class AnswerStore {
   // Writes what was put; with sync, fsyncs it (before the journal's checkpoint may pass it). What could not be written
   // is kept for the next flush.
   Result<void> flush(bool sync);
+  std::int64_t newest() const;    // time of an answer; 0: there is none
   void expire(std::int64_t now);  // drops segments past retention or above max_bytes
   // What was found damaged since the last call, one sentence each: which file, offset, what was done.
   std::vector<std::string> take_repairs();

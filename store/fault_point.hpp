@@ -55,7 +55,9 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // Files from the journal: transcripts/appender.cpp, archive.cpp, daemon/ledger/projection.cpp
     "transcript.created", "transcript.written", "transcript.synced",
     "archive.closed",  // its lines are in the file, it has its old name
-    "archive.renamed", "archive.synced", "archive.purged",
+    "archive.renamed", "archive.synced",
+    "archive.recorded",  // all files of the event have their new names, and a purge destroys them now
+    "archive.purged",
     // CHECKPOINT: daemon/ledger/checkpointer.cpp
     "marks.files_synced", "marks.answers_synced",
     "marks.written",  // retention has not run

@@ -224,8 +224,8 @@ Result<std::uint64_t> Journal::each_segment(
   return impl_->catalog.each(call);
 }
 
-void Journal::release(std::uint64_t seq) {
-  impl_->catalog.retain(seq, impl_->options.retention_ms, impl_->options.max_bytes);
+void Journal::release(std::uint64_t seq, std::uint64_t old) {
+  impl_->catalog.retain(seq, old, impl_->options.max_bytes);
 }
 
 void Journal::drain() {

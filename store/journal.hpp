@@ -64,8 +64,8 @@ struct JournalOptions {
   std::filesystem::path dir;  // <stateDir>/journal
   std::uint64_t segment_bytes = 64ULL << 20;
   std::uint64_t max_bytes = 1ULL << 30;
-  std::int64_t retention_ms = 168LL * 3600 * 1000;
-  bool repair = false;  // read all of it, quarantine damage, new epoch
+  std::int64_t torn_kept_ms = 168LL * 3600 * 1000;  // a torn batch that was cut off
+  bool repair = false;                              // read all of it, quarantine damage, new epoch
   // Recovery reads from this seq on. Damage that ends before it is served around and told (report, damage()); any other
   // is refused without `repair`. 1: all is needed.
   std::uint64_t needed_from = 1;
@@ -140,8 +140,8 @@ class Journal {
   Result<std::uint64_t> each_segment(
       const std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>& call) const;
 
-  // Everything up to `seq` is in the files, on disk: retention may take it. Runs retention.
-  void release(std::uint64_t seq);
+  // Everything up to `seq` is in the files, on disk: retention may take it, and takes what is old, nothing after `old`.
+  void release(std::uint64_t seq, std::uint64_t old = 0);
   // Waits until everything appended so far has had its outcome.
   void drain();
 

@@ -1,10 +1,8 @@
 #include "store/journal_catalog.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -13,15 +11,6 @@
 
 namespace sessiond::journal {
 namespace {
-
-// Whether it was last written longer than `age_ms` ago; one that cannot be looked at is not old.
-bool older_than(const std::filesystem::path& path, std::int64_t age_ms) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return false;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t written_ms = status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > age_ms;
-}
 
 // With its index and the torn batches that were cut off it; false: it is still there.
 bool remove_segment(const std::filesystem::path& segment) {
@@ -209,7 +198,7 @@ std::vector<std::string> Catalog::damage() const {
 }
 
 // The list comes first, the files after it: a reader that finds a file gone finds its seqs gone too, and is told so.
-void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes) {
+void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t max_bytes) {
   const std::scoped_lock one_at_a_time(removing_);
   while (!to_remove_.empty() && remove_segment(to_remove_.front())) to_remove_.erase(to_remove_.begin());
   for (;;) {
@@ -220,7 +209,7 @@ void Catalog::retain(std::uint64_t released, std::int64_t retention_ms, std::uin
       std::uint64_t total = 0;
       for (const Segment& segment : segments_) total += segment.end;
       path = segments_.front().path;
-      if (total <= max_bytes && !older_than(path, retention_ms)) return;
+      if (total <= max_bytes && segments_.front().next > old + 1) return;
       segments_.erase(segments_.begin());
       oldest_.store(segments_.front().name.first, std::memory_order_release);
       damage_.erase(path);

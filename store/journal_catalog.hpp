@@ -64,9 +64,9 @@ class Catalog {
   using OnSegment = std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>;
   Result<std::uint64_t> each(const OnSegment& call) const;
 
-  // Removes the oldest sealed segments that hold nothing after `released` and are older than `retention_ms` or too
+  // Removes the oldest sealed segments that hold nothing after `released` and are old (nothing after `old`) or too
   // many.
-  void retain(std::uint64_t released, std::int64_t retention_ms, std::uint64_t max_bytes);
+  void retain(std::uint64_t released, std::uint64_t old, std::uint64_t max_bytes);
 
  private:
   mutable std::mutex mutex_;

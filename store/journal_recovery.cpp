@@ -164,7 +164,7 @@ class Recovery {
       if (!is_torn_name(entry.path()) || ::lstat(entry.path().c_str(), &status) != 0) return;
       const std::int64_t written_ms = status.st_mtim.tv_sec * 1000;
       const auto now = std::chrono::system_clock::now().time_since_epoch();
-      if (std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > options_.retention_ms)
+      if (std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > options_.torn_kept_ms)
         old.push_back(entry.path());
     });
     std::error_code ignored;

@@ -27,11 +27,13 @@ inline constexpr std::size_t token_agents = 1'000;        // that one token may 
 inline constexpr std::size_t page_bytes = 1 << 20;       // of a page of a list, of messages or of events; one item more
 inline constexpr std::size_t listed_names = 64;          // in ?fields= and ?types=
 inline constexpr std::size_t listed_bytes = 4 << 10;     // of such a parameter
+inline constexpr std::size_t command_members = 1'000;    // of the object that a command is
 inline constexpr std::size_t if_match_tags = 64;         // in one If-Match
 inline constexpr std::size_t message_entries = 1'000;    // in one POST of messages
 inline constexpr std::size_t evaluated_cases = 1'000;    // of POST /v1/policy/evaluate
 inline constexpr std::size_t evaluated_rules = 100'000;  // rules times cases
 inline constexpr std::size_t traced_rules = 2'000;       // rules times cases when a trace is asked for
+inline constexpr std::size_t list_read = 4 << 20;        // bytes of entries read for one page of a list; one entry more
 inline constexpr std::size_t list_scan = 50'000;         // sessions looked at for one page of a list
 
 // --- what one answer may tell ---
@@ -42,7 +44,7 @@ inline constexpr std::size_t repairs_told = 100;      // kept for /readyz and do
 
 // --- how long the network thread stays with one request before others get their turn ---
 inline constexpr std::size_t slice_sessions = 1'000;   // looked at
-inline constexpr std::size_t slice_bytes = 1 << 20;    // of entries put into an answer
+inline constexpr std::size_t slice_bytes = 1 << 20;    // of entries read for the send policy
 inline constexpr std::size_t slice_rules = 5'000;      // of the send policy evaluated
 inline constexpr std::size_t checked_here = 64 << 10;  // a longer body is checked to be JSON on a disk thread
 

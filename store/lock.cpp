@@ -36,9 +36,10 @@ Result<fs::path> lock_path(const fs::path& target) {
 Problem held_by(const fs::path& lock, const std::string& payload) {
   const LockPayload holder = read_lock_payload(payload);
   const std::string who =
-      holder.readable ? fmt::format("pid {}{}", holder.pid,
-                                    holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
-                      : std::string("a holder that cannot be read");
+      holder.readable
+          ? fmt::format("pid {}{}", holder.pid,
+                        holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
+          : std::string("a holder that cannot be read");
   return {
       .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
 }

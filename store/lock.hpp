@@ -23,9 +23,8 @@ struct LockOptions {
 // Told for every lock that was taken away from its holder; becomes `lock.evicted`.
 struct Eviction {
   std::string path;
-  std::string
-      reason;  // "holder 4711 is dead", "its holder ended with an earlier boot of this machine",
-               // "unchanged for 30000 ms", "admin"
+  std::string reason;     // "holder 4711 is dead", "its holder ended with an earlier boot of this machine",
+                          // "unchanged for 30000 ms", "admin"
   std::string holder;     // the payload as read (raw JSON), or "" when unreadable
   bool presumed = false;  // not provably gone: it may wake and go on
 };

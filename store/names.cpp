@@ -137,6 +137,16 @@ Result<void> check_session_id(std::string_view id) {
   return {};
 }
 
+Result<void> check_new_session_id(std::string_view id) {
+  if (auto fine = check_session_id(id); !fine) return fine;
+  if (id.contains("..")) return fail(Code::invalid_id, fmt::format("\"{}\" contains \"..\"", id));
+  // "x-topic" with the topic "y" and "x" with the topic "topic-y" are one file.
+  constexpr std::string_view overlapping = topic_mark.substr(0, topic_mark.size() - 1);
+  if (id.ends_with(overlapping))
+    return fail(Code::reserved_name, fmt::format("\"{}\" ends in \"{}\"", id, overlapping));
+  return {};
+}
+
 bool valid_entry_id(std::string_view id) {
   return !id.empty() && id.size() <= 128 &&
          std::ranges::all_of(id, [](char c) { return is_alnum(c) || c == '.' || c == '_' || c == ':' || c == '-'; });

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/problem.hpp"
 
@@ -31,11 +32,24 @@ KeyParts parse_key(std::string_view key);
 // "agent:" gets the prefix.
 Result<std::string> canonical_key(std::string_view key, std::string_view agent);
 
+// Whether two spellings name one session: case does not matter, but in ids whose case carries meaning.
+bool same_key(std::string_view a, std::string_view b);
+// Whether a key begins with a prefix, by the same rule.
+bool key_has_prefix(std::string_view key, std::string_view prefix);
+// The channels whose ids carry case (`routing.caseSensitive`), lower-case; ["matrix","signal"] unless this is called.
+// Only before other threads run. Ids of users are lower-case on Matrix and Signal all the same.
+void set_case_sensitive_channels(std::vector<std::string> channels);
+
+// `dm` as `direct`, lower-case but in ids whose case carries meaning: spellings of one key are folded to the same.
+std::string folded_key(std::string_view key);
 // The spelling of a key with `:direct:` for `:dm:` and the other way round; nothing when it has neither.
 std::optional<std::string> dm_alias(std::string_view key);
 
 // ^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$ and not reserved (with or without extension): invalid_id or reserved_name.
 Result<void> check_session_id(std::string_view id);
+// For an id that a session is to get: neither with ".." in it nor ending in "-topic", which would give two sessions one
+// topic's file. Stores of other programs may have such ids; they are served.
+Result<void> check_new_session_id(std::string_view id);
 // 1..128 of [A-Za-z0-9._:-]
 bool valid_entry_id(std::string_view id);
 // Topics: 1..128 bytes of UTF-8 without control characters.

@@ -95,7 +95,7 @@ std::string_view name(Code code) {
 
 std::unexpected<Problem> fail_at(std::string pointer, std::string detail) {
   Problem problem{.code = Code::validation_failed,
-                  .detail = fmt::format("{}: {}", pointer.empty() ? "/" : pointer, detail)};
+                  .detail = pointer.empty() ? detail : fmt::format("{}: {}", pointer, detail)};
   problem.errors.push_back({std::move(pointer), std::move(detail)});
   return std::unexpected(std::move(problem));
 }

@@ -87,6 +87,7 @@ const std::string& host_identity() {
     struct stat space{};
     const bool known = ::stat("/proc/self/ns/pid", &space) == 0;
     const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+    boot_time_ns();  // remembers how the clock stands before it may be set
     return fmt::format("{}:{}:{}", machine_id(), boot.empty() ? "unknown" : boot, known ? space.st_ino : 0);
   }();
   return identity;

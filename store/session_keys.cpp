@@ -127,15 +127,25 @@ Shape read_shape(std::string_view key) {
   }
   if (is_internal(first_segment(shape.parts.rest))) return shape;
   std::string_view text = shape.parts.rest;
-  cut_suffixes(text, shape.parts);
+  // A subagent's key may begin with its parent's: that one's thread or topic is not its own.
+  if (rfind_nocase(text, ":subagent:") == std::string_view::npos) cut_suffixes(text, shape.parts);
   read_chat(text, shape);
   return shape;
 }
 
-// Ids whose case carries meaning: matrix rooms ("!AbC:example.org") and signal groups (base64).
+std::vector<std::string>& case_sensitive_channels() {
+  static std::vector<std::string> channels{"matrix", "signal"};
+  return channels;
+}
+
+// Ids whose case carries meaning, as of matrix rooms ("!AbC:example.org") and signal groups (base64). Users of these
+// two have lower-case ids.
 bool keeps_case(const KeyParts& parts) {
-  if (equals_nocase(parts.channel, "matrix")) return parts.chat_type != direct || parts.peer.starts_with('!');
-  return equals_nocase(parts.channel, "signal") && parts.chat_type == "group";
+  const auto& channels = case_sensitive_channels();
+  const auto is_channel = [&parts](std::string_view channel) { return equals_nocase(parts.channel, channel); };
+  if (parts.channel.empty() || std::ranges::none_of(channels, is_channel)) return false;
+  const bool users_are_lower = is_channel("matrix") || is_channel("signal");
+  return parts.chat_type != direct || !users_are_lower || parts.peer.starts_with('!');
 }
 
 // The rest of a key as we make it. The words of suffixes are ours and lower-case, ids that carry case are the
@@ -187,6 +197,37 @@ Result<std::string> canonical_key(std::string_view key, std::string_view agent) 
     return fail(Code::invalid_id,
                 fmt::format("a session key has at most {} bytes, this one has {}", max_key_bytes, out.size()));
   }
+  return out;
+}
+
+bool same_key(std::string_view a, std::string_view b) {
+  if (!equals_nocase(a, b)) return false;
+  const Shape one = read_shape(a);
+  if (!keeps_case(one.parts)) return true;
+  std::string first;
+  std::string second;
+  append_rest(first, one);
+  append_rest(second, read_shape(b));
+  return first == second;
+}
+
+bool key_has_prefix(std::string_view key, std::string_view prefix) {
+  if (!starts_with_nocase(key, prefix)) return false;
+  const Shape shape = read_shape(key);
+  if (!keeps_case(shape.parts)) return true;
+  const auto at = static_cast<std::size_t>(shape.parts.peer.data() - key.data());
+  return prefix.size() <= at || key.substr(at).starts_with(prefix.substr(at));
+}
+
+void set_case_sensitive_channels(std::vector<std::string> channels) {
+  for (std::string& channel : channels) channel = lower(trim(channel));
+  case_sensitive_channels() = std::move(channels);
+}
+
+std::string folded_key(std::string_view key) {
+  const Shape shape = read_shape(key);
+  std::string out = lower(key.substr(0, key.size() - shape.parts.rest.size()));
+  append_rest(out, shape);
   return out;
 }
 

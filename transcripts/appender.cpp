@@ -138,9 +138,14 @@ Result<FileLock> TranscriptAppender::Impl::take_lock(std::string_view file) {
   return FileLock::acquire(*path, *locks, evictions);
 }
 
-// Held while the result lives, where locks are taken at all and the file's is not held already.
+// Held while the result lives, where locks are taken at all and the file's is not held already. One that was taken from
+// us meanwhile is asked for again: whoever has it now is about to write.
 Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view file) {
-  if (!locks || held.contains(file)) return std::nullopt;
+  if (!locks) return std::nullopt;
+  if (const auto mine = held.find(file); mine != held.end()) {
+    if (mine->second.held()) return std::nullopt;
+    held.erase(mine);
+  }
   auto got = take_lock(file);
   if (got) {
     if (const auto waited = waiting.find(file); waited != waiting.end()) waiting.erase(waited);

@@ -34,15 +34,20 @@ int rename_without_replacing(const fs::path& from, const fs::path& to) {
   return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
 }
 
-// The transcript's name within an archive's, or nothing: <file>.reset.<time> | <file>.deleted.<time>
-std::string_view archived_file(std::string_view name) {
+struct ArchivedFile {
+  std::string_view file;  // the transcript's name; empty: the name is no archive's
+  std::int64_t time = 0;
+};
+
+// <file>.reset.<time> | <file>.deleted.<time>
+ArchivedFile archived_file(std::string_view name) {
   for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted."}) {
     const std::size_t at = name.rfind(infix);
     if (at == std::string_view::npos) continue;
     std::string time(name.substr(at + infix.size()));
     for (const std::size_t colon : {13U, 16U})
       if (time.size() > colon && time[colon] == '-') time[colon] = ':';
-    if (parse_iso_time(time)) return name.substr(0, at + std::string_view(".jsonl").size());
+    if (const auto ms = parse_iso_time(time)) return {name.substr(0, at + std::string_view(".jsonl").size()), *ms};
   }
   return {};
 }
@@ -68,6 +73,24 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
   return renamed;
 }
 
+bool NamedFile::is_of(std::string_view session_id) const {
+  if (!stem.starts_with(session_id)) return false;
+  return stem.size() == session_id.size() || stem.substr(session_id.size()).starts_with("-topic-");
+}
+
+std::optional<NamedFile> parse_file_name(std::string_view name) {
+  constexpr std::string_view extension = ".jsonl";
+  if (is_passing(name)) return {};
+  if (const ArchivedFile archived = archived_file(name); !archived.file.empty())
+    return NamedFile{NamedFile::Kind::archive, archived.file.substr(0, archived.file.size() - extension.size()),
+                     archived.time};
+  if (name.ends_with(extension))
+    return NamedFile{NamedFile::Kind::transcript, name.substr(0, name.size() - extension.size())};
+  const std::size_t at = name.rfind(".jsonl.");
+  if (at == std::string_view::npos) return {};
+  return NamedFile{NamedFile::Kind::aside, name.substr(0, at)};
+}
+
 Result<std::vector<std::string>> list_archives(const fs::path& dir, std::string_view session_id) {
   std::vector<std::string> names;
   std::error_code error;
@@ -76,7 +99,7 @@ Result<std::vector<std::string>> list_archives(const fs::path& dir, std::string_
   const std::string own = transcript_file(session_id, "");
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     std::string name = at->path().filename().native();
-    const std::string_view file = archived_file(name);
+    const std::string_view file = archived_file(name).file;
     if (!file.empty() && (file == own || topic_of_file(session_id, file))) names.push_back(std::move(name));
   }
   if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "store/problem.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 
@@ -67,7 +68,11 @@ std::string entry_type(std::string_view line);                   // for ?types=;
 std::string entry_id(std::string_view line, std::uint64_t seq);  // stored or derived
 std::string derived_id(std::string_view line, std::uint64_t seq);
 
-std::string iso_time(std::int64_t ms);  // 2026-11-21T22:00:00.000Z
+// What a content says: the string itself, or the text parts of an array, a line each.
+std::string text_of(std::string_view content);
+
+// 2026-11-21T22:00:00.000Z. A time outside store/time_range.hpp, from a clock or a file, is written as the nearer end.
+std::string iso_time(std::int64_t ms);
 std::optional<std::int64_t> parse_iso_time(std::string_view text);
 
 }  // namespace sessiond

@@ -10,7 +10,6 @@
 namespace sessiond {
 namespace {
 
-constexpr std::int64_t last_ms = 253'402'300'799'999;  // 9999-12-31T23:59:59.999Z
 constexpr std::size_t longest_type = 64;
 constexpr std::array<std::string_view, 5> short_roles = {"user", "assistant", "system", "tool", "toolResult"};
 
@@ -48,8 +47,8 @@ Result<std::string> read_id(std::string_view value, std::string pointer) {
 Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
   const auto text = json::as_string(value);
   const auto ms = text ? parse_iso_time(*text) : json::as_int(value);
-  if (ms && *ms >= 0 && *ms <= last_ms) return *ms;
-  return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970");
+  if (ms && *ms >= 0 && *ms <= last_time_ms) return *ms;
+  return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970, up to the year 9999");
 }
 
 Result<void> read_head(const Given& given, std::string_view pointer, Draft& draft) {
@@ -99,6 +98,9 @@ Result<void> read_full_message(std::string_view entry, const Given& given, std::
         all, [](const json::Member& member) { return !named(member, "role") && !named(member, "timestamp"); });
     if (!says_something) return fail_at(at(place, "content"), "must be a string or an array of objects");
   }
+  if (inner.timestamp && json::kind(*inner.timestamp) == json::Kind::number) {
+    if (auto time = read_time(*inner.timestamp, at(place, "timestamp")); !time) return std::unexpected(time.error());
+  }
   draft.body = message;
   for (const json::Member& member : json::members(entry)) {
     if (named(member, "type") || named(member, "id") || named(member, "parentId") || named(member, "timestamp") ||
@@ -125,6 +127,7 @@ Result<void> read_short_message(std::string_view entry, const Given& given, std:
     if (std::ranges::find(short_roles, name) == short_roles.end())
       return fail_at(at(pointer, "role"), fmt::format("must be one of {}", fmt::join(short_roles, ", ")));
     if (!is_string(*given.text)) return fail_at(at(pointer, "text"), "must be a string");
+    if (given.text->size() == 2) return fail_at(at(pointer, "text"), "is empty");
     draft.body.append(R"(,"content":[{"type":"text","text":)").append(*given.text).append("}]");
   } else if (given.content) {
     if (auto checked = check_content(*given.content, at(pointer, "content")); !checked) return checked;

@@ -79,20 +79,10 @@ std::string view_full(const EntryFields& fields, std::string_view line, std::str
   return out;
 }
 
-// What was said: a string, or the text parts of an array, a line each.
+// What was said.
 std::string spoken(std::string_view message) {
   const auto content = json::find(message, "content");
-  if (!content) return json::string_at(message, "text").value_or("");
-  if (auto text = json::as_string(*content)) return *text;
-  std::string all;
-  for (const std::string_view part : json::elements(*content)) {
-    if (!is_object(part) || json::string_at(part, "type") != "text") continue;
-    const auto text = json::string_at(part, "text");
-    if (!text || text->empty()) continue;
-    if (!all.empty()) all += '\n';
-    all += *text;
-  }
-  return all;
+  return content ? text_of(*content) : json::string_at(message, "text").value_or("");
 }
 
 std::optional<std::string> view_chat(const EntryFields& fields, std::string_view line, std::string_view id,
@@ -104,11 +94,26 @@ std::optional<std::string> view_chat(const EntryFields& fields, std::string_view
   if (role != "user" && role != "assistant") return {};
   const std::string text = spoken(message);
   if (text.empty()) return {};
-  return fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"{}","text":{}}})", seq, id, time_json(fields), role,
-                     json::quote(text));
+  const auto from = json::find(message, "from");
+  return fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"{}",{}"text":{}}})", seq, id, time_json(fields), role,
+                     from ? fmt::format("\"from\":{},", *from) : "", json::quote(text));
 }
 
 }  // namespace
+
+std::string text_of(std::string_view content) {
+  if (auto text = json::as_string(content)) return *text;
+  std::string all;
+  if (!is_array(content)) return all;
+  for (const std::string_view part : json::elements(content)) {
+    if (!is_object(part) || json::string_at(part, "type") != "text") continue;
+    const auto text = json::string_at(part, "text");
+    if (!text || text->empty()) continue;
+    if (!all.empty()) all += '\n';
+    all += *text;
+  }
+  return all;
+}
 
 std::string derived_id(std::string_view line, std::uint64_t seq) {
   return fmt::format("{:08x}", crc32_of(line, crc32_of(std::to_string(seq))));

@@ -72,8 +72,7 @@ std::optional<std::int64_t> own_time(const Draft& draft) {
   const std::string_view digits = std::string_view(draft.body).substr(name + 12, draft.body.size() - 1 - (name + 12));
   std::int64_t time = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), time);
-  constexpr std::int64_t year_10000 = 253'402'300'800'000;
-  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' || time >= year_10000)
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' || time > last_time_ms)
     return {};
   return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
 }

@@ -1,4 +1,5 @@
 // Times as JavaScript's toISOString writes them, and as other programs do (offsets, no zone, any fraction).
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -61,7 +62,7 @@ std::optional<int> zone(Reader& reader) {
 
 std::string iso_time(std::int64_t ms) {
   using namespace std::chrono;
-  const sys_time<milliseconds> time{milliseconds(ms)};
+  const sys_time<milliseconds> time{milliseconds(std::clamp(ms, std::int64_t{0}, last_time_ms))};
   const auto day = floor<days>(time);
   const year_month_day date(day);
   std::int64_t left = (time - day).count();

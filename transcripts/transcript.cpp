@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "store/limits.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
@@ -22,7 +23,6 @@ constexpr std::uint64_t no_sidecar_below = 256 << 10;
 constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again: about 3 ms
 constexpr std::uint64_t ids_unsaved = 16 << 20;   // and parse again, if more is not: the sidecar is written whole
 constexpr std::uint64_t near_end = 256 << 10;     // where an id is looked for by reading the lines
-constexpr std::size_t page_bytes = 8 << 20;       // a page ends before the line with which it would be larger
 
 // Gathers one page; says when it is full.
 class Gathering {
@@ -35,7 +35,7 @@ class Gathering {
         (!query_.types.empty() && looked_ >= std::max<std::size_t>(query_.scan_limit, 1)))
       return false;
     if (query_.types.empty() || std::ranges::find(query_.types, entry_type(line)) != query_.types.end()) {
-      if (!page_.lines.empty() && bytes_ + line.size() > page_bytes) return false;
+      if (!page_.lines.empty() && bytes_ + line.size() > limits::page_bytes) return false;
       bytes_ += line.size();
       page_.lines.push_back({.seq = seq, .line = std::string(line)});
     }
@@ -355,6 +355,15 @@ Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
   if (!found) return std::unexpected(found.error());
   if (found->empty()) return std::nullopt;
   return std::move(found->begin()->second);
+}
+
+std::optional<std::int64_t> Transcript::started() const {
+  if (!impl_->tail.has_header) return {};
+  LineReader lines = impl_->reader();
+  const auto end = lines.end_of(0);
+  if (!end) return {};
+  const auto line = lines.text(0, *end);
+  return line ? parse_iso_time(json::string_at(*line, "timestamp").value_or("")) : std::nullopt;
 }
 
 Result<IdSet> Transcript::ids() {

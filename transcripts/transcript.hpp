@@ -50,7 +50,8 @@ struct WholeLine {
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
-// A page ends early, with has_more, before its lines exceed 8 MiB; it has at least one line if there is one.
+// A page ends early, with has_more, before its lines exceed 1 MiB (limits::page_bytes); it has at least one line if
+// there is one.
 struct TranscriptPage {
   std::vector<StoredLine> lines;  // in the order asked for
   bool has_more = false;
@@ -75,6 +76,7 @@ class Transcript {
   // nothing else may be called before that is done.
   Result<bool> refresh(std::uint64_t budget = whole);
   const TranscriptTail& tail() const;
+  std::optional<std::int64_t> started() const;  // the header's time; nothing without one that can be read
   Result<TranscriptPage> page(const PageQuery& query);
   // The entries with these ids, as far as there are any; of several with one id the last.
   using Found = std::map<std::string, StoredLine, std::less<>>;

@@ -151,7 +151,7 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packe
   for (;;) {
     const auto bytes = co_await hop(api.ledger.disk().get_executor(), [packer] { return packer->next(); });
     if (!bytes) {
-      log::error("backup_failed", {{"request_id", request_id}, {"error", bytes.error().detail}});
+      log::error("backup_failed", {{"requestId", request_id}, {"error", bytes.error().detail}});
       co_return false;
     }
     if (bytes->empty()) co_return true;
@@ -170,16 +170,16 @@ Served backup(Api& api, Request& request) {
                                        [disk = api.ledger.disk().get_executor()](Packer* last) {
                                          asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
                                        });
-  log::info("backup_begun", {{"request_id", request.request_id}, {"as_of", as_of}});
+  log::info("backup_begun", {{"requestId", request.request_id}, {"asOf", as_of}});
   Response response;
   response.content_type = "application/x-tar";
   response.headers.emplace_back("Content-Disposition", "attachment; filename=\"sessiond-" + as_of + ".tar\"");
   response.stream = [&api, packer, as_of, id = request.request_id](StreamWriter& writer) -> asio::awaitable<void> {
     const bool whole = co_await send_archive(api, packer, id, writer);
     if (whole) {
-      log::info("backup_sent", {{"request_id", id}, {"as_of", as_of}});
+      log::info("backup_sent", {{"requestId", id}, {"asOf", as_of}});
     } else {
-      log::warn("backup_broken_off", {{"request_id", id}, {"next", "ask again; what was sent is no backup"}});
+      log::warn("backup_broken_off", {{"requestId", id}, {"next", "ask again; what was sent is no backup"}});
     }
   };
   co_return response;
@@ -230,7 +230,6 @@ Served close_stream(Api& api, Request& request) {
 Served get_audit(Api& api, Request& request) {
   if (!request.principal.sees_everything())
     co_return fail(Code::forbidden, "only a token that sees everything may read the audit log");
-  if (auto known = known_query(request, {"limit"}); !known) co_return std::unexpected(std::move(known.error()));
   const auto limit = query_int(request, "limit", 1, most_audit_lines);
   if (!limit) co_return std::unexpected(limit.error());
   auto lines = co_await api.audit.newest(static_cast<std::size_t>(limit->value_or(100)));
@@ -253,7 +252,7 @@ void add_admin_routes(Router& router, Api& api) {
   on("DELETE", "/v1/admin/streams/{id}", Permission::maintenance, close_stream);
   on("GET", "/v1/admin/config", Permission::maintenance, configuration);
   on("POST", "/v1/admin/doctor", Permission::maintenance, doctor);
-  on("GET", "/v1/admin/audit", Permission::maintenance, get_audit);
+  on("GET", "/v1/admin/audit", Permission::maintenance, get_audit, {"limit"});
 }
 
 }  // namespace sessiond

@@ -36,6 +36,7 @@ void add_health_routes(Router& router, Api& api);   // healthz, readyz, metrics,
 void add_agent_routes(Router& router, Api& api);    // agents
 void add_list_routes(Router& router, Api& api);     // lists of sessions
 void add_session_routes(Router& router, Api& api);  // one session
+void add_archive_routes(Router& router, Api& api);  // lists of archived transcripts
 void add_message_routes(Router& router, Api& api);  // messages and transcripts
 void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
 void add_policy_routes(Router& router, Api& api);   // send policy
@@ -50,6 +51,7 @@ inline void add_routes(Router& router, Api& api) {
   add_agent_routes(router, api);
   add_list_routes(router, api);
   add_session_routes(router, api);
+  add_archive_routes(router, api);
   add_message_routes(router, api);
   add_bridge_routes(router, api);
   add_policy_routes(router, api);

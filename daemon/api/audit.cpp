@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::chrono::milliseconds gather_time{200};
+constexpr std::chrono::milliseconds retry_time{1000};
 constexpr std::size_t gather_bytes = 256 << 10;  // written at once
 constexpr std::size_t most_gathered = 4U << 20;  // beyond it lines are dropped, and counted
 constexpr std::size_t tail_bytes = 4U << 20;     // looked at for the newest lines
@@ -103,6 +105,15 @@ Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
   return {};
 }
 
+// Whether append() would work; makes no file.
+Result<void> try_to_open(const fs::path& path) {
+  if (auto made = make_dirs(path.parent_path()); !made) return made;
+  const auto fd = open_file(path, O_WRONLY | O_APPEND);
+  if (fd || fd.error().code != Code::not_found) return fd ? Result<void>{} : std::unexpected(fd.error());
+  if (::access(path.parent_path().c_str(), W_OK | X_OK) == 0) return {};
+  return std::unexpected(io_problem("write", path.native(), errno));
+}
+
 Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t count) {
   std::vector<std::string> lines;
   for (int age = 0; age <= kept && lines.size() < count; ++age) {
@@ -149,29 +160,40 @@ void AuditLog::tell(const Request& request, const Router::Route* route, const Re
   schedule();
 }
 
+void AuditLog::check() {
+  if (options_.path.empty()) return done({});
+  done(try_to_open(options_.path));
+  if (!trouble_.empty()) schedule();
+}
+
+void AuditLog::done(const Result<void>& written) {
+  const std::string before = std::exchange(trouble_, written ? "" : written.error().detail);
+  if (!trouble_.empty() && before.empty())
+    log::error("audit_not_written", {{"error", trouble_}, {"next", "trying again"}});
+  if (trouble_.empty() && !before.empty()) log::warn("audit_written_again", {{"dropped", std::exchange(dropped_, 0)}});
+}
+
 void AuditLog::schedule() {
-  const bool at_once = gathered_.size() > gather_bytes;
+  const bool at_once = gathered_.size() > gather_bytes && trouble_.empty();
   if (scheduled_) return;
   scheduled_ = true;
-  timer_.expires_after(at_once ? std::chrono::milliseconds(0) : gather_time);
+  timer_.expires_after(at_once ? std::chrono::milliseconds(0) : trouble_.empty() ? gather_time : retry_time);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    asio::co_spawn(timer_.get_executor(), flush(), [this](const std::exception_ptr&, const Result<void>& done) {
+    asio::co_spawn(timer_.get_executor(), flush(), [this](const std::exception_ptr&, const Result<void>& written) {
       scheduled_ = false;
-      if (!done && !std::exchange(failing_, true))
-        log::error("audit_not_written", {{"error", done.error().detail}, {"next", "trying again"}});
-      if (done && std::exchange(failing_, false))
-        log::warn("audit_written_again", {{"dropped", std::exchange(dropped_, 0)}});
-      if (!gathered_.empty()) schedule();
+      done(written);
+      if (!gathered_.empty() || !trouble_.empty()) schedule();
     });
   });
 }
 
 asio::awaitable<Result<void>> AuditLog::flush() {
-  if (gathered_.empty() || options_.path.empty()) co_return Result<void>{};
+  if (options_.path.empty() || (gathered_.empty() && trouble_.empty())) co_return Result<void>{};
   const std::string lines = std::exchange(gathered_, {});
   std::string_view rest = lines;
-  auto done = co_await hop(disk_, [options = options_, &rest] { return append(options, rest); });
+  auto done = co_await hop(
+      disk_, [options = options_, &rest] { return rest.empty() ? try_to_open(options.path) : append(options, rest); });
   gathered_.insert(0, rest);
   co_return done;
 }

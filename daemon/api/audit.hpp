@@ -30,11 +30,15 @@ class AuditLog {
   // If it is a write or a refusal.
   void tell(const Request& request, const Router::Route* route, const Response& response);
   boost::asio::awaitable<Result<void>> flush();
+  // Finds out, before the first line is there, whether lines can be written; blocks. Tried again until they can.
+  void check();
+  const std::string& trouble() const { return trouble_; }  // why lines cannot be written; "" when they can
   // The newest lines, oldest of them first; those that gather still are among them.
   boost::asio::awaitable<Result<std::vector<std::string>>> newest(std::size_t count);
 
  private:
   void schedule();
+  void done(const Result<void>& written);
 
   boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
   boost::asio::steady_timer timer_;
@@ -42,7 +46,7 @@ class AuditLog {
   std::string gathered_;
   std::uint64_t dropped_ = 0;  // lines, for want of a disk that takes them
   bool scheduled_ = false;
-  bool failing_ = false;
+  std::string trouble_;
 };
 
 }  // namespace sessiond

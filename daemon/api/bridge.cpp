@@ -35,7 +35,14 @@ void check_content(Fields& fields, const std::optional<std::string>& text, std::
   if (!content || *content == "null") return;
   if (json::kind(*content) != json::Kind::array && json::kind(*content) != json::Kind::string)
     fields.fault("content", "must be an array of parts or a string");
+  if (*content == "[]" || *content == "\"\"") fields.fault("content", "is empty");
   into = *content;
+}
+
+// A message says something, or brings something: what the field `beside` holds.
+void check_said(Fields& fields, const std::optional<std::string>& text, std::string_view beside, bool brings) {
+  if (brings || fields.has("content") || (text ? !text->empty() : fields.has("text"))) return;
+  fields.fault("text", text ? "is empty" : fmt::format("text, content or {} is needed", beside));
 }
 
 Served inbound(Api& api, Request& request) {
@@ -61,16 +68,16 @@ Served inbound(Api& api, Request& request) {
   command.group_channel = text("groupChannel");
   command.display_name = text("displayName");
   command.message_id = text("messageId");
-  command.timestamp = fields->integer("timestamp");
+  command.timestamp = fields->time("timestamp");
   command.mentioned = fields->boolean("mentioned").value_or(false);
   command.activate = fields->boolean("activate");
   check_thread(*fields, fields->raw("threadId"), command.thread_id);
   command.topic = checked_topic(*fields);
   command.text = fields->string("text", api.config.limits.body_bytes);
   check_content(*fields, command.text, fields->raw("content"), command.content);
-  if (const auto attachments = fields->array("attachments")) command.attachments = *attachments;
-  if (!fields->has("text") && !fields->has("content") && !fields->has("attachments"))
-    fields->fault("text", "text, content or attachments is needed");
+  if (const auto attachments = fields->array("attachments")) command.attachments = json::compact(*attachments);
+  if (command.attachments == "[]") command.attachments.clear();
+  check_said(*fields, command.text, "attachments", !command.attachments.empty());
   const std::string key = text("idempotencyKey");
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
   if (!request.principal.sees_agent(*agent))
@@ -123,14 +130,16 @@ Served outbound(Api& api, Request& request) {
   command.text = fields->string("text", api.config.limits.body_bytes);
   check_content(*fields, command.text, fields->raw("content"), command.content);
   command.media_urls = fields->strings("mediaUrls");
+  command.usage = json::compact(fields->object("usage").value_or(""));
+  command.model = fields->string("model", 256).value_or("");
+  command.provider = fields->string("provider", 256).value_or("");
+  command.stop_reason = fields->string("stopReason", 256).value_or("");
   command.to = fields->string("to").value_or("");
   command.message_id = fields->string("messageId", 128).value_or("");
   if (!command.message_id.empty() && !valid_entry_id(command.message_id))
     fields->fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
   command.mirror_only = fields->boolean("mirrorOnly").value_or(false);
-  if (!fields->has("text") && !fields->has("content") && !fields->has("mediaUrls")) {
-    fields->fault("text", "text, content or mediaUrls is needed");
-  }
+  check_said(*fields, command.text, "mediaUrls", !command.media_urls.empty());
   const std::string key = fields->string("idempotencyKey").value_or("");
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
   auto intent = intent_of(request, key);
@@ -147,7 +156,7 @@ Served outbound(Api& api, Request& request) {
 void add_bridge_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
   on("POST", "/v1/inbound", Permission::bridge, inbound);
-  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::bridge, outbound);
+  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::send, outbound);
 }
 
 }  // namespace sessiond

@@ -4,6 +4,8 @@
 // against limits.requestsPerSecond.
 #pragma once
 
+#include <functional>
+
 #include "config/config.hpp"
 #include "daemon/auth/login_cookie.hpp"
 #include "daemon/auth/rate.hpp"
@@ -18,14 +20,17 @@ class Door {
   static constexpr std::string_view cookie_name = "sessiond";
 
   // `config` is looked at on every request: it may be read anew meanwhile.
-  Door(const Config& config, Tokens& tokens, Tickets& tickets, const std::string& secret)
-      : config_(config), tokens_(tokens), tickets_(tickets), cookies_(secret) {}
+  // `age_now`: the clock of ages.
+  Door(const Config& config, Tokens& tokens, Tickets& tickets, LoginCookies& cookies,
+       std::function<std::int64_t()> age_now)
+      : config_(config), tokens_(tokens), tickets_(tickets), cookies_(cookies), age_now_(std::move(age_now)) {}
 
   Result<Principal> authenticate(const Request& request, Permission wanted);
 
   // The cookie for whoever sends this token.
   Result<std::string> log_in(const Request& request, std::string_view token);
-  void log_out(const Request& request);
+  // On disk when it returns; blocks.
+  Result<void> log_out(const Request& request);
   // Of the cookie that the request came with; "" when it came by other means.
   std::string csrf_of(const Request& request) const;
 
@@ -41,7 +46,8 @@ class Door {
   const Config& config_;
   Tokens& tokens_;
   Tickets& tickets_;
-  LoginCookies cookies_;
+  LoginCookies& cookies_;
+  std::function<std::int64_t()> age_now_;
   Rates requests_;  // by token
   Rates failures_;  // by address
 };

@@ -104,9 +104,11 @@ Served deltas(Api& api, Request& request) { return publish(api, request, EventTy
 void add_event_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  on("GET", "/v1/events", Permission::stream, whole_stream);
-  on("GET", "/v1/agents/{agent}/events", Permission::stream, agent_stream);
-  on("GET", session + "/events", Permission::stream, session_stream);
+  const QueryNames query{"types",  "agent",       "keyPrefix", "channel", "topic",  "after", "replay",
+                         "ticket", "heartbeatMs", "ping",      "poll",    "waitMs", "limit"};
+  on("GET", "/v1/events", Permission::stream, whole_stream, query);
+  on("GET", "/v1/agents/{agent}/events", Permission::stream, agent_stream, query);
+  on("GET", session + "/events", Permission::stream, session_stream, query);
   on("POST", session + "/typing", Permission::write, typing);
   on("POST", session + "/deltas", Permission::write, deltas);
 }

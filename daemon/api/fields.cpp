@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 namespace {
@@ -24,7 +26,9 @@ Result<std::string_view> json_body(const Request& request, std::size_t max_depth
     return fail(Code::unsupported_media_type,
                 fmt::format("this route takes application/json, not {}", request.header("content-type")));
   }
-  const auto fine = json::check(request.body, {.max_depth = max_depth, .unique_names = true, .utf8 = true});
+  const auto fine = request.checked && request.checked->max_depth == max_depth
+                        ? request.checked->result
+                        : json::check(request.body, {.max_depth = max_depth, .unique_names = true, .utf8 = true});
   if (!fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
@@ -36,8 +40,11 @@ Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   fields.pointer_ = std::move(pointer);
   if (object.empty()) return fields;
   if (json::kind(object) != json::Kind::object) return fail_at(fields.pointer_, "must be an object");
-  for (const json::Member& member : json::members(object))
+  for (const json::Member& member : json::members(object)) {
+    if (fields.members_.size() == limits::command_members)
+      return fail_at(fields.pointer_, fmt::format("has more than {} members", limits::command_members));
     fields.members_.push_back({json::unescape(member.name), member.value});
+  }
   return fields;
 }
 
@@ -87,6 +94,13 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
   return number;
 }
 
+std::optional<std::int64_t> Fields::time(std::string_view name) {
+  const auto ms = integer(name);
+  if (!ms || *ms <= last_time_ms) return ms;
+  fault(name, "lies after the year 9999");
+  return {};
+}
+
 std::optional<bool> Fields::boolean(std::string_view name) {
   const auto value = take(name);
   if (!value) return {};
@@ -118,6 +132,7 @@ std::vector<std::string> Fields::strings(std::string_view name, std::size_t most
   for (const auto element : json::elements(*list)) {
     auto text = json::as_string(element);
     if (!text) {
+      ++fault_count_;
       faults_.push_back({fmt::format("{}/{}/{}", pointer_, pointer_token(name), out.size()), "must be a string"});
       return out;
     }
@@ -138,6 +153,7 @@ std::optional<std::string> Fields::one_of(std::string_view name, std::initialize
 }
 
 void Fields::fault(std::string_view name, std::string detail) {
+  if (++fault_count_ > limits::faults) return;
   faults_.push_back({pointer_ + "/" + pointer_token(name), std::move(detail)});
 }
 
@@ -148,7 +164,7 @@ Result<void> Fields::done() {
   if (faults_.empty()) return {};
   Problem problem{.code = Code::validation_failed,
                   .detail = fmt::format("{}: {}", faults_.front().pointer, faults_.front().detail)};
-  if (faults_.size() > 1) problem.detail += fmt::format(" (and {} more)", faults_.size() - 1);
+  if (fault_count_ > 1) problem.detail += fmt::format(" (and {} more)", fault_count_ - 1);
   problem.errors = std::move(faults_);
   return std::unexpected(std::move(problem));
 }

@@ -26,6 +26,7 @@ class Fields {
   // Absent and null are the same: nothing. Another type is a fault.
   std::optional<std::string> string(std::string_view name, std::size_t max_bytes = 4096);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t least = 0);
+  std::optional<std::int64_t> time(std::string_view name);  // ms since the epoch, up to the year 9999
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::string_view> object(std::string_view name);
   std::optional<std::string_view> array(std::string_view name);
@@ -49,7 +50,8 @@ class Fields {
     bool asked = false;
   };
   std::vector<Member> members_;
-  std::vector<Fault> faults_;
+  std::vector<Fault> faults_;  // the first of them
+  std::size_t fault_count_ = 0;
 };
 
 // The members of an object that json_body has passed (so each name is there once) as an edit that sets them (null:

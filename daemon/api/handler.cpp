@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "policy/secret_scan.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -15,6 +16,45 @@ namespace {
 // As decisions say it (resolve).
 std::string no_such_session(std::string_view agent, std::string_view key) {
   return fmt::format("agent {} has no session {}", agent, key);
+}
+
+// Principal, method, path and key. The path is made from the route and its decoded parameters: one that is spelt in
+// another way is the same path.
+IdempotencyScope scope_of(const Request& request, std::string_view key) {
+  IdempotencyScope scope;
+  std::string path;
+  std::size_t param = 0;
+  for (std::string_view rest = request.pattern; !rest.empty();) {
+    const std::size_t begin = rest.find('{');
+    path += rest.substr(0, begin);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = rest.find('}', begin) + 1;
+    const std::string_view name = rest.substr(begin, end - begin);
+    const std::string& value = request.params.at(param++);
+    if (name == "{key}") {
+      scope.session = value;
+      scope.before = std::exchange(path, {});
+    } else {
+      path += name == "{agent}" ? normalize_agent_id(value).value_or(value) : value;
+    }
+    rest.remove_prefix(end);
+  }
+  scope.after = std::move(path);
+  scope.before.insert(0, request.principal.id + '\0' + request.method + '\0');
+  scope.after.append(1, '\0').append(key);
+  return scope;
+}
+
+// All that says what is asked for: the body, the query in any order, If-Match.
+std::string said_by(const Request& request) {
+  std::string said = request.body;
+  auto query = request.query;
+  std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
+  for (const auto& [name, value] : query)
+    said += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
+  if (const std::string_view match = trim(request.header("if-match")); !match.empty())
+    said.append(1, '\0').append("If-Match: ").append(match);
+  return said;
 }
 
 }  // namespace
@@ -86,6 +126,8 @@ Result<Target> target_param(const Request& request, const Api& api, Match wanted
       if (one.starts_with("W/")) one.remove_prefix(2);
       if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
       if (!one.empty()) target.if_match.emplace_back(one);
+      if (target.if_match.size() > limits::if_match_tags)
+        return fail(Code::bad_request, fmt::format("If-Match names more than {} versions", limits::if_match_tags));
     }
   }
   return target;
@@ -160,10 +202,8 @@ Result<Intent> intent_of(const Request& request, std::string_view body_key) {
     return intent;
   }
   if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
-  std::string scope = request.principal.id;
-  scope.append(1, '\0').append(request.method).append(1, '\0').append(request.path).append(1, '\0').append(key);
-  intent.scope = digest(scope);
-  intent.request = digest(request.body);
+  intent.scope = scope_of(request, key);
+  intent.request = digest(said_by(request));
   return intent;
 }
 
@@ -192,14 +232,21 @@ std::optional<std::string> query_text(const Request& request, std::string_view n
   return text == nullptr ? std::nullopt : std::optional(*text);
 }
 
-Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names) {
-  for (const auto& [name, value] : request.query) {
-    if (std::ranges::find(names, name) == names.end()) {
-      return fail(Code::bad_request, fmt::format("{} is no query parameter here; known are {}", json::quote(name),
-                                                 fmt::join(names, ", ")));
-    }
+Result<std::vector<std::string>> query_names(const Request& request, std::string_view name) {
+  std::vector<std::string> names;
+  const auto text = query_text(request, name);
+  if (!text) return names;
+  if (text->size() > limits::listed_bytes || std::ranges::count(*text, ',') >= std::ptrdiff_t{limits::listed_names}) {
+    return fail(Code::bad_request, fmt::format("{} takes at most {} names and {} bytes", name, limits::listed_names,
+                                               limits::listed_bytes));
   }
-  return {};
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    names.emplace_back(trim(rest.substr(0, comma)));
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace sessiond

@@ -29,11 +29,13 @@ Handler answering(Call call) {
 // What a route's handler is: `Served get(Api& api, Request& request)`.
 using Served = asio::awaitable<Result<Response>>;
 
-// How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self, whoami);`
+// How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self,
+// whoami);`, with the names of the query parameters that the route knows behind it, as openapi.json has them.
 inline auto adding(Router& router, Api& api) {
   return [&router, &api](const char* method, const std::string& pattern, Permission permission,
-                         Served (*call)(Api&, Request&)) {
-    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }));
+                         Served (*call)(Api&, Request&), QueryNames query = {}) {
+    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }),
+               std::move(query));
   };
 }
 
@@ -71,11 +73,16 @@ template <class Command>
 Decide scoped(Command command, Principal principal) {
   return [command = std::move(command), principal = std::move(principal)](
              const AgentState& state, const Context& context, const FetchedLines& lines) -> Result<Decision> {
+    Context seen = context;
+    seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
+                  .sees = [&](std::string_view of_key,
+                              std::string_view channel) { return principal.sees(state.id(), of_key, channel); },
+                  .all = &state};
     const auto decided_on = [&](const AgentState& known) -> Result<Decision> {
-      if constexpr (requires { decide(known, command, context, lines); }) {
-        return decide(known, command, context, lines);
+      if constexpr (requires { decide(known, command, seen, lines); }) {
+        return decide(known, command, seen, lines);
       } else {
-        return decide(known, command, context);
+        return decide(known, command, seen);
       }
     };
     const Session* there = nullptr;
@@ -104,7 +111,7 @@ Result<std::optional<std::int64_t>> query_int(const Request& request, std::strin
                                               std::int64_t most);
 Result<std::optional<bool>> query_bool(const Request& request, std::string_view name);
 std::optional<std::string> query_text(const Request& request, std::string_view name);
-// bad_request for a query parameter that is none of these.
-Result<void> known_query(const Request& request, std::initializer_list<std::string_view> names);
+// Names with commas between, sorted; empty: none. bad_request when they are more than store/limits.hpp allows.
+Result<std::vector<std::string>> query_names(const Request& request, std::string_view name);
 
 }  // namespace sessiond

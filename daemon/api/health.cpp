@@ -56,6 +56,8 @@ Served readyz(Api& api, Request& request) {
     reasons.push_back(details ? fmt::format("recovery waits for the lock of {}", file) : "recovery waits for a lock");
     if (!details) break;
   }
+  if (const std::string& trouble = api.audit.trouble(); !trouble.empty())
+    reasons.push_back(details ? "audit log cannot be written: " + trouble : "audit log cannot be written");
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
   std::string body;
@@ -116,12 +118,12 @@ Served openapi(Api&, Request&) {
 
 void add_health_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/healthz", Permission::open, healthz);
-  on("GET", "/readyz", Permission::open, readyz);
+  on("GET", "/healthz", Permission::open, healthz, any_query);
+  on("GET", "/readyz", Permission::open, readyz, any_query);
   on("GET", "/version", Permission::open, version);
   on("GET", "/openapi.json", Permission::open, openapi);
-  on("GET", "/", Permission::open, dashboard);
-  on("GET", "/metrics", Permission::metrics, metrics);
+  on("GET", "/", Permission::open, dashboard, any_query);
+  on("GET", "/metrics", Permission::metrics, metrics, any_query);
 }
 
 }  // namespace sessiond

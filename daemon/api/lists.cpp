@@ -1,21 +1,22 @@
 // Lists of sessions: of one agent, or over all that the token may see, in pages that stay right while sessions come and
 // move (API §1). A cursor is a position in the order (updatedAt or key), signed, and holds the first page's asOf.
 #include <fmt/format.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <map>
 
+#include "daemon/api/cursor.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/ledger/view.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond {
 namespace {
-
-constexpr std::size_t scan_limit = 50'000;  // sessions looked at for one page; a page may be short, its cursor goes on
 
 enum class Sort : std::uint8_t { newest_first, oldest_first, key };
 
@@ -35,42 +36,6 @@ struct Position {
   std::string agent;
 };
 
-struct Found {
-  Position at;
-  const Session* session;
-};
-
-std::string hex_signature(std::string_view secret, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
-  unsigned length = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
-  std::string out;
-  for (std::size_t index = 0; index < 12; ++index) out += fmt::format("{:02x}", mac.at(index));
-  return out;
-}
-
-std::string to_hex(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
-
-std::optional<std::string> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0) return {};
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); at += 2) {
-    const auto digit = [](char c) -> int {
-      if (c >= '0' && c <= '9') return c - '0';
-      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    };
-    const int high = digit(text[at]);
-    const int low = digit(text[at + 1]);
-    if (high < 0 || low < 0) return {};
-    out += static_cast<char>(high * 16 + low);
-  }
-  return out;
-}
 
 std::string write_cursor(const Api& api, const Query& query, const Position& at, std::string_view as_of) {
   std::string text;
@@ -81,7 +46,7 @@ std::string write_cursor(const Api& api, const Query& query, const Position& at,
   writer.string("s", as_of);
   writer.string("f", query.filters);
   writer.close();
-  return hex_signature(api.cursor_secret, text) + to_hex(text);
+  return seal_cursor(api, text);
 }
 
 struct Cursor {
@@ -90,9 +55,8 @@ struct Cursor {
 };
 Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view cursor) {
   const auto bad = [](std::string_view why) { return fail(Code::bad_cursor, fmt::format("cursor: {}", why)); };
-  if (cursor.size() < 24) return bad("not one of ours");
-  const auto text = from_hex(cursor.substr(24));
-  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, 24)) return bad("not one of ours");
+  const auto text = open_cursor(api, cursor);
+  if (!text) return bad("not one of ours");
   if (json::string_at(*text, "f") != query.filters) return bad("made for other filters or another order");
   return Cursor{{json::int_at(*text, "u").value_or(0), json::string_at(*text, "k").value_or(""),
                  json::string_at(*text, "a").value_or("")},
@@ -100,12 +64,6 @@ Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view 
 }
 
 Result<Query> read_query(const Request& request, std::int64_t now, bool over_agents) {
-  if (auto fine = known_query(
-          request, {"limit", "cursor", "sort", "channel", "chatType", "keyPrefix", "label", "name", "spawnedBy",
-                    "updatedSince", "activeMinutes", "archived", "q", "fields", "include", "agent"});
-      !fine) {
-    return std::unexpected(std::move(fine.error()));
-  }
   Query query;
   auto limit = query_int(request, "limit", 1, 200);
   if (!limit) return std::unexpected(std::move(limit.error()));
@@ -128,6 +86,7 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   query.label = text("label");
   query.name = text("name");
   query.spawned_by = text("spawnedBy");
+  if (query.spawned_by) query.spawned_by = folded_key(*query.spawned_by);
   query.text = text("q");
   if (query.text) query.text = fold_case(*query.text);
   auto since = query_int(request, "updatedSince", 0, INT64_MAX);
@@ -146,13 +105,9 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   const auto include = text("include");
   if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
   query.view.snapshots = include.has_value();
-  if (const auto fields = text("fields")) {
-    for (std::string_view rest = *fields; !rest.empty();) {
-      const std::size_t comma = rest.find(',');
-      query.view.fields.emplace_back(trim(rest.substr(0, comma)));
-      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    }
-  }
+  auto fields = query_names(request, "fields");
+  if (!fields) return std::unexpected(std::move(fields.error()));
+  query.view.fields = std::move(*fields);
   for (const auto& [name, value] : request.query) {
     if (name != "cursor" && name != "limit") query.filters += name + "=" + value + "&";
   }
@@ -170,7 +125,8 @@ bool matches(const Query& query, const Session& session) {
   }
   if (query.label && *query.label != session.label) return false;
   if (query.name && *query.name != session.name) return false;
-  if (query.spawned_by && *query.spawned_by != session.spawned_by) return false;
+  if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != folded_key(session.spawned_by)))
+    return false;
   if (query.updated_since && session.updated_at < *query.updated_since) return false;
   if (!query.text) return true;
   const auto holds = [&query](std::string_view text) { return fold_case(text).find(*query.text) != std::string::npos; };
@@ -188,89 +144,114 @@ bool behind(Sort sort, const Position& at, const Position& after) {
   return sort == Sort::oldest_first ? left > right : left < right;
 }
 
-// Up to limit+1 sessions of one agent from a position on. `cut`: where looking ended before the end of the agent.
-struct Scan {
-  std::vector<Found> found;
-  std::optional<Position> cut;
+// How far one agent was looked through for a page.
+struct Progress {
+  std::optional<Position> after{};  // looked at so far
+  std::vector<Position> found{};    // up to limit+1
+  std::size_t looked = 0;           // of what the token sees
+  bool ended = false;
+  std::optional<Position> cut{};  // where looking ended before the end of the agent
 };
+
+// Looks on, at so many sessions.
 class Scanner {
  public:
-  Scanner(const AgentState& state, const Query& query, const Principal& principal, const std::optional<Position>& after)
-      : state_(state), query_(query), principal_(principal), after_(after) {}
+  Scanner(const AgentState& state, const Query& query, const Principal& principal, Progress& progress,
+          std::size_t& budget)
+      : state_(state),
+        query_(query),
+        principal_(principal),
+        progress_(progress),
+        budget_(budget),
+        after_(progress.after) {}
 
-  Scan run() {
+  void run() {
+    bool whole = true;
     switch (query_.sort) {
       case Sort::key: {
         const auto& all = state_.by_name();
-        for (auto at = after_ ? all.lower_bound(after_->key) : all.begin(); at != all.end() && look(at->second); ++at) {
-        }
+        for (auto at = after_ ? all.lower_bound(after_->key) : all.begin(); whole && at != all.end(); ++at)
+          whole = look(at->second);
         break;
       }
       case Sort::oldest_first: {
         const auto& all = state_.by_updated();
-        for (auto at = after_ ? all.lower_bound(place()) : all.begin(); at != all.end() && look(*at); ++at) {
-        }
+        for (auto at = after_ ? all.lower_bound(place()) : all.begin(); whole && at != all.end(); ++at)
+          whole = look(*at);
         break;
       }
       case Sort::newest_first: {
         const auto& all = state_.by_updated();
         for (auto at = std::make_reverse_iterator(after_ ? all.upper_bound(place()) : all.end());
-             at != all.rend() && look(*at); ++at) {
-        }
+             whole && at != all.rend(); ++at)
+          whole = look(*at);
         break;
       }
     }
-    return std::move(scan_);
+    progress_.ended = progress_.ended || whole;
   }
 
  private:
   ByUpdated::Place place() const { return {after_->updated_at, after_->key}; }
 
+  // False: not further now.
   bool look(const Session* session) {
+    if (budget_ == 0) return false;
+    --budget_;
     Position at{session->updated_at, session->key(), state_.id()};
     if (after_ && !behind(query_.sort, at, *after_)) return true;
+    progress_.after = at;
     // Before they are counted: neither the cursor nor the end of a page may tell of what the token does not see.
     if (!principal_.sees(state_.id(), session->key(), session->channel)) return true;
-    if (++looked_ > scan_limit) {
-      scan_.cut = std::move(at);
-      return false;
-    }
-    if (!matches(query_, *session)) return true;
-    scan_.found.push_back({std::move(at), session});
-    return scan_.found.size() <= query_.limit;
+    if (matches(query_, *session)) progress_.found.push_back(at);
+    if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
+    if (++progress_.looked < limits::list_scan) return true;
+    progress_.cut = std::move(at);
+    return !(progress_.ended = true);
   }
 
   const AgentState& state_;
   const Query& query_;
   const Principal& principal_;
-  const std::optional<Position>& after_;
-  Scan scan_;
-  std::size_t looked_ = 0;
+  Progress& progress_;
+  std::size_t& budget_;
+  const std::optional<Position> after_;
 };
 
-Response page_of(const Api& api, const Request& request, const Query& query, const std::optional<Position>& after,
-                 const std::string& as_of, const Ledger::States& states) {
-  std::vector<Found> found;
+using Progresses = std::map<std::string, Progress, std::less<>>;
+
+Response page_of(const Api& api, const Request& request, const Query& query, const std::string& as_of,
+                 const Ledger::States& states, Progresses& progresses) {
+  std::vector<Position> found;
   std::optional<Position> cut;
-  for (const AgentState* state : states) {
-    Scan scan = Scanner(*state, query, request.principal, after).run();
-    std::ranges::move(scan.found, std::back_inserter(found));
-    if (scan.cut && (!cut || behind(query.sort, *cut, *scan.cut))) cut = std::move(scan.cut);
+  for (auto& [agent, progress] : progresses) {
+    std::ranges::move(progress.found, std::back_inserter(found));
+    if (progress.cut && (!cut || behind(query.sort, *cut, *progress.cut))) cut = progress.cut;
   }
-  std::ranges::sort(found, [&query](const Found& a, const Found& b) { return behind(query.sort, b.at, a.at); });
-  if (cut) std::erase_if(found, [&](const Found& item) { return behind(query.sort, item.at, *cut); });
+  std::ranges::sort(found, [&query](const Position& a, const Position& b) { return behind(query.sort, b, a); });
+  if (cut) std::erase_if(found, [&](const Position& at) { return behind(query.sort, at, *cut); });
   bool more = cut.has_value();
-  if (found.size() > query.limit) {
-    found.resize(query.limit);
-    more = true;
-  }
+  std::optional<Position> end = cut;
   std::string body = "{\"data\":[";
-  for (const Found& item : found) {
+  std::size_t shown = 0;
+  std::size_t read = 0;  // bytes of entries
+  for (const Position& at : found) {
+    if (shown == query.limit || body.size() > limits::page_bytes || read > limits::list_read) {
+      more = true;
+      break;
+    }
+    ++shown;
+    end = at;
+    const auto state = std::ranges::find(states, at.agent, &AgentState::id);
+    const Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
+    // It may have gone, or moved out of sight, while others had their turn.
+    if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
     if (body.back() != '[') body += ',';
-    body += session_json(item.at.agent, *item.session, query.view);
+    read += session->entry()->size();
+    body += session_json(at.agent, *session, query.view);
   }
-  const Position* end = found.empty() ? (cut ? &*cut : nullptr) : &found.back().at;
-  const std::string next = more && end != nullptr ? write_cursor(api, query, *end, as_of) : "";
+  if (more && shown == found.size() && cut) end = cut;
+  const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";
   body += fmt::format(R"(],"page":{{"next":{},"hasMore":{}}},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
                       more, as_of);
   Response response = json_response(std::move(body));
@@ -283,6 +264,12 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
   }
   return response;
 }
+
+// What one turn made of a page: how far it came, or the page.
+struct Turn {
+  Progresses progresses{};
+  std::optional<Response> page{};
+};
 
 Served list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
   auto query = read_query(request, wall_now(), over_agents);
@@ -297,12 +284,32 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
   }
   // To who sees only a part of an agent, one that is not there is one without sessions.
   const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agents.front());
-  co_return co_await api.ledger.show_all(
-      agents, wants_fresh(request), [&](const Ledger::States& states, const Seen& seen) -> Result<Response> {
-        if (states.empty() && !may_be_absent)
-          return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
-        return page_of(api, request, *query, after, as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of, states);
-      });
+  bool fresh = wants_fresh(request);
+  // A few sessions at a time, so that others get their turn. What changes meanwhile is newer than the page's asOf: an
+  // event tells of it.
+  for (Progresses progresses;;) {
+    auto turn = co_await api.ledger.show_all(
+        agents, fresh, [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
+          if (states.empty() && !may_be_absent)
+            return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
+          if (as_of.empty()) as_of = api.ledger.as_of(seen.seq());
+          Turn now{.progresses = progresses};
+          std::size_t budget = limits::slice_sessions;
+          bool ended = true;
+          for (const AgentState* state : states) {
+            Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
+            if (!progress.ended) Scanner(*state, *query, request.principal, progress, budget).run();
+            ended = ended && progress.ended;
+          }
+          if (ended) now.page = page_of(api, request, *query, as_of, states, now.progresses);
+          return now;
+        });
+    if (!turn) co_return std::unexpected(std::move(turn.error()));
+    if (turn->page) co_return std::move(*turn->page);
+    progresses = std::move(turn->progresses);
+    fresh = false;
+    co_await asio::post(api.ledger.io(), asio::use_awaitable);
+  }
 }
 
 Served of_agent(Api& api, Request& request) {
@@ -324,8 +331,11 @@ Served of_all(Api& api, Request& request) {
 
 void add_list_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/sessions", Permission::read, of_all);
-  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent);
+  QueryNames query{"limit",     "cursor",       "sort",          "channel",  "chatType", "keyPrefix", "label",  "name",
+                   "spawnedBy", "updatedSince", "activeMinutes", "archived", "q",        "fields",    "include"};
+  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent, query);
+  query.emplace_back("agent");
+  on("GET", "/v1/sessions", Permission::read, of_all, query);
 }
 
 }  // namespace sessiond

@@ -92,7 +92,6 @@ Served list_locks(Api& api, Request& request) {
 
 // The file whose lock is meant: sessions.json, or ?transcript=<file> of the agent.
 Result<fs::path> lock_target(const Api& api, const std::string& agent, const Request& request) {
-  if (auto fine = known_query(request, {"transcript"}); !fine) return std::unexpected(std::move(fine.error()));
   const Paths& paths = api.ledger.paths();
   const auto transcript = query_text(request, "transcript");
   if (!transcript) return paths.store_file(agent);
@@ -134,7 +133,7 @@ Served evict(Api& api, Request& request) {
 void add_lock_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
   on("GET", "/v1/admin/locks", Permission::maintenance, list_locks);
-  on("POST", "/v1/admin/locks/{agent}/evict", Permission::maintenance, evict);
+  on("POST", "/v1/admin/locks/{agent}/evict", Permission::maintenance, evict, {"transcript"});
 }
 
 }  // namespace sessiond

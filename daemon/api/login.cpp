@@ -5,6 +5,7 @@
 #include "daemon/api/door.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/http/hop.hpp"
 
 namespace sessiond {
 namespace {
@@ -31,7 +32,8 @@ Served log_in(Api& api, Request& request) {
 }
 
 Served log_out(Api& api, Request& request) {
-  api.door.log_out(request);
+  auto done = co_await hop(api.ledger.disk().get_executor(), [&] { return api.door.log_out(request); });
+  if (!done) co_return std::unexpected(std::move(done.error()));
   Response response = no_content();
   set_cookie(request, response, "", 0);
   co_return response;

@@ -5,17 +5,17 @@
 #include <charconv>
 #include <limits>
 
+#include "daemon/api/archives.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/http/hop.hpp"
 #include "daemon/ledger/reader.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {
 namespace {
-
-constexpr std::size_t most_entries = 1000;  // in one POST
 
 Result<std::optional<std::string>> topic_of(const Request& request) {
   auto topic = query_text(request, "topic");
@@ -34,21 +34,13 @@ struct Source {
 
 // A session id that only archived files remember, of this token's agent.
 asio::awaitable<Result<Source>> archived_source(Api& api, std::string agent, std::string id,
-                                                const std::optional<std::string>& topic) {
-  if (!check_session_id(id))
+                                                std::optional<std::string> topic) {
+  auto archives = co_await archives_of(api, agent, id);
+  if (!archives) co_return std::unexpected(std::move(archives.error()));
+  const auto found = archives->find(topic.value_or(""));
+  if (found == archives->end())
     co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
-  const auto dir = api.ledger.paths().state_dir() / api.ledger.paths().sessions_dir(agent);
-  if (auto flushed = co_await api.ledger.flush_transcript(agent, transcript_file(id, "")); !flushed)
-    co_return std::unexpected(std::move(flushed.error()));
-  auto names = co_await hop(api.ledger.disk().get_executor(), [dir, id] { return list_archives(dir, id); });
-  if (!names) co_return std::unexpected(std::move(names.error()));
-  const std::string wanted = transcript_file(id, topic.value_or(""));
-  std::string newest;
-  for (const std::string& name : *names) {
-    if (name.starts_with(wanted + ".") && name > newest) newest = name;
-  }
-  if (newest.empty()) co_return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, id));
-  co_return Source{std::move(agent), std::move(id), std::move(newest), api.ledger.as_of(0)};
+  co_return Source{std::move(agent), std::move(id), std::move(found->second), api.ledger.as_of(0)};
 }
 
 asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
@@ -73,7 +65,10 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
                                          .detail = fmt::format("the session was reset; its id is {} now", id),
                                          .members = {{"sessionId", json::quote(id)}}});
         }
-        return Source{*agent, id, AgentState::file_of(**session, *topic), api.ledger.as_of(seen.seq())};
+        std::string file = AgentState::file_of(**session, *topic);
+        if (*topic && !state.may_use(**session, file))
+          return fail(Code::not_found, fmt::format("{} has no topic {}", (*session)->key(), **topic));
+        return Source{*agent, id, std::move(file), api.ledger.as_of(seen.seq())};
       });
   if (!source) co_return std::unexpected(std::move(source.error()));
   if (*source) co_return std::move(**source);
@@ -87,7 +82,6 @@ Served post(Api& api, Request& request) {
   if (!agent) co_return std::unexpected(std::move(agent.error()));
   auto target = target_param(request, api, Match::ignored);
   if (!target) co_return std::unexpected(std::move(target.error()));
-  if (auto fine = known_query(request, {"topic"}); !fine) co_return std::unexpected(std::move(fine.error()));
   auto topic = topic_of(request);
   if (!topic) co_return std::unexpected(std::move(topic.error()));
   auto body = json_body(request, api.config.limits.json_depth);
@@ -104,8 +98,8 @@ Served post(Api& api, Request& request) {
       auto entry = parse_entry(element, fmt::format("/entries/{}", command.append.entries.size()));
       if (!entry) co_return std::unexpected(std::move(entry.error()));
       command.append.entries.push_back(std::move(*entry));
-      if (command.append.entries.size() > most_entries)
-        co_return fail_at("/entries", fmt::format("more than {} entries", most_entries));
+      if (command.append.entries.size() > limits::message_entries)
+        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
@@ -126,31 +120,22 @@ struct Reading {
 };
 
 Result<Reading> read_reading(const Request& request) {
-  if (auto fine = known_query(request, {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
-      !fine) {
-    return std::unexpected(std::move(fine.error()));
-  }
   Reading reading;
-  for (const auto& [name, into] :
-       {std::pair{"after", &reading.page.after}, std::pair{"before", &reading.page.before}}) {
-    auto number = query_int(request, name, 0, INT64_MAX);
-    if (!number) return std::unexpected(std::move(number.error()));
-    if (*number) *into = static_cast<std::uint64_t>(**number);
-  }
+  auto after = query_int(request, "after", -1, INT64_MAX);  // seq begins at 0: -1 is before the first
+  if (!after) return std::unexpected(std::move(after.error()));
+  if (*after && **after >= 0) reading.page.after = static_cast<std::uint64_t>(**after);
+  auto before = query_int(request, "before", 0, INT64_MAX);
+  if (!before) return std::unexpected(std::move(before.error()));
+  if (*before) reading.page.before = static_cast<std::uint64_t>(**before);
   auto limit = query_int(request, "limit", 1, 200);
   if (!limit) return std::unexpected(std::move(limit.error()));
   reading.page.limit = static_cast<std::size_t>(limit->value_or(50));
-  const std::string order =
-      query_text(request, "order").value_or(reading.page.before && !reading.page.after ? "desc" : "asc");
+  const std::string order = query_text(request, "order").value_or(reading.page.before && !*after ? "desc" : "asc");
   if (order != "asc" && order != "desc") return fail(Code::bad_request, "order must be asc or desc");
   reading.page.descending = order == "desc";
-  if (const auto types = query_text(request, "types")) {
-    for (std::string_view rest = *types; !rest.empty();) {
-      const std::size_t comma = rest.find(',');
-      reading.page.types.emplace_back(trim(rest.substr(0, comma)));
-      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    }
-  }
+  auto types = query_names(request, "types");
+  if (!types) return std::unexpected(std::move(types.error()));
+  reading.page.types = std::move(*types);
   const std::string view = query_text(request, "view").value_or("full");
   if (view == "raw")
     reading.view = View::raw;
@@ -282,10 +267,11 @@ Served get_transcript(Api& api, Request& request) {
 void add_message_routes(Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", Permission::write, post);
-  on("GET", one + "/messages", Permission::read, get_page);
-  on("GET", one + "/messages/{id}", Permission::read, get_one);
-  on("GET", one + "/transcript", Permission::read, get_transcript);
+  on("POST", one + "/messages", Permission::write, post, {"topic"});
+  on("GET", one + "/messages", Permission::read, get_page,
+     {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
+  on("GET", one + "/messages/{id}", Permission::read, get_one, {"topic", "sessionId", "view"});
+  on("GET", one + "/transcript", Permission::read, get_transcript, {"topic", "sessionId"});
 }
 
 }  // namespace sessiond

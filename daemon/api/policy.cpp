@@ -2,6 +2,9 @@
 // §5).
 #include <fmt/format.h>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include <map>
 
 #include "daemon/api/fields.hpp"
@@ -10,12 +13,11 @@
 #include "daemon/ledger/view.hpp"
 #include "policy/send_policy.hpp"
 #include "store/files.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
 namespace {
-
-constexpr std::size_t most_cases = 1000;
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
 
@@ -64,15 +66,15 @@ Served put_policy(Api& api, Request& request) {
 struct Case {
   std::string key;
   SendCall call;
-  std::string entry{};  // of the session with this key, if the token sees one
+  RawEntry entry{};  // of the session with this key, if the token sees one
 };
 Case read_case(Fields& fields) {
   Case out;
   out.key = fields.string("sessionKey", 512).value_or("");
-  out.call.channel = fields.string("channel");
-  out.call.chat_type = fields.string("chatType");
-  out.call.to = fields.string("to");
-  out.call.account_id = fields.string("accountId");
+  out.call.channel = fields.string("channel", 512);
+  out.call.chat_type = fields.string("chatType", 512);
+  out.call.to = fields.string("to", 512);
+  out.call.account_id = fields.string("accountId", 512);
   return out;
 }
 
@@ -95,7 +97,7 @@ asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vec
     const auto found = co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<bool> {
       for (const auto& [one, key] : of_agent) {
         const auto session = visible(state, {.key = key}, request.principal);
-        one->entry = session ? *(*session)->entry() : "";
+        one->entry = session ? (*session)->entry() : RawEntry{};
         one->key = session ? (*session)->key() : key;
         if (session && of_agent.size() == 1) seen.only(**session, key);
       }
@@ -107,12 +109,12 @@ asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vec
 }
 
 // The trace tells what the rules say: only to who may read them.
-Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked,
-                                  bool with_trace) {
-  const SendQuestion question = send_question(asked.key, asked.entry, asked.call);
+Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked, bool with_trace,
+                                  bool trace_of_one) {
+  const SendQuestion question = send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
   if (!may_ask(request.principal, question))
     return fail(Code::forbidden, "this token may only ask about what lies within its scope");
-  return to_json(evaluate(policy, question, with_trace), true);
+  return to_json(evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }
 
 Served evaluate_policy(Api& api, Request& request) {
@@ -128,11 +130,13 @@ Served evaluate_policy(Api& api, Request& request) {
     if (!parsed) co_return std::unexpected(std::move(parsed.error()));
     policy = std::move(*parsed);
   }
+  const auto trace = fields->boolean("trace");
   if (!fields->has("cases")) {
     std::vector<Case> asked{read_case(*fields)};
     if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
     if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
-    auto result = evaluate_case(request, policy, asked.front(), with_trace);
+    const bool told = trace.value_or(true);
+    auto result = evaluate_case(request, policy, asked.front(), with_trace && told, told);
     if (!result) co_return std::unexpected(std::move(result.error()));
     co_return json_response(std::move(*result));
   }
@@ -140,18 +144,33 @@ Served evaluate_policy(Api& api, Request& request) {
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
   std::vector<Case> asked;
   for (const auto element : json::elements(cases.value_or("[]"))) {
-    if (asked.size() == most_cases) co_return fail_at("/cases", fmt::format("more than {} cases", most_cases));
+    if (asked.size() == limits::evaluated_cases)
+      co_return fail_at("/cases", fmt::format("more than {} cases", limits::evaluated_cases));
     auto one = Fields::of(element, fmt::format("/cases/{}", asked.size()));
     if (!one) co_return std::unexpected(std::move(one.error()));
     asked.push_back(read_case(*one));
     if (auto fine = one->done(); !fine) co_return std::unexpected(std::move(fine.error()));
   }
   if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
+  const std::size_t product = asked.size() * policy.rules.size();
+  const bool traced = with_trace && trace.value_or(false);
+  const std::size_t most = traced ? limits::traced_rules : limits::evaluated_rules;
+  if (product > most) {
+    co_return fail_at("/cases", fmt::format("{} cases of {} rules: at most {} rules are evaluated at once{}",
+                                            asked.size(), policy.rules.size(), most, traced ? " with a trace" : ""));
+  }
   std::string out = "{\"results\":[";
+  std::size_t rules = 0;
+  std::size_t bytes = 0;
   for (const Case& one : asked) {
-    auto result = evaluate_case(request, policy, one, with_trace);
+    auto result = evaluate_case(request, policy, one, traced, trace.value_or(false));
     if (!result) co_return std::unexpected(std::move(result.error()));
     out.append(out.back() == '[' ? "" : ",").append(*result);
+    rules += policy.rules.size();
+    bytes += one.entry ? one.entry->size() : 0;
+    if (rules < limits::slice_rules && bytes < limits::slice_bytes) continue;
+    rules = bytes = 0;
+    co_await asio::post(api.ledger.io(), asio::use_awaitable);
   }
   co_return json_response(out + "]}");
 }

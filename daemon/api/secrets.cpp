@@ -15,7 +15,7 @@ Result<void> check_secrets(const Api& api, const Request& request, std::string_v
   if (faults.empty()) return {};
   if (scan == Scan::reject) return fail_with(std::move(faults));
   for (const Fault& fault : faults) {
-    log::warn("secret_in_entry", {{"request_id", request.request_id},
+    log::warn("secret_in_entry", {{"requestId", request.request_id},
                                   {"token", request.principal.id},
                                   {"session", session},
                                   {"pointer", fault.pointer},

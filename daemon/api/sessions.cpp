@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "daemon/api/archives.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
@@ -10,6 +11,7 @@
 #include "daemon/ledger/reader.hpp"
 #include "daemon/ledger/view.hpp"
 #include "store/delivery.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
@@ -46,6 +48,11 @@ Served run(Api& api, Place place, Command command, const Request& request, Inten
   co_return to_response(std::move(*reply));
 }
 
+Sees seen_by(const Principal& principal, const std::string& agent) {
+  if (principal.sees_everything()) return {};
+  return [principal, agent](const Session& session) { return principal.sees(agent, session.key(), session.channel); };
+}
+
 // What a new session would be must lie within the token's scope.
 Result<void> may_create(const Principal& principal, const std::string& agent, const std::string& key,
                         std::string_view channel) {
@@ -62,7 +69,11 @@ Served create(Api& api, Request& request) {
   auto fields = Fields::of(*body);
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   CreateSession command;
-  command.key = std::string(trim(fields->string("key", 512).value_or("")));
+  command.sees = seen_by(request.principal, *agent);
+  const auto named_key = fields->string("key", 512);
+  command.key = std::string(trim(named_key.value_or("")));
+  if (named_key && command.key.empty())
+    fields->fault("key", "is empty; leave it out for a key made from the session id");
   command.session_id = fields->string("sessionId", 128).value_or("");
   command.timestamp_id = fields->one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields->one_of("ifExists", {"error", "reuse"}) == "reuse";
@@ -96,13 +107,9 @@ Served get_session(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
   SessionView view;
-  if (const auto fields = query_text(request, "fields")) {
-    for (std::string_view rest = *fields; !rest.empty();) {
-      const std::size_t comma = rest.find(',');
-      view.fields.emplace_back(trim(rest.substr(0, comma)));
-      rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    }
-  }
+  auto fields = query_names(request, "fields");
+  if (!fields) co_return std::unexpected(std::move(fields.error()));
+  view.fields = std::move(*fields);
   co_return co_await api.ledger.show(
       place->agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<Response> {
         auto session = visible(state, place->target, request.principal);
@@ -131,6 +138,7 @@ Served put(Api& api, Request& request) {
   if (!clean) co_return std::unexpected(std::move(clean.error()));
   PutSession command{.target = place->target, .entry = edit_of(*body)};
   command.entry.unset.clear();  // null in a whole entry is absence
+  command.sees = seen_by(request.principal, place->agent);
   if (auto fine = may_create(request.principal, place->agent, place->target.key,
                              json::string_at(*body, "channel").value_or(""));
       !fine) {
@@ -157,7 +165,6 @@ Served patch(Api& api, Request& request) {
 Served remove(Api& api, Request& request) {
   auto place = place_of(request, api, Match::required);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  if (auto fine = known_query(request, {"purge", "missing"}); !fine) co_return std::unexpected(std::move(fine.error()));
   auto purge = query_bool(request, "purge");
   if (!purge) co_return std::unexpected(std::move(purge.error()));
   const auto missing = query_text(request, "missing");
@@ -208,6 +215,7 @@ Served spawn(Api& api, Request& request) {
   auto fields = Fields::of(*body);
   if (!fields) co_return std::unexpected(std::move(fields.error()));
   SpawnSession command{.target = place->target};
+  command.below_parent = !request.principal.sees(place->agent, "agent:" + place->agent + ":subagent:", "");
   command.label = fields->string("label", 200).value_or("");
   command.task = fields->string("task", 1U << 20).value_or("");
   if (const auto entry = fields->object("entry")) command.entry = edit_of(*entry);
@@ -262,39 +270,61 @@ Served children(Api& api, Request& request) {
                                        auto session = visible(state, place->target, request.principal);
                                        if (!session) return std::unexpected(std::move(session.error()));
                                        std::string body = "{\"data\":[";
+                                       bool more = false;
                                        for (const Session* child : state.children((*session)->key())) {
                                          if (!request.principal.sees(place->agent, child->key(), child->channel))
                                            continue;
+                                         more = body.size() > limits::page_bytes;
+                                         if (more) break;
                                          if (body.back() != '[') body += ',';
                                          body += session_json(place->agent, *child, {.snapshots = false});
                                        }
-                                       return as_of_response(api, body + "]}", seen.seq());
+                                       body += more ? "],\"hasMore\":true}" : "]}";
+                                       return as_of_response(api, std::move(body), seen.seq());
                                      });
+}
+
+// The transcripts of a session's topics, by topic, and the seq that they are of; of a session id that only archives
+// bear, the newest archive of each.
+struct TopicFiles {
+  std::vector<std::pair<std::string, std::string>> files;
+  std::uint64_t seq = 0;
+};
+asio::awaitable<Result<TopicFiles>> topic_files(Api& api, Place place, Principal principal, bool fresh) {
+  auto found = co_await api.ledger.show(
+      place.agent, fresh, [&](const AgentState& state, const Seen& seen) -> Result<std::optional<TopicFiles>> {
+        auto session = visible(state, place.target, principal);
+        if (!session) {
+          if (!principal.sees_whole_agent(place.agent) || state.find(place.target.key) != nullptr)
+            return std::unexpected(std::move(session.error()));
+          return std::nullopt;  // archived, if at all
+        }
+        TopicFiles out{.files = {}, .seq = seen.seq()};
+        const auto* names = state.topics((*session)->session_id);
+        if (names == nullptr) return out;
+        const std::string own = AgentState::file_of(**session, {});
+        for (const std::string& topic : *names) {
+          std::string file = AgentState::file_of(**session, topic);
+          if (file != own && state.may_use(**session, file)) out.files.emplace_back(topic, std::move(file));
+        }
+        return out;
+      });
+  if (!found) co_return std::unexpected(std::move(found.error()));
+  if (*found) co_return std::move(**found);
+  auto archives = co_await archives_of(api, place.agent, place.target.key);
+  if (!archives) co_return std::unexpected(std::move(archives.error()));
+  archives->erase("");  // its own transcript
+  co_return TopicFiles{.files = {archives->begin(), archives->end()}};
 }
 
 Served topics(Api& api, Request& request) {
   auto place = place_of(request, api, Match::ignored);
   if (!place) co_return std::unexpected(std::move(place.error()));
-  std::uint64_t seq = 0;
-  using Files = std::vector<std::pair<std::string, std::string>>;  // topic, file
-  const auto files = co_await api.ledger.show(place->agent, wants_fresh(request),
-                                              [&](const AgentState& state, const Seen& seen) -> Result<Files> {
-                                                seq = seen.seq();
-                                                auto session = visible(state, place->target, request.principal);
-                                                if (!session) return std::unexpected(std::move(session.error()));
-                                                Files found;
-                                                if (const auto* names = state.topics((*session)->session_id)) {
-                                                  const std::string own = AgentState::file_of(**session, {});
-                                                  for (const std::string& topic : *names) {
-                                                    std::string file = AgentState::file_of(**session, topic);
-                                                    if (file != own) found.emplace_back(topic, std::move(file));
-                                                  }
-                                                }
-                                                return found;
-                                              });
-  if (!files) co_return std::unexpected(files.error());
+  const auto found = co_await topic_files(api, *place, request.principal, wants_fresh(request));
+  if (!found) co_return std::unexpected(found.error());
+  const auto& [files, seq] = *found;
   std::string body = "{\"data\":[";
-  for (const auto& [topic, file] : *files) {
+  for (const auto& [topic, file] : files) {
     auto tail = co_await api.ledger.read_transcript(
         place->agent, file, [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
     if (!tail) co_return std::unexpected(std::move(tail.error()));
@@ -340,10 +370,10 @@ void add_session_routes(Router& router, Api& api) {
   const std::string one = sessions + "/{key}";
   const auto on = adding(router, api);
   on("POST", sessions, Permission::write, create);
-  on("GET", one, Permission::read, get_session);
+  on("GET", one, Permission::read, get_session, {"fields"});
   on("PUT", one, Permission::write, put);
   on("PATCH", one, Permission::write, patch);
-  on("DELETE", one, Permission::write, remove);
+  on("DELETE", one, Permission::write, remove, {"purge", "missing"});
   on("POST", one + "/reset", Permission::write, reset);
   on("POST", one + "/archive", Permission::write,
      [](Api& a, Request& request) { return archive_to(a, request, true); });

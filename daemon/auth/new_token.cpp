@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
+#include "store/time_range.hpp"
 
 namespace sessiond {
 namespace {
@@ -55,6 +57,7 @@ TokenInfo check(const NewToken& wish, std::int64_t now, Faults& faults) {
   // "  " would be trimmed to no limit at all.
   if (info.channel.empty() && !wish.channel.empty()) faults.push_back({"/channel", "is blank"});
   if (wish.expires_at && *wish.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
+  if (wish.expires_at && *wish.expires_at > last_time_ms) faults.push_back({"/expiresAt", "lies after the year 9999"});
   return info;
 }
 
@@ -78,6 +81,10 @@ void read_agents(std::string_view value, std::vector<std::string>& agents, Fault
   }
   std::size_t i = 0;
   for (const std::string_view element : json::elements(value)) {
+    if (i == limits::token_agents) {
+      faults.push_back({"/agents", fmt::format("names more than {} agents", limits::token_agents)});
+      return;
+    }
     auto agent = json::as_string(element);
     if (!agent) faults.push_back({fmt::format("/agents/{}", i), "must be a string"});
     // A place holder keeps the pointers of later faults right.

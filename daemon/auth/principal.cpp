@@ -25,13 +25,13 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, ticket, write, bridge, policy, maintenance, tokens, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, send, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, bridge, policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, bridge, send, policy, maintenance, Permission::metrics});
     case Role::bridge:
-      return of({read, stream, ticket, Permission::bridge});
+      return of({read, stream, ticket, Permission::bridge, send});
     case Role::runner:
-      return of({read, stream, ticket, write});
+      return of({read, stream, ticket, write, send});
     case Role::viewer:
       return of({read, stream, ticket});
     case Role::metrics:
@@ -47,10 +47,10 @@ bool channel_matches(std::string_view scope, std::string_view channel) {
 
 // `…:dm:…` and `…:direct:…` name the same session, so a prefix in either spelling covers both.
 bool key_matches(std::string_view prefix, std::string_view key) {
-  if (prefix.empty() || starts_with_nocase(key, prefix)) return true;
+  if (prefix.empty() || key_has_prefix(key, prefix)) return true;
   if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
   const auto alias = dm_alias(key);
-  return alias && starts_with_nocase(*alias, prefix);
+  return alias && key_has_prefix(*alias, prefix);
 }
 
 }  // namespace
@@ -94,6 +94,8 @@ std::string_view name(Permission permission) {
       return "write";
     case Permission::bridge:
       return "bridge";
+    case Permission::send:
+      return "send";
     case Permission::policy:
       return "policy";
     case Permission::maintenance:

@@ -20,7 +20,8 @@ enum class Permission : std::uint8_t {
   stream,       // event streams: these routes, and no others, take a ticket in the place of a token
   ticket,       // making a ticket for them: whoever may stream
   write,        // sessions and messages
-  bridge,       // inbound, outbound, route
+  bridge,       // inbound, route
+  send,         // outbound
   policy,       // PUT of the send policy
   maintenance,  // checkpoint, locks, doctor, config
   tokens,       // making and revoking tokens

@@ -50,11 +50,8 @@ Result<void> pack_offline(const Config& config, const Take& take) {
 
 // The lock says whether a daemon serves this directory; what answers at the socket may serve another.
 Result<void> pack(const Config& config, const Take& take) {
-  std::error_code error;
-  if (!fs::is_directory(config.state_dir, error))
-    return fail(Code::not_found, fmt::format("there is no state directory {}", config.state_dir));
   if (auto right = check_user(config.state_dir); !right) return right;
-  const auto lock = StateLock::acquire(config.state_dir);
+  const auto lock = StateLock::acquire(config.state_dir, "backup");
   if (lock) return pack_offline(config, take);
   if (lock.error().code != Code::degraded) return std::unexpected(lock.error());
   const auto reply = download(socket_of(config), "/v1/admin/backup", take, {.timeout = patience});
@@ -84,6 +81,7 @@ int run(const BackupCommand& command) {
     fmt::print(stderr, "{}", to_text(settings.error()));
     return 1;
   }
+  if (auto there = require_state_dir(settings->config); !there) return backup_failed(there.error());
   const fs::path dir = to_stdout ? "" : command.to;
   if (!to_stdout)
     if (auto ready = prepare(dir); !ready) return backup_failed(ready.error());
@@ -103,8 +101,9 @@ int run(const BackupCommand& command) {
     return backup_failed(manifest.error(),
                          to_stdout ? "; the archive is not whole"
                                    : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
-  fmt::print(stderr, "{} as of {}: {} files, {} bytes\n", settings->config.state_dir,
-             manifest->as_of.empty() ? "now" : manifest->as_of, manifest->files.size(), manifest->bytes());
+  fmt::print(stderr, "{} as of {}: {}, {}\n", settings->config.state_dir,
+             manifest->as_of.empty() ? "now" : manifest->as_of, counted(manifest->files.size(), "file"),
+             counted(manifest->bytes(), "byte"));
   return 0;
 }
 

@@ -35,7 +35,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
-  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 3) + 1;
+  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 2) + 1;
   for (const std::string& each : known) {
     const std::size_t away = distance(word, each);
     if (away < least) {
@@ -59,9 +59,11 @@ class CommandLine {
     add_doctor();
     add_backup();
     version_ = app_.add_subcommand("version", "Print the version");
+    version_->footer(help::version);
   }
 
   std::variant<Command, Answered> parse(std::span<const std::string> arguments) {
+    if (!arguments.empty() && arguments.front() == "help") return help_of(arguments.subspan(1));
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
     try {
       app_.parse(std::move(reversed));
@@ -72,6 +74,21 @@ class CommandLine {
   }
 
  private:
+  // "help token create" is "token create --help".
+  std::variant<Command, Answered> help_of(std::span<const std::string> words) {
+    CLI::App* at = &app_;
+    std::vector<std::string> asked;
+    for (const std::string& word : words) {
+      if (word.starts_with('-')) continue;  // help --help
+      const auto named = at->get_subcommands([&word](const CLI::App* each) { return each->get_name() == word; });
+      if (named.empty()) return unknown(*at, word);
+      at = named.front();
+      asked.push_back(word);
+    }
+    asked.emplace_back("--help");
+    return CommandLine().parse(asked);
+  }
+
   static void add_places(CLI::App& command, std::optional<std::string>& config, std::optional<std::string>& state_dir) {
     command.add_option("--config", config, "The configuration file")->type_name("FILE")->check(not_empty());
     command.add_option("--state-dir", state_dir, "The state directory, instead of stateDir")
@@ -84,6 +101,9 @@ class CommandLine {
     serve_ = app_.add_subcommand("serve", "Start the daemon");
     serve_->footer(help::serve);
     add_places(*serve_, serve_options_.config, serve_options_.state_dir);
+    serve_->add_option("--listen", serve_options_.listen, "The TCP address, instead of listen.tcp: 127.0.0.1:7433")
+        ->type_name("ADDRESS")
+        ->check(not_empty());
     serve_->add_flag("--repair", serve_options_.repair,
                      "Put damaged parts of the journal aside and go on without them, under a new epoch");
   }
@@ -112,7 +132,8 @@ class CommandLine {
         ->check(not_empty());
     create_->add_option("--note", wish.note, "What it is for")->type_name("TEXT");
     create_->add_option("--expires-at", wish.expires_at, "When it ends, ms since the epoch; never, if left out")
-        ->type_name("MS");
+        ->type_name("MS")
+        ->transform(moment());
     list_ = token_->add_subcommand("list", "List the tokens");
     list_->footer(help::token_list);
     add_where(*list_, list_options_.where);
@@ -134,6 +155,19 @@ class CommandLine {
   // What is empty, as from a variable that is not set, is never what was meant: a limit would be none.
   static CLI::Validator not_empty() {
     return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
+  }
+  static CLI::Validator moment() {
+    return {[](std::string& text) -> std::string {
+              std::int64_t ms = 0;
+              const char* const last = text.data() + text.size();
+              const auto [end, error] = std::from_chars(text.data(), last, ms);
+              if (error == std::errc{} && end == last) return {};
+              return fmt::format(
+                  "\"{}\" is no number of ms since the epoch; tomorrow is --expires-at "
+                  "$(date -d tomorrow +%s000)",
+                  text);
+            },
+            ""};
   }
   // "90s" to the number of ms.
   static CLI::Validator overlap() {
@@ -239,12 +273,21 @@ class CommandLine {
       return {.exit_code = 0, .out = out.str(), .err = err.str()};
     }
     CLI::App* at = deepest();
-    const std::string path = at == &app_ ? "sessiond" : full_name(*at);
-    std::string what = error.what();
     // CLI11 says only that a subcommand is missing.
     if (error.get_name() == "RequiredError" && at->get_subcommands().empty() && !at->remaining().empty())
-      what = fmt::format("there is no command {}", at->remaining().front());
-    return {.exit_code = 2, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint(*at, arguments), path)};
+      return unknown(*at, at->remaining().front());
+    return mistake(*at, error.what(), hint(*at, arguments));
+  }
+
+  Answered unknown(CLI::App& at, const std::string& word) const {
+    return mistake(at, fmt::format("there is no command {}", word), hint(at, {&word, 1}));
+  }
+
+  Answered mistake(CLI::App& at, std::string_view what, std::string_view hint) const {
+    const std::string path = &at == &app_ ? "sessiond" : full_name(at);
+    // In these 2 says something of the files.
+    const int code = &at == doctor_ || &at == restore_ ? 64 : 2;
+    return {.exit_code = code, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint, path)};
   }
 
   std::string full_name(const CLI::App& command) const {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <expected>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "config/print.hpp"
 #include "daemon/cli/settings.hpp"
@@ -26,10 +28,14 @@ int run(const ConfigShow& command) {
 }
 
 int run(const ConfigCheck& command) {
-  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  auto settings = load_settings(command.where.config, command.where.state_dir);
+  if (settings) {
+    if (auto faults = file_faults(settings->config); !faults.empty())
+      settings = std::unexpected(SettingsFaults{.file = settings->file, .faults = std::move(faults)});
+  }
   if (!settings) {
     const std::size_t count = settings.error().faults.size();
-    fmt::print(stderr, "{}{} fault{}\n", to_text(settings.error()), count, count == 1 ? "" : "s");
+    fmt::print(stderr, "{}{}\n", to_text(settings.error()), counted(count, "fault"));
     return 1;
   }
   fmt::print(stderr, "no faults in {}\n", origin_of(*settings));
@@ -43,13 +49,16 @@ int run(const ConfigDefaults&) {
 
 namespace {
 
-// Changes are made while no daemon runs and none can start; with one running nothing is looked at either.
-void mend_and_examine(const DoctorCommand& command, const Config& config, Report& report) {
+constexpr int state_directory_in_use = 3;
+
+// Changes are made while no daemon runs and none can start; with one running (`in_use`) nothing is looked at either.
+void mend_and_examine(const DoctorCommand& command, const Config& config, Report& report, bool& in_use) {
   DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
   std::optional<StateLock> lock;
   std::error_code error;
   if ((command.repair || command.migrate) && std::filesystem::is_directory(config.state_dir, error)) {
-    auto taken = StateLock::acquire(config.state_dir);
+    auto taken = StateLock::acquire(config.state_dir, command.repair ? "doctor --repair" : "doctor --migrate");
+    in_use = !taken && taken.error().code == Code::degraded;
     if (!taken)
       return report.error("daemon", config.state_dir, taken.error().detail,
                           "stop it first: files are only changed while no daemon runs");
@@ -68,7 +77,12 @@ int run(const DoctorCommand& command) {
   Config config;
   bool known = true;
   if (auto settings = load_settings(command.where.config, command.where.state_dir)) {
-    report.ok("config", settings->file, settings->file.empty() ? "no file, the defaults hold" : "no faults");
+    const auto faults = file_faults(settings->config);
+    for (const ConfigFault& fault : faults)
+      report.error("config", settings->file, fmt::format("{}: {}", fault.pointer, fault.detail),
+                   "sessiond config --check tells the same; put the file there, or change the key");
+    if (faults.empty())
+      report.ok("config", settings->file, settings->file.empty() ? "no file, the defaults hold" : "no faults");
     config = std::move(settings->config);
   } else {
     const std::string& file = settings.error().file;
@@ -76,16 +90,18 @@ int run(const DoctorCommand& command) {
       report.error("config", file, fmt::format("{}: {}", fault.pointer.empty() ? "/" : fault.pointer, fault.detail),
                    "sessiond config --check tells the same; sessiond config --print-defaults explains every key");
     // Without a configuration only what was named can be looked at.
-    known = command.where.state_dir.has_value();
-    if (known) config.state_dir = *command.where.state_dir;
+    const auto named = named_state_dir(command.where.state_dir);
+    known = named.has_value();
+    if (known) config.state_dir = *named;
   }
-  if (known) mend_and_examine(command, config, report);
+  bool in_use = false;
+  if (known) mend_and_examine(command, config, report, in_use);
   if (command.json) {
     fmt::print("{}\n", to_json(report));
   } else {
     fmt::print("{}", to_text(report));
   }
-  return report.exit_code();
+  return in_use ? state_directory_in_use : report.exit_code();
 }
 
 }  // namespace sessiond

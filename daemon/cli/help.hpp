@@ -5,6 +5,7 @@ namespace sessiond::help {
 
 inline constexpr const char* program = R"(Examples:
   sessiond serve                                  start the daemon (state in ~/.sessiond)
+  sessiond help token create                      what sessiond token create --help says
   sessiond config --print-defaults > ~/.config/sessiond/sessiond.json
   sessiond config --check                         all faults of the configuration
   sessiond token create --role bridge --channel slack
@@ -15,13 +16,19 @@ inline constexpr const char* program = R"(Examples:
 Files:
   ~/.config/sessiond/sessiond.json   configuration (--config, $SESSIOND_CONFIG, $XDG_CONFIG_HOME)
   ~/.config/sessiond/admin.token     the first admin token, made when the daemon first starts
-  ~/.sessiond/                       everything the daemon keeps (--state-dir, stateDir)
+  ~/.sessiond/                       everything the daemon keeps (--state-dir, $SESSIOND_STATE_DIR, stateDir)
   ~/.sessiond/sessiond.sock          the socket for this user: no token needed
 
 Exit codes:
-  0 done   1 failed   2 wrong usage   3 the state directory is in use (serve)
+  0 done   1 failed   2 wrong usage   3 the state directory is in use
+  doctor and restore have more: sessiond help doctor, sessiond help restore
 
 sessiond COMMAND --help tells more of each command.)";
+
+inline constexpr const char* version = R"(GET /version tells that of a running daemon.
+
+Exit codes:
+  0 printed   1 stdout could not be written   2 wrong usage)";
 
 inline constexpr const char* serve = R"(Runs in the foreground and logs to stderr; systemd or a container starts it.
 SIGTERM drains and ends it within 10 s, SIGHUP reads configuration and tokens again.
@@ -29,10 +36,12 @@ SIGTERM drains and ends it within 10 s, SIGHUP reads configuration and tokens ag
 Examples:
   sessiond serve
   sessiond serve --state-dir ~/.openclaw          serve an existing OpenClaw tree
+  sessiond serve --listen 127.0.0.1:8080          on another address than listen.tcp says
   sessiond serve --repair                         once, when the journal is damaged: go on without what is lost
 
 Exit codes:
-  0 ended by a signal   1 could not start   2 wrong usage   3 the state directory is in use by another daemon)";
+  0 ended by a signal   1 could not start   2 wrong usage   3 another daemon has the state directory
+It waits for the end of other commands that have it, such as a backup, and says which.)";
 
 inline constexpr const char* token =
     R"(Talks to the running daemon over its socket; without one, tokens.json is written directly.
@@ -111,7 +120,8 @@ Examples:
   sessiond doctor --repair --json | jq '.repairs[]'
 
 Exit codes:
-  of what is found after repairs: 0 all is well   1 warnings   2 errors, or a daemon runs (--repair, --migrate), or wrong usage)";
+  of what is found after repairs: 0 all is well   1 warnings   2 errors
+  3 nothing was looked at: the state directory is in use (--repair, --migrate)   64 wrong usage)";
 
 inline constexpr const char* backup =
     R"(One consistent state: everything that was acknowledged before, each message once, nothing by half, while
@@ -143,6 +153,7 @@ Examples:
   zstdcat sessions.tar.zst | sessiond restore - --state-dir /srv/sessiond
 
 Exit codes:
-  0 restored, all is well   1 restored, the doctor warns   2 not restored, or the doctor found errors)";
+  0 restored, all is well   1 restored, the doctor warns   4 restored, the doctor found errors
+  2 not restored   3 not restored: the state directory is in use   64 wrong usage)";
 
 }  // namespace sessiond::help

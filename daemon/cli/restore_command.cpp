@@ -256,10 +256,15 @@ Result<void> keep_present_tokens(const fs::path& present, const fs::path& fresh)
   return replace_file(fresh / "tokens.json", *text);
 }
 
-Result<Restored> restore(const Config& config, const RestoreCommand& command) {
+// `in_use`: another process has the state directory.
+Result<Restored> restore(const Config& config, const RestoreCommand& command, bool& in_use) {
   if (auto right = check_user(config.state_dir); !right) return std::unexpected(std::move(right.error()));
-  const auto lock = StateLock::acquire(config.state_dir);  // of the old directory, to the end
-  if (!lock) return std::unexpected(lock.error());
+  if (auto made = make_dirs(config.state_dir); !made) return std::unexpected(std::move(made.error()));
+  const auto lock = StateLock::acquire(config.state_dir, "restore");  // of the old directory, to the end
+  if (!lock) {
+    in_use = lock.error().code == Code::degraded;
+    return std::unexpected(lock.error());
+  }
   std::error_code error;
   const fs::path state_dir = fs::canonical(config.state_dir, error);  // not a link to it
   if (error) return std::unexpected(io_problem("resolve", config.state_dir, error.value()));
@@ -287,9 +292,12 @@ Result<Restored> restore(const Config& config, const RestoreCommand& command) {
 
 int run(const RestoreCommand& command) {
   constexpr int not_restored = 2;
+  constexpr int state_directory_in_use = 3;
+  constexpr int restored_damaged = 4;
+  constexpr int wrong_usage = 64;
   if (command.from == "-" && ::isatty(STDIN_FILENO) != 0) {
     fmt::print(stderr, "sessiond restore: stdin is a terminal: sessiond restore - < FILE.tar\n");
-    return not_restored;
+    return wrong_usage;
   }
   const auto settings = load_settings(command.where.config, command.where.state_dir);
   if (!settings) {
@@ -298,16 +306,18 @@ int run(const RestoreCommand& command) {
   }
   const Config& config = settings->config;
   log::set_up(log::Level::warn, log::Format::text);
+  bool in_use = false;
   for (const Finding& left : find_left_restores(config.state_dir))
     if (left.level != Finding::Level::ok) fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
-  const auto restored = restore(config, command);
+  const auto restored = restore(config, command, in_use);
   if (!restored) {
     fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);
-    return not_restored;
+    return in_use ? state_directory_in_use : not_restored;
   }
   const Manifest& manifest = restored->manifest;
-  fmt::print(stderr, "{} files, {} bytes{} are in {}, under a new epoch\n", manifest.files.size(), manifest.bytes(),
-             manifest.as_of.empty() ? "" : " as of " + manifest.as_of, config.state_dir);
+  fmt::print(stderr, "{}, {}{} are in {}, under a new epoch\n", counted(manifest.files.size(), "file"),
+             counted(manifest.bytes(), "byte"), manifest.as_of.empty() ? "" : " as of " + manifest.as_of,
+             config.state_dir);
   if (restored->aside) fmt::print(stderr, "what was there is in {}\n", restored->aside->native());
   Report report;
   for (const std::string& fault : restored->faults)
@@ -324,7 +334,8 @@ int run(const RestoreCommand& command) {
               "make new ones (sessiond token create), or restore with --keep-tokens");
   report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
   fmt::print("{}", to_text(report));
-  return report.exit_code();
+  const int found = report.exit_code();
+  return found == 2 ? restored_damaged : found;
 }
 
 }  // namespace sessiond

@@ -31,11 +31,13 @@ DmScope scope_of(Config::DmScope scope) {
   return DmScope::per_channel_peer;
 }
 
-int utc_offset_minutes() {
-  const std::time_t now = std::time(nullptr);
+// By the zone's rules at that moment. tzset() first, since localtime_r need not: the machine's zone may be set to
+// another one while the daemon runs.
+std::int64_t utc_offset(std::int64_t utc_ms) {
+  const auto seconds = static_cast<std::time_t>(utc_ms / 1000 - (utc_ms % 1000 < 0 ? 1 : 0));
   std::tm local{};
-  localtime_r(&now, &local);
-  return static_cast<int>(local.tm_gmtoff / 60);
+  tzset();
+  return localtime_r(&seconds, &local) == nullptr ? 0 : std::int64_t{local.tm_gmtoff} * 1000;
 }
 
 }  // namespace
@@ -57,9 +59,12 @@ Result<Rules> rules_of(const Config& config) {
   rules.reset_group = rule_of(session.reset_by_type.group);
   rules.reset_channel = rule_of(session.reset_by_type.channel);
   rules.reset_thread = rule_of(session.reset_by_type.thread);
-  rules.utc_offset_minutes = utc_offset_minutes();
+  rules.utc_offset = utc_offset;
   rules.spawn_depth = static_cast<int>(session.spawn.depth);
   rules.spawn_count = static_cast<int>(session.spawn.count);
+  rules.agents = config.limits.agents;
+  rules.sessions_per_agent = config.limits.sessions_per_agent;
+  rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;
   rules.shared = config.store.mode == Config::StoreMode::shared;
   std::error_code error;
   rules.cwd = std::filesystem::current_path(error).string();

@@ -12,6 +12,9 @@
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
 
+#include "config/check.hpp"
+#include "config/print.hpp"
+#include "config/read.hpp"
 #include "daemon/api/api.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/auth/first_token.hpp"
@@ -42,6 +45,15 @@ int refuse(std::string_view event, const Problem& problem, int code = cannot_sta
 
 std::optional<Config> read_config(const ServeOptions& options) {
   auto settings = load_settings(options.config, options.state_dir);
+  std::vector<ConfigFault> faults;
+  if (settings && options.listen) {
+    config::overlay(settings->config, fmt::format(R"({{"listen":{{"tcp":{}}}}})", json::quote(*options.listen)),
+                    faults);
+    config::find_contradictions(settings->config, faults);
+  }
+  for (const ConfigFault& fault : faults)
+    log::error("configuration_fault", {{"option", "--listen"}, {"pointer", fault.pointer}, {"detail", fault.detail}});
+  if (!faults.empty()) return {};
   if (settings) return std::move(settings->config);
   for (const ConfigFault& fault : settings.error().faults) {
     log::error("configuration_fault",
@@ -106,6 +118,8 @@ ServerOptions server_options(const Config& config) {
   options.read.body_bytes = config.limits.body_bytes;
   options.connections = config.limits.connections;
   options.connections_per_address = config.limits.connections_per_address;
+  options.bytes_per_token = config.limits.bytes_per_token;
+  options.read.json_depth = config.limits.json_depth;
   options.request_timeout = milliseconds(config.limits.request_timeout_ms);
   options.header_timeout = milliseconds(config.limits.header_timeout_ms);
   options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
@@ -116,11 +130,6 @@ ServerOptions server_options(const Config& config) {
     options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
   }
   return options;
-}
-
-TlsFiles tls_files(const Config& config) {
-  const Config::Tls& tls = config.listen.tls;
-  return {.cert = tls.cert.value_or(""), .key = tls.key.value_or(""), .client_ca = tls.client_ca.value_or("")};
 }
 
 AuditLog::Options audit_options(const Config& config) {
@@ -146,7 +155,7 @@ Result<Principal> principal_now(const Tokens& tokens, const Principal& principal
 class Daemon {
  public:
   Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
-         Tokens& tokens, Tickets& tickets, std::string secret, ServiceManager& manager)
+         Tokens& tokens, Tickets& tickets, LoginCookies& cookies, std::string secret, ServiceManager& manager)
       : options_(std::move(options)),
         manager_(manager),
         config_(config),
@@ -158,7 +167,7 @@ class Daemon {
                   .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
-        door_(config, tokens, tickets, secret),
+        door_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
@@ -215,13 +224,17 @@ class Daemon {
     if (!unix_path.empty() && inherited->unix.empty()) {
       if (auto done = server_.listen_unix(unix_path); !done) return done;
     }
-    log::info("listening",
-              {{"tcp", tcp}, {"unix", unix_path}, {"version", SESSIOND_VERSION}, {"stateDir", api_.config.state_dir}});
-    manager_.ready(fmt::format("listening on {}{}{}", tcp, tcp.empty() || unix_path.empty() ? "" : " and ", unix_path));
+    tcp_ = std::move(tcp);
+    unix_ = std::move(unix_path);
     return {};
   }
 
+  // After listen(): from here on connections are taken.
   void run() {
+    audit_.check();
+    log::info("listening",
+              {{"tcp", tcp_}, {"unix", unix_}, {"version", SESSIOND_VERSION}, {"stateDir", api_.config.state_dir}});
+    manager_.ready(fmt::format("listening on {}{}{}", tcp_, tcp_.empty() || unix_.empty() ? "" : " and ", unix_));
     on_signal();
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
@@ -251,8 +264,9 @@ class Daemon {
     });
   }
 
-  // SIGHUP: tokens, rules, limits and log level are read again; a faulty file changes nothing. What a running daemon
-  // cannot change (state directory, addresses, store, journal) holds from the next start on.
+  // SIGHUP: tokens are read again, then the configuration and the files it names; a fault in any of them changes
+  // nothing. Rules, limits, certificates and the log level are taken; what a running daemon cannot change (state
+  // directory, addresses, threads, store, journal) holds from the next start on, which is told.
   asio::awaitable<void> reload() {
     const auto told_systemd = manager_.reloading();
     if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
@@ -264,9 +278,17 @@ class Daemon {
       co_return log::error("config_not_reloaded", {{"next", "the old one holds; mend the file and send SIGHUP again"}});
     auto rules = rules_of(*fresh);
     if (!rules) co_return log::error("config_not_reloaded", {{"error", rules.error().detail}});
+    rules->shared = config_.store.mode == Config::StoreMode::shared;  // the transcripts' locks are as at the start
     if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
       co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
     }
+    const bool with_tls = fresh->listen.tls.cert && config_.listen.tls.cert;
+    Result<TlsContext> tls = with_tls ? make_tls_context(tls_files(*fresh)) : Result<TlsContext>{};
+    if (!tls)
+      co_return log::error("tls_not_reloaded",
+                           {{"error", tls.error().detail},
+                            {"next", "the old certificate and configuration hold; mend it and send SIGHUP again"}});
+    const Config before = config_;
     api_.ledger.rules() = std::move(*rules);
     config_.limits = fresh->limits;
     config_.stream = fresh->stream;
@@ -276,22 +298,26 @@ class Daemon {
     config_.api = fresh->api;
     config_.cors = fresh->cors;
     config_.audit = fresh->audit;
-    audit_.reconfigure(audit_options(config_));
     config_.log = fresh->log;
     config_.listen.hosts = fresh->listen.hosts;
+    if (with_tls) {
+      config_.listen.tls = fresh->listen.tls;
+      server_.use_tls(std::move(*tls));
+    }
+    audit_.reconfigure(audit_options(config_));
+    audit_.check();
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
-    if (fresh->listen.tls.cert && config_.listen.tls.cert) {
-      config_.listen.tls = fresh->listen.tls;
-      auto context = make_tls_context(tls_files(config_));
-      if (context)
-        server_.use_tls(std::move(*context));
-      else
-        log::error("tls_not_reloaded", {{"error", context.error().detail}, {"next", "the old certificate stays"}});
-    }
     streams_.reconfigure(stream_settings(config_));
-    log::info("config_reloaded");
-    auto told = co_await api_.ledger.announce(EventType::config_reloaded, "{}", "sessiond");
+    co_await tell_reload(changed_keys(before, config_), changed_keys(config_, *fresh));
+  }
+
+  asio::awaitable<void> tell_reload(std::vector<std::string> taken, std::vector<std::string> restart) {
+    log::info("config_reloaded", {{"taken", fmt::format("{}", fmt::join(taken, " "))},
+                                  {"needsRestart", fmt::format("{}", fmt::join(restart, " "))}});
+    auto told = co_await api_.ledger.announce(
+        EventType::config_reloaded,
+        fmt::format(R"({{"taken":{},"needsRestart":{}}})", json_array(taken), json_array(restart)), "sessiond");
     if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
   }
 
@@ -320,6 +346,8 @@ class Daemon {
   Server server_;
   asio::signal_set signals_;
   asio::signal_set reload_signal_;
+  std::string tcp_;  // what is listened on
+  std::string unix_;
 };
 
 // What a disk thread does for the ledger ends before the ledger does, also when the start is given up half-way.
@@ -352,9 +380,13 @@ int serve(const ServeOptions& options) {
     return cannot_start;
   }
   const std::filesystem::path state_dir = config->state_dir;
-  const auto lock = StateLock::acquire(state_dir);
-  if (!lock)
-    return refuse("state_directory_in_use", lock.error(), lock.error().code == Code::degraded ? in_use : cannot_start);
+  if (auto made = make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
+  const auto lock = StateLock::acquire_for_daemon(state_dir, [&state_dir, &manager](const std::string& holder) {
+    log::warn("state_directory_waits", {{"path", state_dir.native()}, {"holder", holder}});
+    manager.starting(fmt::format("waiting for {}, which has the state directory", holder));
+  });
+  if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
+  if (!lock) return refuse("state_directory_unusable", lock.error());
   if (auto fenced = confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
   auto tokens = Tokens::load(state_dir / "tokens.json");
   if (!tokens) return refuse("tokens_unreadable", tokens.error());
@@ -368,15 +400,18 @@ int serve(const ServeOptions& options) {
   const BeforeLedgerGoes guard(disk);
   auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
   if (!secret) return refuse("cannot_open", secret.error());
+  Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
+  if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
+  LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
+  if (auto read = cookies.load((*ledger)->age_now()); !read)
+    log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
+
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
+  if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
+  // Not before: a daemon that does not come up leaves no token behind that was told to nobody.
   auto first = make_first_token(**tokens, admin_token_path(), state_dir, wall_now());
   if (!first) return refuse("no_admin_token", first.error());
   if (*first) tell_first_token(**first);
-
-  Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
-  if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
-
-  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, std::move(*secret), manager);
-  if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   daemon.run();
   disk.join();
   if (auto saved = (*tokens)->save(); !saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});

@@ -10,6 +10,7 @@ namespace sessiond {
 struct ServeOptions {
   std::optional<std::string> config;     // --config
   std::optional<std::string> state_dir;  // --state-dir, before what the configuration says
+  std::optional<std::string> listen{};   // --listen, before listen.tcp
   bool repair = false;                   // start with a damaged journal: quarantine, new epoch
 };
 

@@ -114,6 +114,8 @@ void ServiceManager::tell(std::string_view state) const {
              static_cast<socklen_t>(size));
 }
 
+void ServiceManager::starting(std::string_view status) { tell(fmt::format("STATUS={}", status)); }
+
 void ServiceManager::ready(std::string_view status) { tell(fmt::format("READY=1\nSTATUS={}", status)); }
 
 void ServiceManager::stopping() { tell("STOPPING=1\nSTATUS=ending what runs, then the last checkpoint"); }

@@ -19,6 +19,8 @@ class ServiceManager {
  public:
   static ServiceManager from_environment();
 
+  // What the start waits for.
+  void starting(std::string_view status);
   // It listens. `status` is what `systemctl status` shows.
   void ready(std::string_view status);
   void stopping();

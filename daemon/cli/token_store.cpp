@@ -9,7 +9,8 @@
 
 namespace sessiond {
 
-TokenStore::TokenStore(const Config& config) : state_dir_(config.state_dir), socket_(socket_of(config)) {}
+TokenStore::TokenStore(const Config& config)
+    : config_(config), state_dir_(config.state_dir), socket_(socket_of(config)) {}
 
 // Nothing: no daemon runs.
 Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std::string_view target,
@@ -25,9 +26,10 @@ Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std:
 }
 
 template <class Work>
-auto TokenStore::offline(Work work) -> decltype(work(std::declval<Tokens&>())) {
+auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(std::declval<Tokens&>())) {
+  if (auto there = require_state_dir(config_); !there) return std::unexpected(std::move(there.error()));
   if (auto right = check_user(state_dir_); !right) return std::unexpected(right.error());
-  const auto lock = StateLock::acquire(state_dir_);
+  const auto lock = StateLock::acquire(state_dir_, command);
   if (!lock) {
     Problem problem = lock.error();
     if (problem.code == Code::degraded)
@@ -60,7 +62,7 @@ Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
   const auto body = ask("POST", "/v1/admin/tokens", to_json(wish));
   if (!body) return std::unexpected(body.error());
   if (*body) return token_in(**body);
-  return offline([&](Tokens& tokens) -> Result<std::string> {
+  return offline("token create", [&](Tokens& tokens) -> Result<std::string> {
     auto created = tokens.create(wish, now);
     if (!created) return std::unexpected(created.error());
     if (auto saved = tokens.save(); !saved) return std::unexpected(saved.error());
@@ -73,6 +75,7 @@ Result<std::vector<TokenInfo>> TokenStore::list() {
   const auto body = ask("GET", "/v1/admin/tokens", "");
   if (!body) return std::unexpected(body.error());
   if (*body) return parse_token_list(**body);
+  if (auto there = require_state_dir(config_); !there) return std::unexpected(std::move(there.error()));
   auto tokens = Tokens::load(state_dir_ / "tokens.json");
   if (!tokens) return std::unexpected(tokens.error());
   return (*tokens)->list();
@@ -84,7 +87,7 @@ Result<std::string> TokenStore::rotate(const std::string& id, std::int64_t overl
       ask("POST", fmt::format("/v1/admin/tokens/{}/rotate", id), fmt::format(R"({{"overlapMs":{}}})", overlap_ms));
   if (!body) return std::unexpected(body.error());
   if (*body) return token_in(**body);
-  return offline([&](Tokens& tokens) -> Result<std::string> {
+  return offline("token rotate", [&](Tokens& tokens) -> Result<std::string> {
     auto rotated = tokens.rotate(id, overlap_ms, now);
     if (!rotated) return std::unexpected(std::move(rotated.error()));
     if (auto saved = tokens.save(); !saved) return std::unexpected(std::move(saved.error()));
@@ -97,7 +100,7 @@ Result<void> TokenStore::revoke(const std::string& id) {
   const auto body = ask("DELETE", "/v1/admin/tokens/" + id, "");
   if (!body) return std::unexpected(body.error());
   if (*body) return {};
-  return offline([&](Tokens& tokens) -> Result<void> {
+  return offline("token revoke", [&](Tokens& tokens) -> Result<void> {
     if (auto revoked = tokens.revoke(id); !revoked) return revoked;
     return tokens.save();
   });

@@ -27,8 +27,9 @@ class TokenStore {
   struct Answer;
   Result<std::optional<std::string>> ask(std::string_view method, std::string_view target, std::string_view body);
   template <class Work>
-  auto offline(Work work) -> decltype(work(std::declval<Tokens&>()));
+  auto offline(std::string_view command, Work work) -> decltype(work(std::declval<Tokens&>()));
 
+  Config config_;
   std::filesystem::path state_dir_;
   std::filesystem::path socket_;
   std::string no_answer_{};  // why the socket did not answer

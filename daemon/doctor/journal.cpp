@@ -253,12 +253,12 @@ class JournalCheck {
                              "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
                              "given out before are refused");
       if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
-          file.name.ends_with(".idx"))
+          file.name == "clock" || file.name == "logouts" || file.name.ends_with(".idx"))
         continue;
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {
         look_at_keys(path, modes);
-      } else if (file.name == "ends" || file.name == "index" || file.name == "kept") {
+      } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

@@ -34,8 +34,8 @@ bool check_dir(Examination& exam) {
   struct stat status{};
   if (::stat(dir.c_str(), &status) != 0) {
     exam.report.error("state_dir", dir, reason(errno),
-                      "name the right one (--state-dir, or stateDir in the configuration), or start sessiond serve, "
-                      "which makes it");
+                      "name the right one (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration), or "
+                      "start sessiond serve, which makes it");
     return false;
   }
   if (!S_ISDIR(status.st_mode)) {
@@ -86,7 +86,11 @@ void check_daemon(Examination& exam) {
   switch ((*owner)->state()) {
     case StateOwner::State::alive:
       exam.daemon_running = true;
-      exam.report.ok("daemon", lock, fmt::format("running, pid {}", (*owner)->pid));
+      exam.report.ok(
+          "daemon", lock,
+          (*owner)->command.empty() || (*owner)->command == "serve"
+              ? fmt::format("running, pid {}", (*owner)->pid)
+              : fmt::format("no daemon, but sessiond {} works here, pid {}", (*owner)->command, (*owner)->pid));
       break;
     case StateOwner::State::gone:
       exam.report.ok("daemon", lock, fmt::format("no daemon runs here; the last one had pid {}", (*owner)->pid));

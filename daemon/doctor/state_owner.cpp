@@ -25,13 +25,18 @@ std::string to_json(const StateOwner& owner) {
   out.integer("startedAt", owner.started_at);
   out.integer("starttime", static_cast<std::int64_t>(owner.starttime));
   out.string("host", owner.host);
+  if (!owner.command.empty()) out.string("command", owner.command);
   out.close();
   return text + "\n";
 }
 
-StateOwner this_process(std::int64_t now_ms) {
+StateOwner this_process(std::int64_t now_ms, std::string_view command) {
   const pid_t pid = ::getpid();
-  return {.pid = pid, .started_at = now_ms, .starttime = process_status(pid).starttime, .host = host_identity()};
+  return {.pid = pid,
+          .started_at = now_ms,
+          .starttime = process_status(pid).starttime,
+          .host = host_identity(),
+          .command = std::string(command)};
 }
 
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir) {
@@ -46,7 +51,8 @@ Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state
   return StateOwner{.pid = *pid,
                     .started_at = json::int_at(*text, "startedAt").value_or(0),
                     .starttime = static_cast<std::uint64_t>(json::int_at(*text, "starttime").value_or(0)),
-                    .host = json::string_at(*text, "host").value_or("")};
+                    .host = json::string_at(*text, "host").value_or(""),
+                    .command = json::string_at(*text, "command").value_or("")};
 }
 
 }  // namespace sessiond

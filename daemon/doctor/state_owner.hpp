@@ -1,5 +1,6 @@
 // Which process holds a state directory: what <stateDir>/sessiond.lock says of it,
-// {"pid","startedAt":<ms>,"starttime":<field 22 of /proc/<pid>/stat>,"host":"<boot id>:<pid namespace inode>"}.
+// {"pid","startedAt":<ms>,"starttime":<field 22 of /proc/<pid>/stat>,"host":"<machine id>:<boot id>:<pid namespace>",
+// "command":"serve"}; 0.1.0 wrote no command.
 // The file stays when its daemon has ended; the flock on it is what counts. Reading it takes no lock, so looking never
 // keeps a daemon from starting.
 #pragma once
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "store/problem.hpp"
 
@@ -18,6 +20,7 @@ struct StateOwner {
   std::int64_t started_at = 0;  // ms since the epoch
   std::uint64_t starttime = 0;
   std::string host{};
+  std::string command{};  // of sessiond: "serve", "backup", …
 
   enum class State : std::uint8_t {
     alive,
@@ -29,7 +32,7 @@ struct StateOwner {
 
 std::filesystem::path state_lock_file(const std::filesystem::path& state_dir);
 std::string to_json(const StateOwner& owner);  // one line with '\n'
-StateOwner this_process(std::int64_t now_ms);
+StateOwner this_process(std::int64_t now_ms, std::string_view command = "serve");
 
 // Who wrote the lock file last; nothing when there is none or it holds nothing readable.
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir);

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
+#include <cerrno>
 
 #include "daemon/http/as_result.hpp"
+#include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "policy/secret_scan.hpp"
+#include "store/limits.hpp"
 
 namespace sessiond {
 
@@ -19,6 +24,16 @@ namespace {
 constexpr std::chrono::seconds linger_time{2};
 constexpr std::size_t linger_bytes = 16 << 20;
 constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that anybody may ask: a login
+
+constexpr std::uint64_t file_piece_bytes = 256 << 10;  // of a file's reply, in memory at once (file_reply.cpp)
+
+Problem no_room(std::string_view who) {
+  return {.code = Code::too_many_requests,
+          .detail = fmt::format("token {} has as many bytes of requests and unread replies under way as "
+                                "limits.bytesPerToken allows",
+                                who),
+          .retry_after_s = 1};
+}
 
 bool good_request_id(std::string_view id) {
   const auto fine = [](char c) {
@@ -117,17 +132,20 @@ asio::awaitable<void> Connection::run() {
     disarm();
     const std::string what = log::enabled(log::Level::debug) ? request.method + " " + request.path : std::string();
     const Clock::time_point start = Clock::now();
+    if (request.body.size() > limits::checked_here) co_await check_body(request);
     Response response = co_await service_->router.handle(request);
     const Clock::duration took = Clock::now() - start;
     service_->counters.answered(response.status, took);
     if (!what.empty()) {
-      log::debug("request", {{"request_id", request_id_},
+      log::debug("request", {{"requestId", request_id_},
                              {"peer", peer_.name},
                              {"what", what},
                              {"status", response.status},
                              {"us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()}});
     }
     close_ = service_->draining || !reader_.framing().keep_alive || response.stream || response.take_over;
+    InFlight::Share reply_bytes;
+    if (!fit(request, response, reply_bytes)) break;
     if (response.take_over && !head_only_) {
       co_await hand_over(response);
       break;
@@ -149,6 +167,7 @@ asio::awaitable<void> Connection::run() {
 // True: `request` is whole. False: there will be none, and the client has been told if there was something to tell.
 asio::awaitable<bool> Connection::receive(Request& request) {
   reader_.next();
+  body_.resize(0);
   request_id_.clear();
   phase_ = Phase::idle;
   began_ = Clock::now();
@@ -184,6 +203,10 @@ asio::awaitable<bool> Connection::receive(Request& request) {
     }
     add(service_->counters.bytes_in, bytes);
     reader_.commit(bytes);
+    if (const auto problem = count_body(request)) {
+      co_await refuse(request, *problem);
+      co_return false;
+    }
   }
 }
 
@@ -213,6 +236,16 @@ std::optional<Problem> Connection::arrived(Request& request) {
   request.local_admin = peer_.local_admin;
   request.secure = peer_.secure;
   request.certificate = peer_.certificate;
+  request.has_room = [this](std::string_view token) {
+    const std::uint64_t most = service_->options.bytes_per_token;
+    const std::uint64_t others = service_->in_flight.of(token) - body_.bytes();
+    return most == 0 || others < most;
+  };
+  request.client_gone = [this] {
+    char byte = 0;
+    const ssize_t got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  };
   request.request_id = service_->request_id(request.header("x-request-id"));
   request_id_ = request.request_id;
   head_only_ = request.method == "HEAD";
@@ -226,12 +259,53 @@ std::optional<Problem> Connection::arrived(Request& request) {
   return Problem{.code = Code::misdirected_host, .detail = fmt::format("{} is not a name of this server", host)};
 }
 
+// A long body is counted while it comes in.
+std::optional<Problem> Connection::count_body(const Request& request) {
+  const std::string& who = request.principal.id;
+  if (request.body.size() <= open_body_bytes || who.empty()) return std::nullopt;
+  if (body_.bytes() == 0) body_ = service_->in_flight.take(who, request.body.size());
+  body_.resize(request.body.size());
+  if (!service_->in_flight.too_much(who, body_, service_->options.bytes_per_token)) return std::nullopt;
+  return no_room(who);
+}
+
+// A long one is looked through on a disk thread: others have requests, too.
+asio::awaitable<void> Connection::check_body(Request& request) {
+  const std::size_t depth = service_->options.read.json_depth;
+  request.checked = co_await hop(service_->disk.get_executor(), [&body = request.body, depth] {
+    return JsonChecked{.max_depth = depth,
+                       .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
+  });
+}
+
+// What a read would tell can be asked for again: it is dropped for a 429. A write has happened; its reply is dropped
+// with the connection when its token lets twice as much lie.
+bool Connection::fit(const Request& request, Response& response, InFlight::Share& share) {
+  const std::string& who = request.principal.id;
+  const std::uint64_t most = service_->options.bytes_per_token;
+  const std::uint64_t bytes =
+      response.file ? std::min<std::uint64_t>(response.file->length, file_piece_bytes) : response.body.size();
+  if (bytes == 0) return true;
+  share = service_->in_flight.take(who, bytes);
+  if (!service_->in_flight.too_much(who, share, most)) return true;
+  if (request.method == "GET" || request.method == "HEAD") {
+    share.resize(0);
+    Request shown;
+    shown.path = request.path;
+    shown.request_id = request_id_;
+    response = to_response(no_room(who), shown);
+    return true;
+  }
+  return !service_->in_flight.too_much(who, share, 2 * most);
+}
+
 void Connection::head(const Response& response, std::optional<std::uint64_t> length) {
   write_head(head_, response, request_id_, service_->date.now(),
              {.close = close_, .old_keep_alive = old_version_, .length = length});
 }
 
 asio::awaitable<bool> Connection::reply(Response& response) {
+  end_with_newline(response);
   const std::string_view body = response.fixed.empty() ? response.body : response.fixed;
   if (response.stream || response.take_over) {
     head(response, std::nullopt);
@@ -258,7 +332,7 @@ asio::awaitable<void> Connection::refuse(const Request& request, const Problem& 
   service_->counters.answered(response.status, {});
   log::debug(
       "refused",
-      {{"request_id", request_id_}, {"peer", peer_.name}, {"status", response.status}, {"detail", problem.detail}});
+      {{"requestId", request_id_}, {"peer", peer_.name}, {"status", response.status}, {"detail", problem.detail}});
   if (co_await reply(response)) co_await linger();
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/http/address_places.hpp"
+#include "daemon/http/in_flight.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/request_reader.hpp"
 #include "daemon/http/response_head.hpp"
@@ -34,6 +35,7 @@ struct Service {
   DateText date{};
   std::vector<Connection*> connections{};
   AddressPlaces by_address{};
+  InFlight in_flight{};
   std::unordered_set<std::string> addresses{};  // listened on, without port
   bool any_address = false;                     // a wildcard is listened on: every IP literal is ours
   bool draining = false;
@@ -77,6 +79,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> receive(Request& request);
   boost::asio::awaitable<bool> may_send_body(Request& request);
   std::optional<Problem> arrived(Request& request);
+  std::optional<Problem> count_body(const Request& request);
+  boost::asio::awaitable<void> check_body(Request& request);
+  // What is done with a reply for which the token has no room: false when the connection ends.
+  bool fit(const Request& request, Response& response, InFlight::Share& share);
   boost::asio::awaitable<bool> reply(Response& response);
   boost::asio::awaitable<bool> reply_file(const Request& request, Response& response);
   boost::asio::awaitable<bool> begin_stream(const Response& response);
@@ -104,8 +110,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point began_{};  // to wait for a request, or to read it when its first byte is here
   Phase phase_ = Phase::idle;
-  bool expired_ = false;  // the tick ended the wait
-  bool close_ = false;    // after the current reply
+  bool expired_ = false;    // the tick ended the wait
+  bool close_ = false;      // after the current reply
+  InFlight::Share body_{};  // of the current request
   // Of the current request, which its handler may have moved from.
   std::string request_id_;
   bool head_only_ = false;

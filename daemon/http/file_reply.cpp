@@ -62,7 +62,7 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
   const int error =
       co_await hop(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
   if (error != 0) {
-    log::error("file_not_sent", {{"request_id", request_id_}, {"path", body.path}, {"errno", error}});
+    log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"errno", error}});
     Request shown;
     shown.path = request.path;
     shown.request_id = request_id_;
@@ -79,7 +79,7 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
         [file, path = body.path, offset = body.offset + sent, size] { return read_piece(*file, path, offset, size); });
     if (!got || *got < size) {
       // The length is promised already: only closing tells the client.
-      log::error("file_not_sent", {{"request_id", request_id_},
+      log::error("file_not_sent", {{"requestId", request_id_},
                                    {"path", body.path},
                                    {"what", got ? std::string("shorter than it was") : got.error().detail}});
       co_return false;

@@ -14,8 +14,15 @@
 #include "daemon/auth/principal.hpp"
 #include "store/files.hpp"
 #include "store/problem.hpp"
+#include "store/raw_json.hpp"
 
 namespace sessiond {
+
+// Whether a body is JSON, to this depth, in UTF-8, with each name once.
+struct JsonChecked {
+  std::size_t max_depth = 0;
+  std::expected<void, json::Error> result{};
+};
 
 struct Request {
   std::string method;                                        // "GET"
@@ -30,7 +37,14 @@ struct Request {
   bool secure = false;              // over TLS
   std::string certificate;          // common name of the client's certificate, verified; "": none
   Principal principal;              // set by the router before the handler runs
+  std::string pattern;              // of the route, "/v1/agents/{agent}"; set by the router
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
+
+  // Set for a request from the network:
+  bool counted = false;  // by the limit of requests a second: once, however often it is authenticated
+  std::function<bool(std::string_view token)> has_room{};  // in limits.bytesPerToken
+  std::function<bool()> client_gone{};                     // for what takes long: nobody waits for the reply any more
+  std::optional<JsonChecked> checked{};                    // of a long body, made on a disk thread
 
   std::string_view header(std::string_view lower_name) const;   // "" when absent
   const std::string* query_value(std::string_view name) const;  // the last of that name, or null

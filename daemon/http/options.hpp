@@ -18,6 +18,7 @@ struct ServerOptions {
   ReadLimits read{};
   std::size_t connections = 10'000;           // over TCP; a few more over the unix socket, so that an operator gets in
   std::size_t connections_per_address = 512;  // 0: no limit; an IPv6 network of 64 bits is one address
+  std::uint64_t bytes_per_token = 32 << 20;   // of bodies coming in and replies not taken; 0: no limit
   bool count_loopback = false;                // by that limit too; a test has no other address
   std::chrono::milliseconds request_timeout{30'000};  // from a request's first byte until it is whole: 408
   std::chrono::milliseconds header_timeout{10'000};   // from there until its head is: 408

@@ -1,8 +1,11 @@
 // RFC 9457 bodies, made in this one place (shared design, API §2).
+#include <algorithm>
+#include <span>
 #include <string>
 
 #include "daemon/http/message.hpp"
 #include "policy/secret_scan.hpp"
+#include "store/limits.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -95,13 +98,23 @@ std::string title_of(Code code) {
   return title;
 }
 
+// As much of a text as is told, without secrets: one that the cut halves would not be known for what it is, so more
+// than is told is looked at.
+std::string told(std::string_view text, std::size_t most) {
+  std::string out = without_secrets(text.substr(0, 2 * most));
+  if (out.size() <= most) return out;
+  while (most > 0 && (static_cast<unsigned char>(out[most]) & 0xC0) == 0x80) --most;  // never half a character
+  out.resize(most);
+  return out + "…";
+}
+
 std::string errors_array(const std::vector<Fault>& faults) {
   std::string out = "[";
-  for (const Fault& fault : faults) {
+  for (const Fault& fault : std::span(faults).first(std::min(faults.size(), limits::faults))) {
     if (out.size() > 1) out += ',';
     json::ObjectWriter writer(out);
-    writer.string("pointer", without_secrets(fault.pointer));
-    writer.string("detail", without_secrets(fault.detail));
+    writer.string("pointer", told(fault.pointer, limits::fault_bytes));
+    writer.string("detail", told(fault.detail, limits::fault_bytes));
     writer.close();
   }
   out += ']';
@@ -121,7 +134,7 @@ Response to_response(const Problem& problem, const Request& request) {
   writer.integer("status", status);
   writer.string("code", name(problem.code));
   // Clients log problems: a token in the path or the body is not told again.
-  writer.string("detail", without_secrets(problem.detail));
+  writer.string("detail", told(problem.detail, limits::detail_bytes));
   writer.string("instance", without_secrets(request.path));
   writer.boolean("retryable", retryable(problem.code, status));
   writer.string("requestId", request.request_id);

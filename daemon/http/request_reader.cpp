@@ -145,6 +145,10 @@ Result<bool> RequestReader::read_head(Request& request) {
   if (!block) return std::unexpected(block.error());
   if (*block == 0) return false;
 
+  // RFC 9110 §2.5: a minor version that we do not know is the highest that we do. Beast knows 1.0 and 1.1 only.
+  const std::size_t minor = at_hand().find("\r\n") - 1;
+  if (at_hand()[minor - 1] == '.' && at_hand()[minor] >= '2' && at_hand()[minor] <= '9') buffer_[begin_ + minor] = '1';
+
   IntoRequest& parser = parser_->current.emplace(request);
   parser.header_limit(static_cast<std::uint32_t>(*block));
   parser.body_limit(boost::none);  // below: a bad head is told before a long body

@@ -15,6 +15,7 @@ namespace sessiond {
 struct ReadLimits {
   HeaderLimits header{};
   std::uint64_t body_bytes = 8 << 20;
+  std::size_t json_depth = 64;
 };
 
 class RequestReader {

@@ -52,6 +52,11 @@ std::string_view DateText::now() {
   return text_;
 }
 
+void end_with_newline(Response& response) {
+  if (response.body.empty() || response.body.back() == '\n' || !response.content_type.contains("json")) return;
+  response.body += '\n';
+}
+
 void write_head(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
                 const HeadOptions& options) {
   namespace http = boost::beast::http;

@@ -29,6 +29,9 @@ struct HeadOptions {
   std::optional<std::uint64_t> length{};  // Content-Length; none for streams, 204 and 304
 };
 
+// JSON ends with a newline, so that a terminal shows its prompt on a line of its own.
+void end_with_newline(Response& response);
+
 void write_head(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
                 const HeadOptions& options);
 

@@ -10,6 +10,7 @@
 
 #include "daemon/http/log.hpp"
 #include "daemon/http/target.hpp"
+#include "store/names.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -68,6 +69,16 @@ struct Walk {
   }
 };
 
+Result<void> check_query(const Request& request, const QueryNames& known) {
+  if (known == any_query) return {};
+  for (const auto& [name, value] : request.query) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string names = known.empty() ? "there are none" : fmt::format("known are {}", fmt::join(known, ", "));
+    return fail(Code::bad_request, fmt::format("{} is no query parameter here; {}", json::quote(name), names));
+  }
+  return {};
+}
+
 }  // namespace
 
 Router::Router(Authenticator authenticator)
@@ -75,7 +86,7 @@ Router::Router(Authenticator authenticator)
 Router::~Router() = default;
 Router::Router(Router&&) noexcept = default;
 
-void Router::add(std::string method, std::string pattern, Permission permission, Handler handler) {
+void Router::add(std::string method, std::string pattern, Permission permission, Handler handler, QueryNames query) {
   const Result<std::vector<std::string>> segments = split_path(pattern);
   if (!pattern.starts_with('/') || !segments) throw std::invalid_argument("malformed route " + pattern);
   Node* node = root_.get();
@@ -90,7 +101,7 @@ void Router::add(std::string method, std::string pattern, Permission permission,
   }
   if (node->route(method)) throw std::invalid_argument("route added twice: " + method + " " + pattern);
   node->methods.emplace_back(method, routes_.size());
-  routes_.push_back({std::move(method), std::move(pattern), permission, std::move(handler)});
+  routes_.push_back({std::move(method), std::move(pattern), permission, std::move(handler), std::move(query)});
 }
 
 std::string Router::allow_all() const {
@@ -106,6 +117,11 @@ Router::Found Router::find(Request& request) const {
     response.headers.emplace_back("Allow", std::move(methods));
     return std::unexpected(std::move(response));
   };
+  if (request.method == "CONNECT") {  // its target is no path, and nothing here is a tunnel
+    Response response = to_response({.code = Code::method_not_allowed, .detail = "this server is no proxy"}, request);
+    response.headers.emplace_back("Allow", allow_all());
+    return std::unexpected(std::move(response));
+  }
   if (request.path == "*") return options(allow_all());
   Result<std::vector<std::string>> segments = split_path(request.path);
   if (!segments) return std::unexpected(to_response(segments.error(), request));
@@ -117,6 +133,7 @@ Router::Found Router::find(Request& request) const {
     index = walk.go(*root_, *segments, 0);
   }
   if (index) {
+    request.pattern = routes_[*index].pattern;
     request.params.clear();
     for (const std::size_t at : walk.params) request.params.push_back(std::move((*segments)[at]));
     return &routes_[*index];
@@ -141,6 +158,14 @@ Result<void> Router::admit(Request& request, const Route& route) const {
   Result<Principal> principal = authenticator_(request, route.permission);
   if (!principal) return std::unexpected(std::move(principal.error()));
   request.principal = std::move(*principal);
+  request.counted = true;
+  if (request.has_room && !request.has_room(request.principal.id)) {
+    return std::unexpected(Problem{.code = Code::too_many_requests,
+                                   .detail = fmt::format("token {} has as many bytes of requests and unread replies "
+                                                         "under way as limits.bytesPerToken allows",
+                                                         request.principal.id),
+                                   .retry_after_s = 1});
+  }
   if (request.principal.may(route.permission)) return {};
   const std::string_view missing = name(route.permission);
   return std::unexpected(
@@ -149,16 +174,29 @@ Result<void> Router::admit(Request& request, const Route& route) const {
               .members = {{"permission", json::quote(missing)}}});
 }
 
+// What a route refuses whatever its handler would say: who may not ask, a query parameter that it does not know, and a
+// body in a coding, since none is undone here.
+std::optional<Response> Router::refusal(Request& request, const Route& route, bool has_body) const {
+  if (Result<void> admitted = admit(request, route); !admitted) return to_response(admitted.error(), request);
+  if (Result<void> known = check_query(request, route.query); !known) return to_response(known.error(), request);
+  const std::string_view coding = request.header("content-encoding");
+  if (!has_body || coding.empty() || equals_nocase(trim(coding), "identity")) return {};
+  Response response = to_response({.code = Code::unsupported_media_type,
+                                   .detail = fmt::format("bodies are read as they are, not in the coding {}", coding)},
+                                  request);
+  response.headers.emplace_back("Accept-Encoding", "identity");
+  return response;
+}
+
 Router::Early Router::before_body(Request& request) const {
   Early early;
   Found found = find(request);
   const Route* route = found ? *found : nullptr;
   if (!found) {
     early.refusal = std::move(found.error());
-  } else if (Result<void> admitted = admit(request, *route); !admitted) {
-    early.refusal = to_response(admitted.error(), request);
   } else {
-    early.open = route->permission == Permission::open;
+    early.refusal = refusal(request, *route, true);
+    early.open = !early.refusal && route->permission == Permission::open;
   }
   if (early.refusal) tell(request, route, *early.refusal);
   return early;
@@ -173,8 +211,8 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
     if (found) route = *found;
     if (!found) {
       response = std::move(found.error());
-    } else if (Result<void> admitted = admit(request, *route); !admitted) {
-      response = to_response(admitted.error(), request);
+    } else if (auto refused = refusal(request, *route, !request.body.empty())) {
+      response = std::move(*refused);
     } else {
       response = co_await route->handler(request);
     }
@@ -186,7 +224,7 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
   if (!failure.empty()) {
     log::error(
         "handler_failed",
-        {{"request_id", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
+        {{"requestId", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
     response =
         to_response({.code = Code::internal,
                      .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},

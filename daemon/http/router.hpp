@@ -22,6 +22,10 @@ namespace sessiond {
 // too_many_requests).
 using Authenticator = std::function<Result<Principal>(const Request&, Permission)>;
 
+// The query parameters that a route knows; any other one is bad_request before its handler runs.
+using QueryNames = std::vector<std::string_view>;
+inline const QueryNames any_query{"*"};  // whatever comes, it means nothing
+
 class Router {
  public:
   struct Route {
@@ -29,6 +33,7 @@ class Router {
     std::string pattern;
     Permission permission;
     Handler handler;
+    QueryNames query;
   };
 
   explicit Router(Authenticator authenticator);
@@ -36,7 +41,7 @@ class Router {
   Router(Router&&) noexcept;
 
   // Throws std::invalid_argument for a malformed pattern or a route added twice: mistakes of ours, seen at start-up.
-  void add(std::string method, std::string pattern, Permission permission, Handler handler);
+  void add(std::string method, std::string pattern, Permission permission, Handler handler, QueryNames query = {});
 
   // Called with every reply before it goes out, also with those to requests that came no further than the server; the
   // route is null when there is none. What the handler did not move from the request is still there.
@@ -66,6 +71,7 @@ class Router {
   using Found = std::expected<const Route*, Response>;
   Found find(Request& request) const;
   Result<void> admit(Request& request, const Route& route) const;
+  std::optional<Response> refusal(Request& request, const Route& route, bool has_body) const;
   std::string allow_all() const;
 
   Authenticator authenticator_;

@@ -54,7 +54,8 @@ Connection::Peer describe(asio::local::stream_protocol::socket& socket) {
 void turn_away(Service& service, Connection::Socket& socket, std::string why) {
   Request nobody;
   nobody.request_id = service.request_id({});
-  const Response response = to_response({.code = Code::degraded, .detail = std::move(why)}, nobody);
+  Response response = to_response({.code = Code::degraded, .detail = std::move(why)}, nobody);
+  end_with_newline(response);
   std::string reply;
   write_head(reply, response, nobody.request_id, service.date.now(), {.close = true, .length = response.body.size()});
   reply += response.body;

@@ -92,7 +92,7 @@ asio::awaitable<void> Connection::hand_over(Response& response) {
   error_code error;
   Fd fd(socket_.release(error));
   if (error) {
-    log::error("stream_failed", {{"request_id", request_id_}, {"what", error.message()}});
+    log::error("stream_failed", {{"requestId", request_id_}, {"what", error.message()}});
     co_return;
   }
   service_->counters.streams_open.fetch_add(1, std::memory_order_relaxed);
@@ -114,7 +114,7 @@ asio::awaitable<void> Connection::reply_stream(Response& response) {
   } catch (...) {
     failure = "not a std::exception";
   }
-  if (!failure.empty()) log::error("stream_failed", {{"request_id", request_id_}, {"what", failure}});
+  if (!failure.empty()) log::error("stream_failed", {{"requestId", request_id_}, {"what", failure}});
   const bool open = stream->open();
   stream->finish();
   if (open) co_await linger();

@@ -20,8 +20,8 @@ constexpr std::size_t max_fields = 100;
 
 // Fields that may come once (Host and Content-Length beside them): where two stand, a proxy before us and we could each
 // believe another one.
-constexpr std::string_view singletons[] = {"authorization", "content-type",  "cookie", "idempotency-key",
-                                           "if-range",      "last-event-id", "origin", "range"};
+constexpr std::string_view singletons[] = {
+    "authorization", "content-type", "idempotency-key", "if-range", "last-event-id", "origin", "range"};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool alnum(char c) { return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z'); }
@@ -123,6 +123,20 @@ Result<Fields> collect(const Request& request) {
   return fields;
 }
 
+// Cookie fields that a client or proxy has split are one again (RFC 9113 §8.2.3).
+void join_cookies(Request& request) {
+  std::string* first = nullptr;
+  std::erase_if(request.headers, [&first](auto& field) {
+    if (field.first != "cookie") return false;
+    if (first == nullptr) {
+      first = &field.second;
+      return false;
+    }
+    first->append("; ").append(field.second);
+    return true;
+  });
+}
+
 struct Authority {
   std::string host;  // with the port
   bool https = false;
@@ -139,11 +153,16 @@ Result<std::optional<Authority>> take_target(Request& request, const HeaderLimit
     if (c == '#') return fail(Code::bad_request, "the target holds a fragment");
   }
   std::optional<Authority> authority;
+  // Authority form (RFC 9110 §9.3.6): the router refuses it, whatever it names.
+  if (request.method == "CONNECT" && !target.starts_with('/') && target != "*") {
+    if (auto host = host_of(target); !host) return std::unexpected(std::move(host.error()));
+    request.path = target;
+    return authority;
+  }
   if (!target.starts_with('/') && target != "*") {
     const std::size_t scheme = target.find("://");
     const bool https = same(std::string_view(target).substr(0, scheme), "https");
-    if (scheme == std::string::npos || request.method == "CONNECT" ||
-        !(https || same(std::string_view(target).substr(0, scheme), "http"))) {
+    if (scheme == std::string::npos || !(https || same(std::string_view(target).substr(0, scheme), "http"))) {
       return fail(Code::bad_request, "the target must be a path");
     }
     const std::size_t path = std::min(target.find_first_of("/?", scheme + 3), target.size());
@@ -229,6 +248,7 @@ Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderL
 Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limits) {
   const Result<std::optional<Authority>> authority = take_target(request, limits);
   if (!authority) return std::unexpected(authority.error());
+  join_cookies(request);
   const Result<Fields> fields = collect(request);
   if (!fields) return std::unexpected(fields.error());
 
@@ -248,7 +268,8 @@ Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limi
   if (Result<void> fine = take_body_framing(framing, *fields, minor); !fine) {
     return std::unexpected(std::move(fine.error()));
   }
-  framing.keep_alive = !fields->close && (minor > 0 || fields->keep_alive);
+  const bool tunnel = request.path == request.target && !request.path.starts_with('/') && request.path != "*";
+  framing.keep_alive = !tunnel && !fields->close && (minor > 0 || fields->keep_alive);
   framing.expects_continue = minor > 0 && fields->expects_continue;
   return framing;
 }

@@ -6,7 +6,14 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "store/files.hpp"
 
 namespace sessiond {
 namespace {
@@ -17,10 +24,9 @@ constexpr const char* ciphers_of_1_2 =
 constexpr const char* groups = "X25519:P-256:P-384";
 
 std::unexpected<Problem> refused(std::string_view what) {
-  std::array<char, 256> why{};
-  ERR_error_string_n(ERR_peek_last_error(), why.data(), why.size());
+  const char* why = ERR_reason_error_string(ERR_peek_error());  // the first one: what follows says who called whom
   ERR_clear_error();
-  return fail(Code::validation_failed, fmt::format("TLS: {}: {}", what, why.data()));
+  return fail(Code::validation_failed, fmt::format("TLS: {}: {}", what, why == nullptr ? "is not usable" : why));
 }
 
 // The protocols that a client offers: length, name, length, name, …
@@ -36,6 +42,17 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size, con
 
 }  // namespace
 
+Result<void> check_readable(const std::string& file) {
+  if (file.empty()) return {};
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status{};
+  int error = 0;
+  if (!fd || ::fstat(fd.get(), &status) != 0) error = errno;
+  if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
+  if (error == 0) return {};
+  return fail(Code::validation_failed, fmt::format("TLS: {}: {}", file, std::generic_category().message(error)));
+}
+
 Result<TlsContext> make_tls_context(const TlsFiles& files) {
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
@@ -45,6 +62,8 @@ Result<TlsContext> make_tls_context(const TlsFiles& files) {
   // Buffers are let go of between records: an idle connection costs half as much.
   SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);  // tickets do without memory of ours
+  for (const std::string& file : {files.cert, files.key, files.client_ca})
+    if (auto fine = check_readable(file); !fine) return std::unexpected(std::move(fine.error()));
   SSL_CTX_set_alpn_select_cb(tls, choose_protocol, nullptr);
   if (SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) != 1 || SSL_CTX_set_cipher_list(tls, ciphers_of_1_2) != 1 ||
       SSL_CTX_set1_groups_list(tls, groups) != 1)

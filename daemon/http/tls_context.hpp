@@ -20,7 +20,9 @@ struct TlsFiles {
 
 using TlsContext = std::shared_ptr<SSL_CTX>;
 
-// A Problem that names the file and what OpenSSL says of it.
+// A Problem that names the file when it is not there or cannot be read; an empty name is none.
+Result<void> check_readable(const std::string& file);
+// A Problem that names the file and what is wrong with it.
 Result<TlsContext> make_tls_context(const TlsFiles& files);
 
 // The common name of the certificate that the client has shown and proved; "" without one.

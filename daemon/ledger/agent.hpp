@@ -85,7 +85,7 @@ struct Ledger::InFlight {
   std::uint64_t last = 0;
   std::string agent;
   std::vector<Event> events;
-  std::optional<Answer> answer;
+  std::vector<Answer> answers;
   bool archives = false;  // renames files
 };
 

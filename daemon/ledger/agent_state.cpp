@@ -7,11 +7,13 @@
 namespace sessiond {
 namespace {
 
-template <class Map>
-void erase_pair(Map& map, std::string_view key, const Session* session) {
+constexpr std::string_view topic_mark = "-topic-";
+
+template <class Map, class Value>
+void erase_pair(Map& map, std::string_view key, const Value* value) {
   auto [from, to] = map.equal_range(key);
   for (auto at = from; at != to; ++at) {
-    if (at->second == session) {
+    if (at->second == value) {
       map.erase(at);
       return;
     }
@@ -37,16 +39,21 @@ const Session* AgentState::find_key(std::string_view key) const {
   if (alias) {
     if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
   }
-  if (const Session* session = find_nocase(lower(key))) return session;
-  return alias ? find_nocase(lower(*alias)) : nullptr;
+  if (const Session* session = find_nocase(key)) return session;
+  return alias ? find_nocase(*alias) : nullptr;
 }
 
 // Of several spellings the one that was there first.
-const Session* AgentState::find_nocase(std::string_view lower_key) const {
-  const Session* mixed = first_of(mixed_case_, lower_key);
-  const auto found = by_key_.find(lower_key);
-  if (found == by_key_.end() || (mixed != nullptr && mixed->order < found->second->order)) return mixed;
-  return found->second.get();
+const Session* AgentState::find_nocase(std::string_view key) const {
+  const std::string small = lower(key);
+  const Session* first = nullptr;
+  const auto take = [&](const Session* session) {
+    if ((first == nullptr || session->order < first->order) && same_key(session->key(), key)) first = session;
+  };
+  auto [from, to] = mixed_case_.equal_range(small);
+  for (auto at = from; at != to; ++at) take(at->second);
+  if (const auto found = by_key_.find(small); found != by_key_.end()) take(found->second.get());
+  return first;
 }
 
 const Session* AgentState::find(std::string_view key_or_id) const {
@@ -56,8 +63,12 @@ const Session* AgentState::find(std::string_view key_or_id) const {
 
 std::vector<const Session*> AgentState::children(std::string_view key) const {
   std::vector<const Session*> out;
-  auto [from, to] = by_parent_.equal_range(key);
-  for (auto at = from; at != to; ++at) out.push_back(at->second);
+  auto [from, to] = by_parent_.equal_range(folded_key(key));
+  for (auto at = from; at != to; ++at) {
+    // Foreign stores may have keys that differ only in case.
+    const Session* parent = find_key(at->second->spawned_by);
+    if (parent == nullptr || parent->key() == key) out.push_back(at->second);
+  }
   std::ranges::sort(out, {},
                     [](const Session* session) { return ByUpdated::Place(session->created_at, session->key()); });
   return out;
@@ -73,16 +84,76 @@ std::string AgentState::file_of(const Session& session, const std::optional<std:
   return transcript_file(session.session_id, own);
 }
 
+// A session's own transcript, by its id, by id and the topic in its key, or by its sessionFile.
+const Session* AgentState::own_transcript(std::string_view file) const {
+  const Session* first = nullptr;
+  const auto take = [&](auto range) {
+    for (auto at = range.first; at != range.second; ++at) {
+      if ((first == nullptr || at->second->order < first->order) && file_of(*at->second, {}) == file)
+        first = at->second;
+    }
+  };
+  const std::string_view stem = file.substr(0, file.rfind(".jsonl"));
+  take(by_session_id_.equal_range(stem));
+  for (std::size_t at = stem.find(topic_mark); at != std::string_view::npos; at = stem.find(topic_mark, at + 1))
+    take(by_session_id_.equal_range(stem.substr(0, at)));
+  take(by_file_.equal_range(file));
+  return first;
+}
+
 std::optional<AgentState::Owner> AgentState::owner_of(std::string_view file) const {
-  const std::size_t mark = file.find("-topic-");
-  const std::string_view id = file.substr(0, std::min(mark, file.rfind(".jsonl")));
-  if (const Session* session = first_of(by_session_id_, id)) {
-    if (file_of(*session, {}) == file) return Owner{session, {}};
+  if (const Session* session = own_transcript(file)) return Owner{session, {}};
+  for (std::size_t at = file.find(topic_mark); at != std::string_view::npos; at = file.find(topic_mark, at + 1)) {
+    const std::string_view id = file.substr(0, at);
+    const Session* session = first_of(by_session_id_, id);
     auto topic = topic_of_file(id, file);
-    if (topic && file_of(*session, topic) == file) return Owner{session, std::move(topic)};
+    if (session != nullptr && topic && file_of(*session, topic) == file) return Owner{session, std::move(topic)};
   }
-  if (const Session* session = first_of(by_file_, file)) return Owner{session, {}};
   return {};
+}
+
+bool AgentState::may_use(const Session& session, std::string_view file) const {
+  const auto owner = owner_of(file);
+  return !owner || owner->session->key() == session.key() || owner->session->session_id == session.session_id;
+}
+
+namespace {
+
+std::vector<const ArchiveRecord*> sorted_records(auto range) {
+  std::vector<const ArchiveRecord*> out;
+  for (auto at = range.first; at != range.second; ++at) out.push_back(at->second);
+  std::ranges::sort(out, {}, [](const ArchiveRecord* record) { return std::pair(record->time, record->seq); });
+  return out;
+}
+
+}  // namespace
+
+std::vector<const ArchiveRecord*> AgentState::archived_of_id(std::string_view session_id) const {
+  return sorted_records(archived_by_id_.equal_range(session_id));
+}
+
+std::vector<const ArchiveRecord*> AgentState::archived_of_key(std::string_view key) const {
+  return sorted_records(archived_by_key_.equal_range(key));
+}
+
+// What a listing of the folder brought before the event of an archive was read is that event's.
+void AgentState::remember(ArchiveRecord record) {
+  if (record.seq != 0) {
+    for (const ArchiveRecord* known : archived_of_id(record.session_id)) {
+      const auto is_of_record = [&record](const std::string& name) {
+        return std::ranges::find(record.archived_as, name) != record.archived_as.end();
+      };
+      if (known->seq != 0 || std::ranges::none_of(known->archived_as, is_of_record)) continue;
+      erase_pair(archived_by_id_, known->session_id, known);
+      archived_.erase(archived_.find({known->time, known->seq, known->session_id}));
+    }
+  }
+  const auto [at, added] = archived_.try_emplace({record.time, record.seq, record.session_id}, std::move(record));
+  if (!added && at->second.seq == 0) std::ranges::copy(record.archived_as, std::back_inserter(at->second.archived_as));
+  if (!added) return;
+  const ArchiveRecord& kept = at->second;
+  archived_by_id_.emplace(kept.session_id, &kept);
+  if (!kept.key.empty()) archived_by_key_.emplace(kept.key, &kept);
 }
 
 const TranscriptEnd* AgentState::transcript(std::string_view file) const {
@@ -152,16 +223,19 @@ void AgentState::edit(Session& session, const json::Edit& edit) {
 }
 
 void AgentState::link(Session& session) {
+  session.linked_bytes = session.entry()->size();
+  entry_bytes_ += session.linked_bytes;
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
-  if (!session.spawned_by.empty()) by_parent_.emplace(session.spawned_by, &session);
+  if (!session.spawned_by.empty()) by_parent_.emplace(folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
 
 void AgentState::unlink(Session& session) {
+  entry_bytes_ -= session.linked_bytes;
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
-  if (!session.spawned_by.empty()) erase_pair(by_parent_, session.spawned_by, &session);
+  if (!session.spawned_by.empty()) erase_pair(by_parent_, folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }
 

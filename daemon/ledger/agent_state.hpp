@@ -9,10 +9,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "daemon/ledger/archive_records.hpp"
 #include "daemon/ledger/session.hpp"
 #include "transcripts/id_index.hpp"
 
@@ -25,9 +27,10 @@ struct TranscriptEnd {
   bool has_header = false;
   bool ends_in_newline = true;
   std::string last_id;
-  std::uint64_t last_seq = 0;   // of the journal: reads wait for it
-  std::uint64_t read_size = 0;  // of the file when this was read from it
-  std::shared_ptr<IdSet> ids;   // of all its entries; loaded when a client first brings ids of its own
+  std::uint64_t last_seq = 0;             // of the journal: reads wait for it
+  std::uint64_t read_size = 0;            // of the file when this was read from it
+  std::optional<std::int64_t> started{};  // what its header says; not known when the lines are ours
+  std::shared_ptr<IdSet> ids;             // of all its entries; loaded when a client first brings ids of its own
 };
 
 struct ByUpdated {
@@ -50,12 +53,14 @@ class AgentState {
 
   const std::string& id() const { return id_; }
   std::size_t size() const { return by_key_.size(); }
+  std::uint64_t entry_bytes() const { return entry_bytes_; }  // of all entries, about: counters move them a little
 
   // By key (exactly, then in its dm/direct spelling, then case-insensitively), else by session id. Null: none.
   const Session* find(std::string_view key_or_id) const;
   const Session* find_key(std::string_view key) const;
   const std::set<Session*, ByUpdated>& by_updated() const { return by_updated_; }
   const std::map<std::string_view, Session*>& by_name() const { return by_name_; }
+  // Those that name the session of this key as their parent, in whichever spelling.
   std::vector<const Session*> children(std::string_view key) const;
 
   // The base name of a session's transcript, of its own or of a topic.
@@ -67,6 +72,16 @@ class AgentState {
     std::optional<std::string> topic;
   };
   std::optional<Owner> owner_of(std::string_view file) const;
+  // May this session read and write the file, as a topic's transcript? Another session's it may not.
+  bool may_use(const Session& session, std::string_view file) const;
+
+  // What is known of archived and purged transcripts, the oldest first: of a session id, of a key, of all.
+  std::vector<const ArchiveRecord*> archived_of_id(std::string_view session_id) const;
+  std::vector<const ArchiveRecord*> archived_of_key(std::string_view key) const;
+  using ArchiveOrder = std::tuple<std::int64_t, std::uint64_t, std::string>;  // time, seq, session id
+  const std::map<ArchiveOrder, ArchiveRecord>& archived() const { return archived_; }
+  // Whether a file that lay in the folder when the agent was loaded bears this session id.
+  bool was_found(std::string_view session_id) const { return found_.contains(session_id); }
 
   const TranscriptEnd* transcript(std::string_view file) const;
 
@@ -86,6 +101,9 @@ class AgentState {
   std::set<std::string>& topics(std::string_view session_id) { return topics_[std::string(session_id)]; }
   const std::set<std::string>* topics(std::string_view session_id) const;
   void forget_topics(std::string_view session_id);
+
+  void remember(ArchiveRecord record);
+  void found(std::string session_id) { found_.insert(std::move(session_id)); }
 
   std::uint64_t last_seq = 0;             // of the last event that touched the agent
   std::unordered_set<std::string> dirty;  // keys changed (or gone) since the last checkpoint took them
@@ -108,9 +126,17 @@ class AgentState {
   std::unordered_map<std::string, TranscriptEnd, StringHash, std::equal_to<>> transcripts_;
   std::unordered_map<std::string, std::set<std::string>, StringHash, std::equal_to<>> topics_;
 
-  std::uint64_t next_order_ = 0;
+  std::map<ArchiveOrder, ArchiveRecord> archived_;
+  std::unordered_multimap<std::string, const ArchiveRecord*, StringHash, std::equal_to<>> archived_by_id_;
+  std::unordered_multimap<std::string, const ArchiveRecord*, StringHash, std::equal_to<>> archived_by_key_;
+  std::unordered_set<std::string, StringHash, std::equal_to<>> found_;
 
-  const Session* find_nocase(std::string_view lower_key) const;
+  std::uint64_t next_order_ = 0;
+  std::uint64_t entry_bytes_ = 0;
+
+  const Session* own_transcript(std::string_view file) const;
+
+  const Session* find_nocase(std::string_view key) const;
   void link(Session& session);
   void unlink(Session& session);
 };

@@ -19,6 +19,7 @@
 #include "store/names.hpp"
 #include "store/process.hpp"
 #include "store/sessions_file_disk.hpp"
+#include "transcripts/archive.hpp"
 
 namespace sessiond {
 namespace {
@@ -36,17 +37,60 @@ bool is_left_temp(std::string_view file, std::string_view store) {
   return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && process_status(pid).dead;
 }
 
-// Which topics there are, by one listing of the folder; `left`: temporary files that nobody will name again.
-void find_topics(AgentState& state, const std::filesystem::path& dir, std::string_view store,
-                 std::vector<std::filesystem::path>& left) {
+// By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
+// archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
+// archive that is gone is not told any more. `left`: temporary files that nobody will name again.
+void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records,
+                std::string_view store, std::vector<std::filesystem::path>& left) {
+  std::unordered_map<std::string, std::int64_t> archives;  // and their times
   each_in(dir, [&](const std::filesystem::directory_entry& entry) {
-    const std::string file = entry.path().filename().string();
+    std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
-    const std::size_t at = file.find("-topic-");
-    if (at == std::string::npos || !file.ends_with(".jsonl")) return;
-    const std::string session_id = file.substr(0, at);
+    const auto named = parse_file_name(file);
+    if (!named) return;
+    const std::size_t at = named->stem.find("-topic-");
+    const std::string session_id(named->stem.substr(0, at));
+    if (named->kind == NamedFile::Kind::archive) {
+      archives.emplace(std::move(file), named->time);
+      return;
+    }
+    state.found(session_id);
+    if (at == std::string_view::npos || named->kind != NamedFile::Kind::transcript) return;
     if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
   });
+  for (ArchiveRecord& record : records) {
+    std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
+    state.remember(std::move(record));
+  }
+  for (const auto& [name, time] : archives) {
+    const auto named = parse_file_name(name);
+    state.remember({.time = time,
+                    .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
+                    .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                    .archived_as = {name}});
+  }
+}
+
+// What lies in the folder under one session id.
+Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
+  FilesOfId out;
+  std::error_code error;
+  std::filesystem::directory_iterator at(dir, error);
+  if (error == std::errc::no_such_file_or_directory) return out;
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string& name = at->path().native();
+    const std::string_view file = std::string_view(name).substr(name.find_last_of('/') + 1);
+    if (!file.starts_with(id)) continue;
+    const auto named = parse_file_name(file);
+    if (!named || !named->is_of(id)) continue;
+    if (named->kind == NamedFile::Kind::archive) {
+      out.archives.emplace_back(file);
+    } else {
+      out.transcripts = true;
+    }
+  }
+  if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
+  return out;
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
@@ -94,7 +138,7 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                               std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                              Generations hold) const {
+                                              std::uint64_t archived_from, Generations hold) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -129,10 +173,14 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
                                                                 : 0;
     replay_from = std::max<std::uint64_t>(journal_->oldest(), held + 1);
   }
+  auto records = read_archive_records(paths_.archive_records(id));
+  if (!records) return std::unexpected(std::move(records.error()));
   std::vector<std::filesystem::path> left;
-  find_topics(*loaded.state, dir, paths_.store_file(id).filename().native(), left);
+  find_files(*loaded.state, dir, std::move(*records), paths_.store_file(id).filename().native(), left);
   for (const std::filesystem::path& temp : left) keep_away(temp, loaded.repairs);
   OwnVersions own(loaded.foreign);
+  const std::uint64_t state_from = replay_from;
+  if (replay_from != 0) replay_from = std::min(replay_from, archived_from);
   while (replay_from != 0 && replay_from <= journal_->head()) {
     auto page = journal_->read(std::max(replay_from, journal_->oldest()), replay_page_bytes);
     if (!page) return std::unexpected(std::move(page.error()));
@@ -140,6 +188,10 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
       for (const Bytes& bytes : batch.events) {
         auto event = parse_event(*bytes);
         if (!event || event->envelope.agent != id) continue;
+        if (event->envelope.seq < state_from) {  // the store has it; a record of an archive may not be in its file yet
+          if (auto record = archive_record(*event)) loaded.state->remember(std::move(*record));
+          continue;
+        }
         apply(*loaded.state, *event, Replay::yes);
         own.applied(*loaded.state, *event);
       }
@@ -175,14 +227,21 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded =
-      co_await hop(stores_, [this, id, file = agent.file, history = agent.history, replay_from,
-                             hold = Generations{.written = agent.written_seq, .previous = agent.previous_seq}] {
-        return load_from_disk(id, file, history, replay_from, hold);
+  auto loaded = co_await hop(
+      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1,
+                hold = Generations{.written = agent.written_seq, .previous = agent.previous_seq}] {
+        return load_from_disk(id, file, history, replay_from, archived_from, hold);
       });
   Result<void> outcome;
+  bool room = true;
+  if (loaded && create && !loaded->exists && loaded->state->size() == 0 && replay_from == 0) {
+    const auto there = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
+    room = there.size() < rules_.agents;
+  }
   if (!loaded) {
     outcome = std::unexpected(std::move(loaded.error()));
+  } else if (!room) {
+    outcome = fail_at("/agent", fmt::format("there are {} agents, as many as limits.agents allows", rules_.agents));
   } else if (!loaded->exists && loaded->state->size() == 0 && !create) {
     outcome = fail(Code::agent_not_found, fmt::format("there is no agent {}", id));
   } else {
@@ -191,7 +250,8 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   agent.loading = false;
   agent.waiting.release(0);  // resumes them here; one may be loading again by now
   const bool known = agent.rebuild || agent.state || agent.loading || agent.file_seq != 0 || agent.previous_seq != 0;
-  if (!outcome && outcome.error().code == Code::agent_not_found && !known && agent.waiting.empty()) {
+  const bool absent = !outcome && (outcome.error().code == Code::agent_not_found || !room);
+  if (absent && !known && agent.waiting.empty()) {
     agents_.erase(id);
     co_return outcome;
   }
@@ -295,7 +355,7 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
       co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
     const ForeignChange slice = slices.next();
     Decision decision = decide_external(*agent.state, slice, context(intent, "external"), at_load);
-    auto staged = stage(*agent.state, decision, intent);
+    auto staged = stage(*agent.state, decision);
     if (!staged) co_return std::unexpected(std::move(staged.error()));
     last = *staged;
     // Transcripts that were nobody's until now.
@@ -345,17 +405,30 @@ asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::strin
   co_return reader;
 }
 
-asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines) {
+asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines,
+                                            FetchedIds& ids) {
   // What renames or extends the file must have reached it.
   if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
+  if (need.what == Need::What::id_files) {
+    // What renames files of this id must have reached them.
+    if (auto flushed = co_await flush_transcript(agent, transcript_file(need.file, "")); !flushed) co_return flushed;
+    auto files = co_await hop(disk_.get_executor(), [dir = paths_.state_dir() / paths_.sessions_dir(agent),
+                                                     id = need.file] { return files_of_id(dir, id); });
+    if (!files) co_return std::unexpected(std::move(files.error()));
+    ids[need.file] = std::move(*files);
+    co_return Result<void>{};
+  }
   if (rules_.shared) {
     if (auto written = co_await lines_written(agent, need.file); !written) co_return written;
   }
   switch (need.what) {
     case Need::What::transcript_end: {
       if (auto mended = co_await mend_transcript(agent, need.file); !mended) co_return mended;
-      auto tail = co_await read_transcript(
-          agent, need.file, [](Transcript& transcript) { return Result<TranscriptTail>(transcript.tail()); });
+      std::optional<std::int64_t> started;
+      auto tail = co_await read_transcript(agent, need.file, [&started](Transcript& transcript) {
+        started = transcript.started();
+        return Result<TranscriptTail>(transcript.tail());
+      });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
       Agent& slot_now = slot(agent);
       if (!slot_now.state || slot_now.state->transcript(need.file) != nullptr) co_return Result<void>{};
@@ -366,6 +439,7 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       end.ends_in_newline = tail->ends_in_newline;
       end.last_id = tail->last_id;
       end.read_size = tail->size;
+      end.started = started;
       co_return Result<void>{};
     }
     case Need::What::entry_ids: {
@@ -382,6 +456,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
       co_return Result<void>{};
     }
+    case Need::What::id_files:
+      break;  // fetched above
     case Need::What::lines: {
       auto found = co_await read_transcript(agent, need.file,
                                             [ids = need.ids](Transcript& transcript) { return transcript.find(ids); });

@@ -5,31 +5,13 @@
 #include <algorithm>
 
 #include "daemon/ledger/apply.hpp"
+#include "policy/usage.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {
-
-// What `usage` adds to the session's counters (FORMATS §4: input, output, totalTokens).
-struct Usage {
-  std::int64_t input = 0, output = 0, total = 0;
-  bool any = false;
-};
-
-void add_usage(Usage& sum, std::string_view usage) {
-  if (usage.empty()) return;
-  const auto field = [&](std::string_view name) {
-    return std::max<std::int64_t>(json::int_at(usage, name).value_or(0), 0);
-  };
-  const std::int64_t input = field("input");
-  const std::int64_t output = field("output");
-  sum.input += input;
-  sum.output += output;
-  sum.total += json::find(usage, "totalTokens") ? field("totalTokens") : input + output;
-  sum.any = true;
-}
 
 // Does a stored line say the same as an entry that came with its id? What the daemon filled in does not count.
 bool same_content(std::string_view line, const Draft& draft) {
@@ -70,6 +52,9 @@ class Appending {
   }
 
   Result<Appended> run() {
+    if (append_.topic && !drafting_.state().may_use(session_, done_.file)) {
+      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *append_.topic));
+    }
     if (!known_) {
       need(Need::What::transcript_end);
       return done_;
@@ -85,13 +70,11 @@ class Appending {
         return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
                                              limits::topics));
     }
-    done_.first_seq = end_.count;
     if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
     if (drafting_.out.need) return done_;
     for (const Draft& draft : append_.entries) {
       if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
     }
-    done_.last_seq = end_.count == 0 ? 0 : end_.count - 1;
     if (done_.ids.size() > done_.duplicates) {
       drafting_.out.growths.push_back({.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
     }
@@ -106,9 +89,11 @@ class Appending {
   void header() {
     if (end_.size != 0) return;
     if (topic_is_new_) drafting_.emit(EventType::topic_created, session_, "{}", append_.topic);
-    const Rules& rules = *drafting_.context().rules;
-    place(header_line(session_.session_id, drafting_.context().now, rules.cwd, {}), drafting_.next_seq(), false);
+    const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
+    const std::string& cwd = own_cwd.empty() ? drafting_.context().rules->cwd : own_cwd;
+    place(header_line(session_.session_id, drafting_.context().now, cwd, {}), drafting_.next_seq(), false);
     end_.has_header = true;
+    end_.started = drafting_.context().now;
   }
 
   // Whether the ids that came stand in the file: asks for the lines of all that may, at once.
@@ -135,8 +120,10 @@ class Appending {
     const auto line = fetched_.find(draft.id);
     if (draft.id.empty() || line == fetched_.end()) return false;
     if (line->second.line.empty()) return false;  // another id with the same hash
-    done_.seq = line->second.seq;
-    if (same_content(line->second.line, draft)) return true;
+    if (same_content(line->second.line, draft)) {
+      stands_at(line->second.seq);
+      return true;
+    }
     return fail(Code::entry_id_conflict,
                 fmt::format("an entry with the id {} and other content is already there", draft.id));
   }
@@ -160,8 +147,15 @@ class Appending {
     end_.last_seq = drafting_.next_seq() - 1;
     if (end_.ids) new_ids_.push_back(id_hash(id));
     done_.ids.push_back(id);
-    done_.seq = end_.count - 1;
+    stands_at(end_.count - 1);
     return {};
+  }
+
+  void stands_at(std::uint64_t seq) {
+    const bool first = std::exchange(stands_, true);
+    done_.first_seq = first ? std::min(done_.first_seq, seq) : seq;
+    done_.last_seq = first ? std::max(done_.last_seq, seq) : seq;
+    done_.seq = seq;
   }
 
   void emit(const Draft& draft, const Written& written) {
@@ -169,16 +163,20 @@ class Appending {
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
     set.integer("updatedAt", moved_to(session_, now));
-    set.integer("lastInteractionAt", std::max(session_.last_interaction_at.value_or(0), now));
-    set.integer("messageCount", *(messages_ = messages_.value_or(static_cast<std::int64_t>(end_.count)) + 1));
-    Usage usage;
-    if (draft.role == "assistant") add_usage(usage, draft.usage);
-    if (usage.any) {
-      set.integer("inputTokens", *(input_ = input_.value_or(0) + usage.input));
-      set.integer("outputTokens", *(output_ = output_.value_or(0) + usage.output));
-      set.integer("totalTokens", *(total_ = total_.value_or(0) + usage.total));
+    // What people say, and only that: a clock that was put back is followed too.
+    if (draft.role == "user") set.integer("lastInteractionAt", now);
+    const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
+      counter = add_counted(counter.value_or(0), more);
+      set.integer(name, *counter);
+    };
+    if (!messages_) messages_ = static_cast<std::int64_t>(end_.count);
+    count("messageCount", messages_, 1);
+    if (const auto usage = draft.role == "assistant" ? read_usage(draft.usage) : std::nullopt) {
+      count("inputTokens", input_, usage->input);
+      count("outputTokens", output_, usage->output);
+      count("totalTokens", total_, usage->total);
     }
-    if (draft.type == "compaction") set.integer("compactionCount", *(compactions_ = compactions_.value_or(0) + 1));
+    if (draft.type == "compaction") count("compactionCount", compactions_, 1);
     set.close();
     data += ',';
     if (!append_.event_extra.empty()) data.append(append_.event_extra).append(",");
@@ -213,6 +211,7 @@ class Appending {
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
+  bool stands_ = false;  // first_seq and last_seq are of an entry
   std::vector<std::uint32_t> new_ids_;
 };
 

@@ -19,6 +19,7 @@ struct Append {
 
 struct Appended {
   std::string file;
+  // The least and the greatest seq at which an entry of the request stands, duplicates included.
   std::uint64_t first_seq = 0;
   std::uint64_t last_seq = 0;
   std::uint64_t seq = 0;  // of the last entry of the request, where it stands

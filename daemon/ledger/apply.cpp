@@ -78,6 +78,7 @@ void apply(AgentState& state, TranscriptGrowth growth) {
 
 void apply(AgentState& state, const Event& event, Replay replay) {
   state.last_seq = event.envelope.seq;
+  if (auto record = archive_record(event)) state.remember(std::move(*record));
   switch (event.envelope.type) {
     case EventType::session_created:
       return create(state, event, replay);

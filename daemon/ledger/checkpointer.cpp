@@ -223,7 +223,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   auto written = co_await hop(stores_, [this, json = with_crc(std::move(json)) + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
     fault_point("marks.answers_synced");
-    answers_->expire(wall_ms());
+    answers_->expire(clock_->now());
     auto kept = replace_file(paths_.journal_dir() / "CHECKPOINT", json);
     fault_point("marks.written");
     return kept;
@@ -235,7 +235,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   backlog_ = journal_->bytes_after(backlog_from_);
   if (cuts_ == 0) {
     co_await hop(disk_.get_executor(), [this, to = std::min(least, least_previous)] {
-      journal_->release(to);
+      journal_->release(to, clock_->older_than(config_.journal.retention_ms, journal_->head()));
       return true;
     });
   }
@@ -356,6 +356,11 @@ asio::awaitable<void> Ledger::stop() {
   room_.fail(0,
              std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
   while (background_ > 0) co_await background_ended_.wait(0);
+  asio::steady_timer pause(io_);
+  while (holds_ > 0 || !lock_waiters_.empty()) {  // requests that wait for a lock give up, those that have it end
+    pause.expires_after(std::chrono::milliseconds(2));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
   if (auto done = co_await checkpoint_all(); !done) {
     log::error("last_checkpoint_failed",
                {{"error", done.error().detail}, {"next", "the journal has it all; the next start recovers it"}});

@@ -2,6 +2,7 @@
 // not (API §§3–5).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct Target {
   std::vector<std::string> if_match{};  // any of these versions (r17; "*": must exist); empty: whatever it is
 };
 
+// Which sessions whoever asks may name; empty: all.
+using Sees = std::function<bool(const Session&)>;
+
 struct CreateSession {
   std::string key{};  // empty: made from the session id
   std::string session_id{};
@@ -25,10 +29,12 @@ struct CreateSession {
   bool reuse = false;      // ifExists: an existing one is the answer, else session_exists
   bool ephemeral = false;  // purged when the daemon starts next
   json::Edit entry{};
+  Sees sees{};
 };
 struct PutSession {
   Target target{};
   json::Edit entry{};  // the whole entry
+  Sees sees{};         // empty: also spawnedBy and spawnDepth may be set anew
 };
 struct PatchSession {
   Target target{};
@@ -53,6 +59,7 @@ struct SpawnSession {
   std::string label{};
   std::string task{};
   json::Edit entry{};
+  bool below_parent = false;  // the child's key begins with its parent's, so that who sees only that one sees it too
 };
 struct DeleteTopic {
   Target target{};
@@ -83,6 +90,8 @@ struct Outbound {
   std::vector<std::string> media_urls{};
   std::string to{};
   std::string message_id{};
+  std::string usage{};  // raw JSON object
+  std::string model{}, provider{}, stop_reason{};
   bool mirror_only = false;
   std::string instance{}, request_id{};  // for the problem that a denial answers
 };
@@ -109,6 +118,9 @@ Result<const Session*> resolve(const AgentState& state, const Target& target);
 // validation_failed below `pointer` when it would be larger than an entry may be.
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
+// validation_failed below `pointer` when an entry grows beyond what it may be, or its agent's entries together do.
+Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+                                std::string_view pointer);
 // The successor of a session: archives its transcripts, emits session.reset. Sets drafting.out.need when a transcript's
 // end is unknown.
 struct ArchivedAs {

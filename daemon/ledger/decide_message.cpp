@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/free_id.hpp"
 #include "daemon/ledger/view.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
@@ -22,8 +23,21 @@ Result<void> check_open(const Session& session) {
   return {};
 }
 
-std::string content_of_text(std::string_view text) {
-  return "[{\"type\":\"text\",\"text\":" + json::quote(text) + "}]";
+std::string text_part(std::string_view text) { return R"({"type":"text","text":)" + json::quote(text) + "}"; }
+std::string content_of_text(std::string_view text) { return "[" + text_part(text) + "]"; }
+
+// `content` with `text` in the place of all that it said; empty when nothing is left.
+std::string with_text(std::string_view content, std::string_view text) {
+  if (json::kind(content) != json::Kind::array) return text.empty() ? "" : json::quote(text);
+  std::string out = "[";
+  bool said = text.empty();
+  for (const std::string_view part : json::elements(content)) {
+    const bool is_text = json::kind(part) == json::Kind::object && json::string_at(part, "type") == "text";
+    if (is_text && std::exchange(said, true)) continue;
+    if (out.size() > 1) out += ',';
+    out += is_text ? text_part(text) : json::compact(part);
+  }
+  return out.size() == 1 ? "" : out + "]";
 }
 
 // The base name of a URL's path, for the transcript of media without text.
@@ -51,13 +65,7 @@ class InboundDecision {
                                                   .thread_id = thread_text()});
     if (!routed) return std::unexpected(std::move(routed.error()));
     route_ = std::move(*routed);
-    const std::string text = command_.text.value_or("");
-    if (const auto rest = match_trigger(text, context_.rules->reset_triggers)) {
-      triggered_ = true;
-      text_ = std::string(*rest);
-    } else {
-      text_ = text;
-    }
+    take_trigger();
     auto session = session_for_message();
     if (!session) return std::unexpected(std::move(session.error()));
     if (drafting_.out.need) return std::move(drafting_.out);
@@ -68,6 +76,43 @@ class InboundDecision {
   std::string thread_text() const {
     if (command_.thread_id.empty()) return {};
     return json::as_string(command_.thread_id).value_or(command_.thread_id);
+  }
+
+  // Whether what was said begins with a trigger, and what is left of it then.
+  void take_trigger() {
+    const std::string said = command_.text ? *command_.text : text_of(command_.content);
+    const std::string_view heard = command_.mentioned ? without_mention(said) : std::string_view(said);
+    const auto rest = match_trigger(heard, context_.rules->reset_triggers);
+    triggered_ = rest.has_value();
+    text_ = command_.text.value_or("");
+    content_ = command_.content;
+    if (!rest) return;
+    if (command_.text)
+      text_ = std::string(*rest);
+    else
+      content_ = with_text(command_.content, *rest);
+  }
+
+  bool has_message() const { return !content_.empty() || !text_.empty() || !command_.attachments.empty(); }
+
+  // Should the agent answer; never when only a trigger came.
+  bool activates_on(std::string_view entry) const {
+    return has_message() && activates({.entry = entry,
+                                       .chat_type = route_.chat_type,
+                                       .mentioned = command_.mentioned,
+                                       .trigger = triggered_,
+                                       .asked = command_.activate});
+  }
+
+  // When the session began: as its entry says, else its transcript's header. Asks for the file's end where that is not
+  // known.
+  std::optional<std::int64_t> started(const Session& session) {
+    if (session.started_at || triggered_ || reset_rule().mode != ResetRule::Mode::daily) return session.started_at;
+    const std::string file = AgentState::file_of(session, {});
+    const TranscriptEnd* end = state_.transcript(file);
+    if (end != nullptr) return end->started;
+    drafting_.out.need = Need{Need::What::transcript_end, file};
+    return {};
   }
 
   const ResetRule& reset_rule() const {
@@ -84,12 +129,19 @@ class InboundDecision {
     const Session* there = state_.find_key(route_.key);
     if (there == nullptr) {
       created_ = true;
-      return create_session(drafting_, route_.key, context_.ids->uuid(), metadata("{}"), "inbound");
+      json::Edit entry = metadata("{}");
+      const bool owes = wants_intro(route_.chat_type);
+      activate_ = activates_on("{}");
+      intro_ = owes && activate_;
+      if (owes && !intro_) entry.put(std::string(intro_field), "true");
+      return create_session(drafting_, route_.key, fresh_session_id(state_, context_), std::move(entry), "inbound");
     }
     if (auto fine = check_open(*there); !fine) return std::unexpected(std::move(fine.error()));
     Session session = *there;
-    const std::int64_t last = session.last_interaction_at.value_or(session.updated_at);
-    const ResetDue due = reset_due(reset_rule(), last, context_.now, context_.rules->utc_offset_minutes);
+    const SessionTimes times{.started = started(session),
+                             .last_interaction = session.last_interaction_at.value_or(session.updated_at)};
+    if (drafting_.out.need) return session;
+    const ResetDue due = reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
     if (triggered_ || due != ResetDue::none) {
       reset_reason_ = triggered_ ? "trigger" : std::string(name(due));
       auto done = reset_session(drafting_, session, reset_reason_, true);
@@ -98,8 +150,10 @@ class InboundDecision {
       if (drafting_.out.need) return session;
     }
     json::Edit edit = metadata(*session.entry());
-    owed_intro_ = system_intro(*session.entry(), !reset_reason_.empty());
-    if (json::find(*session.entry(), "groupActivationNeedsSystemIntro")) edit.remove("groupActivationNeedsSystemIntro");
+    activate_ = activates_on(*session.entry());
+    intro_ = activate_ && owes_intro(*session.entry());
+    if (intro_) edit.remove(std::string(intro_field));
+    if (!has_message()) edit.put_int("lastInteractionAt", context_.now);  // else the message itself moves it
     const json::Index fields(*session.entry());
     json::Edit changed;
     for (auto& member : edit.set) {
@@ -113,7 +167,7 @@ class InboundDecision {
       changed.put_int("updatedAt", moved_to(session, context_.now));
       const RawEntry before = session.entry();
       drafting_.update(session, std::move(changed));
-      if (auto fine = check_entry_size(*before, *session.entry(), ""); !fine)
+      if (auto fine = check_entry_growth(drafting_, *before, *session.entry(), ""); !fine)
         return std::unexpected(std::move(fine.error()));
     }
     return session;
@@ -175,12 +229,11 @@ class InboundDecision {
 
   // The message as it goes into the transcript; nothing when only a trigger came.
   std::optional<Draft> draft() const {
-    const bool nothing = command_.content.empty() && text_.empty() && command_.attachments.empty();
-    if (nothing && triggered_) return {};
+    if (!has_message()) return {};
     std::string body;
     json::ObjectWriter writer(body);
     writer.string("role", "user");
-    writer.raw("content", command_.content.empty() ? content_of_text(text_) : json::compact(command_.content));
+    writer.raw("content", content_.empty() ? content_of_text(text_) : json::compact(content_));
     if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
     if (!command_.from.empty()) writer.string("from", command_.from);
     if (!command_.message_id.empty()) writer.string("messageId", command_.message_id);
@@ -205,11 +258,6 @@ class InboundDecision {
       if (drafting_.out.need) return std::move(drafting_.out);
       appended = std::move(*done);
     }
-    const bool activate = activates({.entry = *session.entry(),
-                                     .chat_type = route_.chat_type,
-                                     .mentioned = command_.mentioned,
-                                     .trigger = triggered_,
-                                     .asked = command_.activate});
     const SendDecision send = evaluate(context_.rules->send_policy, send_question(session.key(), *session.entry(), {}));
     std::string& body = drafting_.out.body;
     json::ObjectWriter writer(body);
@@ -225,8 +273,8 @@ class InboundDecision {
     writer.raw("topic", command_.topic ? json::quote(*command_.topic) : "null");
     writer.raw("seq", appended ? std::to_string(appended->last_seq) : "null");
     writer.raw("messageId", appended ? json::quote(appended->ids.front()) : "null");
-    writer.boolean("activate", activate);
-    writer.boolean("systemIntro", created_ ? system_intro(*session.entry(), true) : owed_intro_);
+    writer.boolean("activate", activate_);
+    writer.boolean("systemIntro", intro_);
     write_send(writer, send);
     writer.string("asOf", drafting_.as_of());
     writer.close();
@@ -240,36 +288,59 @@ class InboundDecision {
   const FetchedLines& lines_;
   Drafting drafting_;
   Route route_;
-  std::string text_;
+  std::string text_;     // without a trigger
+  std::string content_;  // raw JSON, without a trigger; empty: text_ is all
   bool triggered_ = false;
   bool created_ = false;
-  bool owed_intro_ = false;
+  bool activate_ = false;
+  bool intro_ = false;  // given with this message
   std::string reset_reason_;
   std::string previous_session_id_;
 };
 
 // --- outbound ---
 
-Draft outbound_draft(const Outbound& command) {
-  std::string text = command.text.value_or("");
-  if (text.empty() && command.content.empty()) {
-    for (const std::string& url : command.media_urls) text += (text.empty() ? "" : ", ") + file_name(url);
+// What is sent, as the transcript keeps it: media by their files' names, alone or behind what is said.
+std::string outbound_content(const Outbound& command) {
+  std::string names;
+  for (const std::string& url : command.media_urls) names += (names.empty() ? "" : ", ") + file_name(url);
+  const std::string text = command.text.value_or("");
+  if (text.empty() && command.content.empty()) return content_of_text(names);
+  std::string parts;
+  if (command.content.empty() || json::kind(command.content) != json::Kind::array) {
+    parts = text_part(command.content.empty() ? text : json::as_string(command.content).value_or(""));
+  } else {
+    const std::string content = json::compact(command.content);
+    parts = content.substr(1, content.size() - 2);
   }
+  if (command.media_urls.empty()) return command.content.empty() ? "[" + parts + "]" : json::compact(command.content);
+  return "[" + parts + (parts.empty() ? "" : ",") + text_part("[media: " + names + "]") + "]";
+}
+
+Draft outbound_draft(const Outbound& command) {
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("role", "assistant");
-  writer.raw("content", command.content.empty() ? content_of_text(text) : json::compact(command.content));
+  const auto or_else = [](const std::string& given, std::string_view mark) {
+    return given.empty() ? mark : std::string_view(given);
+  };
+  writer.raw("content", outbound_content(command));
+  if (!command.media_urls.empty()) writer.raw("mediaUrls", json_array(command.media_urls));
   writer.string("api", "openai-responses");
-  writer.string("provider", "openclaw");
-  writer.string("model", "delivery-mirror");  // as programs of this family mark what was sent, not generated
+  // As programs of this family mark what was sent, not generated.
+  writer.string("provider", or_else(command.provider, "openclaw"));
+  writer.string("model", or_else(command.model, "delivery-mirror"));
   writer.raw(
       "usage",
-      R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})");
-  writer.string("stopReason", "stop");
+      or_else(
+          command.usage,
+          R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
+  writer.string("stopReason", or_else(command.stop_reason, "stop"));
   writer.close();
   Draft draft;
   draft.type = "message";
   draft.id = command.message_id;
+  draft.usage = command.usage;
   draft.body = std::move(body);
   draft.role = "assistant";
   draft.stamp = true;

@@ -4,9 +4,12 @@
 #include <algorithm>
 
 #include "daemon/ledger/commands.hpp"
+#include "daemon/ledger/free_id.hpp"
 #include "daemon/ledger/view.hpp"
+#include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/reset.hpp"
+#include "policy/usage.hpp"
 #include "store/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -41,7 +44,8 @@ std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Sessi
   if (const auto* topics = state.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
       std::string file = AgentState::file_of(session, topic);
-      if (file != own) files.push_back(std::move(file));  // topics differ from each other, and so do their files
+      // Topics differ from each other, and so do their files.
+      if (file != own && state.may_use(session, file)) files.push_back(std::move(file));
     }
   }
   return files;
@@ -78,14 +82,96 @@ Result<void> checked_entry(json::Edit& edit) {
   return normalize_patch(edit, "{}", "/entry", Nested::complete);
 }
 
-Result<std::string> fresh_session_id(const AgentState& state, const CreateSession& command, const Context& context) {
-  if (command.session_id.empty())
-    return command.timestamp_id ? context.ids->timestamp_id(context.now) : context.ids->uuid();
-  if (auto fine = check_session_id(command.session_id); !fine) return std::unexpected(std::move(fine.error()));
-  if (state.find(command.session_id) != nullptr) {  // whose it is may be more than the token may know
-    return fail(Code::session_exists, fmt::format("the session id {} is taken", command.session_id));
+// The session that a create without a key asks for again.
+const Session* named_by_id(const AgentState& state, const std::string& session_id) {
+  if (session_id.empty()) return nullptr;
+  if (const Session* there = state.find(session_id)) return there;
+  return state.find_key(fmt::format("agent:{}:session:{}", state.id(), lower(session_id)));
+}
+
+constexpr int most_ancestors = 1000;  // that are looked at; foreign stores may name each other in a ring
+
+// Whether the session of that key is the parent, or one of the parent's own.
+bool is_above(const AgentState& state, const Session& parent, std::string_view key) {
+  const std::string folded = folded_key(key);
+  const Session* at = &parent;
+  for (int i = 0; at != nullptr && i < most_ancestors; ++i) {
+    if (folded_key(at->key()) == folded || folded_key(at->spawned_by) == folded) return true;
+    at = at->spawned_by.empty() ? nullptr : state.find_key(at->spawned_by);
   }
-  return command.session_id;
+  return false;
+}
+
+std::unexpected<Problem> descends_from_itself(std::string pointer, std::string_view key) {
+  return fail_at(std::move(pointer), fmt::format("{} cannot descend from itself", key));
+}
+
+// The session that `spawned_by` (raw JSON) names as the parent of `key`. One that whoever asks does not see is none.
+Result<const Session*> parent_named(const AgentState& state, std::string_view spawned_by, std::string_view key,
+                                    const Sees& sees, std::string pointer) {
+  const auto name = json::as_string(spawned_by);
+  const Session* parent = name ? state.find_key(*name) : nullptr;
+  if (parent == nullptr || (sees && !sees(*parent)))
+    return fail_at(std::move(pointer), fmt::format("names no session of agent {}", state.id()));
+  if (is_above(state, *parent, key)) return descends_from_itself(std::move(pointer), key);
+  return parent;
+}
+
+std::int64_t depth_below(const Session& parent) {
+  return add_counted(counted(json::find(*parent.entry(), "spawnDepth").value_or("0")).value_or(0), 1);
+}
+
+// How deep one more child of `parent` is; refused beyond session.spawn.depth and count.
+Result<std::int64_t> room_below(const AgentState& state, const Session& parent, const Rules& rules) {
+  const std::int64_t depth = depth_below(parent);
+  if (depth > rules.spawn_depth) {
+    return fail_at("", fmt::format("{} is {} deep already; session.spawn.depth is {}", parent.key(), depth - 1,
+                                   rules.spawn_depth));
+  }
+  if (state.children(parent.key()).size() >= static_cast<std::size_t>(rules.spawn_count)) {
+    return fail_at(
+        "", fmt::format("{} may have no more children; session.spawn.count is {}", parent.key(), rules.spawn_count));
+  }
+  return depth;
+}
+
+// Makes `edit` say that it is one of `parent`'s.
+void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth) {
+  edit.put_string("spawnedBy", parent.key());
+  edit.put_int("spawnDepth", depth);
+}
+
+// spawnedBy and spawnDepth of a PUT. A token that sees everything imports them, in any order of sessions; for others
+// they stay as they are, and a new session has them as create does.
+Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
+                              std::string_view key, const Rules& rules, json::Edit& edit) {
+  const auto changed = [&](std::string_view name) -> std::optional<std::string> {
+    const std::string* value = value_of(edit, name);
+    if (value == nullptr || (there != nullptr && json::find(*there->entry(), name) == *value)) return {};
+    return *value;
+  };
+  const auto spawned_by = changed("spawnedBy");
+  const auto depth = changed("spawnDepth");
+  if (!spawned_by && (!depth || !command.sees)) return {};
+  const auto read_only = [](std::string pointer) { return fail_at(std::move(pointer), "is read-only"); };
+  if (command.sees && there != nullptr) return read_only(spawned_by ? "/spawnedBy" : "/spawnDepth");
+  if (!spawned_by) return read_only("/spawnDepth");
+  if (!command.sees) {
+    const std::string name = json::as_string(*spawned_by).value_or("");
+    const Session* above = state.find_key(name);
+    if (folded_key(name) == folded_key(key) || (above != nullptr && is_above(state, *above, key)))
+      return descends_from_itself("/spawnedBy", key);
+    if (above == nullptr) return {};  // imported later, or gone
+    put_parent(edit, *above, (depth ? counted(*depth) : std::nullopt).value_or(depth_below(*above)));
+    return {};
+  }
+  const auto parent = parent_named(state, *spawned_by, key, command.sees, "/spawnedBy");
+  if (!parent) return std::unexpected(parent.error());
+  const auto allowed = room_below(state, **parent, rules);
+  if (!allowed) return std::unexpected(allowed.error());
+  if (depth && counted(*depth) != *allowed) return read_only("/spawnDepth");
+  put_parent(edit, **parent, *allowed);
+  return {};
 }
 
 }  // namespace
@@ -103,6 +189,16 @@ std::string ArchivedAs::members() const {
   std::string out = "\"archivedAs\":" + json_array(told);
   if (!more.empty()) out += fmt::format(",\"archivedMore\":{}", more.size());
   return out;
+}
+
+Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+                                std::string_view pointer) {
+  if (auto fine = check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
+  const std::uint64_t most = drafting.context().rules->entry_bytes_per_agent;
+  if (drafting.state().entry_bytes() + after.size() - before.size() <= most) return {};
+  return fail_at(std::string(pointer),
+                 fmt::format("the entries of agent {} have {} bytes; limits.entryBytesPerAgent is {}",
+                             drafting.state().id(), drafting.state().entry_bytes(), most));
 }
 
 Result<const Session*> resolve(const AgentState& state, const Target& target) {
@@ -139,12 +235,19 @@ json::Edit merge_patch(std::string_view entry, std::string_view patch) {
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
   const std::int64_t now = drafting.context().now;
+  const std::uint64_t most = drafting.context().rules->sessions_per_agent;
+  if (drafting.state().size() >= most) {
+    return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", drafting.state().id(),
+                                   drafting.state().size(), most));
+  }
   json::Edit entry;
   entry.put_string("sessionId", session_id);
   entry.put_int("updatedAt", now);
   entry.put_int("createdAt", now);
   entry.put_int("sessionStartedAt", now);
   entry.put_int("messageCount", 0);
+  if (std::string earlier = earlier_sessions(drafting, key); !earlier.empty())
+    entry.put("previousSessions", std::move(earlier));
   const std::size_t ours = entry.set.size();
   for (auto& member : edit.set) {  // the client's names are different ones: only ours can be named again
     const auto own = std::ranges::find(entry.set.begin(), entry.set.begin() + static_cast<std::ptrdiff_t>(ours),
@@ -156,7 +259,8 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
     }
   }
   const std::string raw = json::apply("{}", entry);
-  if (auto fine = check_entry_size("{}", raw, pointer); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_entry_growth(drafting, "{}", raw, pointer); !fine)
+    return std::unexpected(std::move(fine.error()));
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("entry", raw);
@@ -187,11 +291,12 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   }
 
   json::Edit edit = reset_edit(*session.entry(), keep_metadata);
-  edit.put_string("sessionId", context.ids->uuid());
+  edit.put_string("sessionId", fresh_session_id(drafting.state(), context));
   edit.put_int("updatedAt", moved_to(session, context.now));
   edit.put_int("sessionStartedAt", context.now);
   edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
+  if (wants_intro(session.chat_type)) edit.put(std::string(intro_field), "true");
   const std::string more =
       fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                   done.archived.members(), json::quote(reason));
@@ -218,14 +323,40 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
       return std::move(drafting.out);
     }
   }
-  auto session_id = fresh_session_id(state, command, context);
-  if (!session_id) return std::unexpected(std::move(session_id.error()));
-  if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(*session_id));
+  const Session* same_id = command.key.empty() ? named_by_id(state, command.session_id) : nullptr;
+  if (same_id != nullptr && command.reuse) {
+    answer_session(drafting, *same_id, 200);
+    return std::move(drafting.out);
+  }
+  std::string session_id = command.session_id;
+  if (session_id.empty())
+    session_id = fresh_session_id(state, context, command.timestamp_id ? IdKind::timestamp : IdKind::uuid);
+  if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(session_id));
+  if (!command.session_id.empty()) {
+    if (auto fine = claim_session_id(drafting, session_id, key, nullptr); !fine)
+      return std::unexpected(std::move(fine.error()));
+    if (drafting.out.need) return std::move(drafting.out);
+  }
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
+  const std::string* given = value_of(edit, "spawnedBy");
+  const std::optional<std::string> spawned_by = given != nullptr ? std::optional(*given) : std::nullopt;
+  edit.remove("spawnedBy");
+  std::erase(edit.unset, "spawnedBy");
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
+  if (spawned_by) {
+    const auto parent = parent_named(state, *spawned_by, key, command.sees, "/entry/spawnedBy");
+    if (!parent) return std::unexpected(parent.error());
+    const auto depth = room_below(state, **parent, *context.rules);
+    if (!depth) return std::unexpected(depth.error());
+    put_parent(edit, **parent, *depth);
+  }
   if (command.ephemeral) edit.put("ephemeral", "true");
-  auto session = create_session(drafting, key, *session_id, std::move(edit), "api", "/entry");
+  const std::string* named_type = value_of(edit, "chatType");
+  const std::string chat_type =
+      named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(parse_key(key).chat_type);
+  if (wants_intro(chat_type) && value_of(edit, intro_field) == nullptr) edit.put(std::string(intro_field), "true");
+  auto session = create_session(drafting, key, session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
@@ -247,20 +378,20 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (auto fine = take_identity(edit, *key, state.id(), ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = check_entry_edit(edit, Import::yes, ""); !fine) return std::unexpected(std::move(fine.error()));
   if (auto fine = check_previous_sessions(edit, ""); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = check_put_parent(state, command, there, *key, *context.rules, edit); !fine)
+    return std::unexpected(std::move(fine.error()));
   normalize_entry_edit(edit);
   if (auto fine = normalize_patch(edit, "{}", "", Nested::complete); !fine)
     return std::unexpected(std::move(fine.error()));
   if (const auto* id = value_of(edit, "sessionId")) {
     const std::string session_id = json::as_string(*id).value_or("");
-    if (auto fine = check_session_id(session_id); !fine) return std::unexpected(std::move(fine.error()));
-    const Session* taken = state.find(session_id);
-    if (taken != nullptr && taken != there) {
-      return fail(Code::session_exists, fmt::format("the session id {} is taken", session_id));
-    }
+    if (auto fine = claim_session_id(drafting, session_id, *key, there); !fine)
+      return std::unexpected(std::move(fine.error()));
+    if (drafting.out.need) return std::move(drafting.out);
   }
   if (there == nullptr) {
     const auto* id = value_of(edit, "sessionId");
-    const std::string session_id = id ? *json::as_string(*id) : context.ids->uuid();
+    const std::string session_id = id ? *json::as_string(*id) : fresh_session_id(state, context);
     auto session = create_session(drafting, *key, session_id, std::move(edit), "import", "");
     if (!session) return std::unexpected(std::move(session.error()));
     answer_session(drafting, *session, 201);
@@ -284,7 +415,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (!changes.empty()) {
     if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(changes));
-    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);
@@ -326,7 +457,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   if (!edit.empty()) {
     edit.put_int("updatedAt", moved_to(session, context.now));
     drafting.update(session, std::move(edit));
-    if (auto fine = check_entry_size(*old, *session.entry(), ""); !fine)
+    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
   answer_session(drafting, session, 200);
@@ -392,17 +523,9 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   const Session& parent = **there;
-  const auto depth = json::int_at(*parent.entry(), "spawnDepth").value_or(0) + 1;
-  if (depth > context.rules->spawn_depth) {
-    return fail_at("", fmt::format("{} is {} deep already; session.spawn.depth is {}", parent.key(), depth - 1,
-                                   context.rules->spawn_depth));
-  }
-  const auto children = state.children(parent.key()).size();
-  if (children >= static_cast<std::size_t>(context.rules->spawn_count)) {
-    return fail_at("", fmt::format("{} may have no more children; session.spawn.count is {}", parent.key(),
-                                   context.rules->spawn_count));
-  }
-  const bool nested = parent.key().find(":subagent:") != std::string::npos;
+  const auto depth = room_below(state, parent, *context.rules);
+  if (!depth) return std::unexpected(depth.error());
+  const bool nested = command.below_parent || parent.key().find(":subagent:") != std::string::npos;
   const std::string key =
       fmt::format("{}:subagent:{}", nested ? parent.key() : "agent:" + state.id(), context.ids->uuid());
   if (key.size() > 512) return fail_at("", "the child's key would be longer than 512 bytes");
@@ -410,9 +533,10 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (auto fine = checked_entry(edit); !fine) return std::unexpected(std::move(fine.error()));
   if (!command.label.empty()) edit.put_string("label", command.label);
   if (!command.task.empty()) edit.put_string("task", command.task);
-  edit.put_string("spawnedBy", parent.key());
-  edit.put_int("spawnDepth", depth);
-  auto session = create_session(drafting, key, context.ids->uuid(), std::move(edit), "spawn", "/entry");
+  if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
+    edit.put_string("channel", parent.channel);
+  put_parent(edit, parent, *depth);
+  auto session = create_session(drafting, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
   answer_session(drafting, *session, 201);
   drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
@@ -426,10 +550,10 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   if (!there) return std::unexpected(there.error());
   Session session = **there;
   const auto* topics = state.topics(session.session_id);
-  if (topics == nullptr || !topics->contains(command.topic)) {
+  const std::string file = AgentState::file_of(session, command.topic);
+  if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));
   }
-  const std::string file = AgentState::file_of(session, command.topic);
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
   std::string data;

@@ -1,19 +1,34 @@
 #include "daemon/ledger/decision.hpp"
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 
 #include <algorithm>
+#include <cstring>
+#include <stdexcept>
 
 #include "store/raw_json.hpp"
 
 namespace sessiond {
 
-std::uint64_t IdSource::next() {  // splitmix64: a permutation of a counter, so no value comes twice
-  state_ += 0x9E3779B97F4A7C15ULL;
-  std::uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
+IdSource IdSource::secure() {
+  return IdSource([](std::span<unsigned char> into) {
+    if (RAND_bytes(into.data(), static_cast<int>(into.size())) != 1)
+      throw std::runtime_error("OpenSSL has no random bytes");
+  });
+}
+
+std::uint64_t IdSource::next() {
+  std::uint64_t value = 0;
+  if (taken_ == pool_.size()) {
+    bytes_(pool_);
+    taken_ = 0;
+  }
+  std::memcpy(&value, pool_.data() + taken_, sizeof value);
+  OPENSSL_cleanse(pool_.data() + taken_, sizeof value);
+  taken_ += sizeof value;
+  return value;
 }
 
 std::string IdSource::entry_id() { return fmt::format("{:016x}", next()); }
@@ -28,12 +43,21 @@ std::string IdSource::uuid() {
 std::int64_t IdSource::archive_time(std::int64_t now) { return archived_ = std::max(now, archived_ + 1); }
 
 std::string IdSource::timestamp_id(std::int64_t now) {
-  std::string stamp = iso_time(now);  // 2025-01-04T14:32:15.001Z
+  constexpr std::size_t most = 1U << 15;  // of one millisecond: half of all there are, so that few draws are in vain
+  if (now > stamped_ || ends_.size() >= most) {
+    stamped_ = std::max(now, stamped_ + 1);
+    ends_.clear();
+  }
+  std::uint16_t end = 0;
+  do {
+    end = static_cast<std::uint16_t>(next());
+  } while (!ends_.insert(end).second);
+  std::string stamp = iso_time(stamped_);  // 2025-01-04T14:32:15.001Z
   stamp.pop_back();
   for (char& c : stamp) {
     if (c == 'T' || c == ':' || c == '.') c = '-';
   }
-  return fmt::format("{}-{:04x}", stamp, next() & 0xFFFF);
+  return fmt::format("{}-{:04x}", stamp, end);
 }
 
 std::string Drafting::as_of() const {

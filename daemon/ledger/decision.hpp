@@ -3,10 +3,16 @@
 // a socket.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "daemon/ledger/agent_state.hpp"
@@ -18,19 +24,44 @@
 
 namespace sessiond {
 
-// Fresh ids. Deterministic for a seed.
+// Fresh ids, made of random bytes: no id says anything of another one.
 class IdSource {
  public:
-  explicit IdSource(std::uint64_t seed) : state_(seed) {}
-  std::string entry_id();                       // 16 hex digits, never twice from one source
-  std::string uuid();                           // version 4 shape
+  // Fills a buffer with random bytes. Tests bring a source that repeats itself.
+  using Bytes = std::function<void(std::span<unsigned char>)>;
+  explicit IdSource(Bytes bytes) : bytes_(std::move(bytes)) {}
+  // From the operating system's random source, by way of OpenSSL. Throws when there is none.
+  static IdSource secure();
+
+  std::string entry_id();                       // 16 hex digits
+  std::string uuid();                           // version 4
   std::int64_t archive_time(std::int64_t now);  // `now`, or later: archive names never come twice
-  std::string timestamp_id(std::int64_t now);   // 2025-01-04-14-32-15-001-abcd
+  std::string timestamp_id(std::int64_t now);   // 2025-01-04-14-32-15-001-abcd, never twice from one source
 
  private:
   std::uint64_t next();
-  std::uint64_t state_;
+
+  Bytes bytes_;
+  std::array<unsigned char, 512> pool_{};  // what is taken of it is wiped
+  std::size_t taken_ = pool_.size();
   std::int64_t archived_ = 0;
+  std::int64_t stamped_ = 0;                // the millisecond of the last timestamp id; it never goes back
+  std::unordered_set<std::uint16_t> ends_;  // of the timestamp ids with that millisecond
+};
+
+// What lies in the agent's folder under one session id.
+struct FilesOfId {
+  bool transcripts = false;             // its own or a topic's, or something put aside of one
+  std::vector<std::string> archives{};  // names
+};
+using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
+
+// How much of the agent the requester may see; by default (the daemon itself, another program) all of it.
+struct Sight {
+  bool whole_agent = true;
+  std::function<bool(std::string_view key, std::string_view channel)> sees{};
+  // The agent as it is, when the decision is made on one without what the requester may not see.
+  const AgentState* all = nullptr;
 };
 
 struct Context {
@@ -44,6 +75,9 @@ struct Context {
   // Set by a decision that depends on where a transcript ends: its file. The ledger then makes sure that it ends there,
   // also when the decision is a refusal, or lets it decide again.
   std::string* rests_on = nullptr;
+  std::uint64_t oldest_seq = 0;         // that the journal still has
+  const FetchedIds* on_disk = nullptr;  // what the ledger found for Need::What::id_files
+  Sight sight{};
 };
 
 // Facts a decision wants that are not in memory yet. The ledger fetches them and asks again.
@@ -52,6 +86,7 @@ struct Need {
     transcript_end,  // where `file` ends
     entry_ids,       // the ids in `file`
     lines,           // the stored lines of `ids` in `file`
+    id_files,        // what lies in the folder under the session id `file`: Context::on_disk
   };
   What what;
   std::string file;

@@ -19,8 +19,12 @@ namespace {
 
 constexpr std::int64_t join_ms = 20;                // others may join a hold this long
 constexpr std::int64_t foreign_lately_ms = 10'000;  // a program that wrote within this time is given its turn,
-constexpr std::int64_t most_pause_ms = 20;          // as long as our hold was, at most this long
-constexpr std::size_t most_turns = 1024;            // remembered, about
+constexpr std::int64_t most_turn_ms = 20;           // as long as our hold was, at most this long,
+constexpr std::int64_t least_turn_ms = 5;           // and at least this long
+// We do not take a lock again sooner than this: OpenClaw 2026.2 that finds our lock, and then no payload to read since
+// we have released it, calls it stale and removes whatever stands there by then. Nothing of ours shall.
+constexpr std::int64_t rest_ms = 3;
+constexpr std::size_t most_turns = 1024;  // remembered, about
 
 }  // namespace
 
@@ -28,14 +32,17 @@ Ledger::TranscriptHold::TranscriptHold(Ledger& of, std::shared_ptr<TranscriptTur
                                        std::string name)
     : ledger(of), turn(std::move(at)), path(of.paths_.sessions_dir(agent) + name), file(std::move(name)) {
   turn->taken = true;
+  ++ledger.holds_;
 }
 
 Ledger::TranscriptHold::~TranscriptHold() {
   asio::post(ledger.files_, [&projection = ledger.projection_, path = path] { projection.release(path); });
   const std::int64_t now = steady_ms();
-  if (since != 0 && turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms)
-    turn->not_before = now + std::clamp<std::int64_t>(now - since, 1, most_pause_ms);
+  const bool foreign_lately = turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms;
+  if (since != 0)
+    turn->not_before = now + (foreign_lately ? std::clamp(now - since, least_turn_ms, most_turn_ms) : rest_ms);
   turn->taken = false;
+  --ledger.holds_;
   asio::post(ledger.io_, [turn = turn] { turn->freed.release(0); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/usage.hpp"
 #include "store/raw_json.hpp"
 #include "transcripts/entry.hpp"
 
@@ -167,8 +168,10 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
     set.integer("updatedAt", updated = std::max(updated, time));
-    set.integer("lastInteractionAt", interacted = std::max(interacted, time));
-    set.integer("messageCount", *(messages = messages.value_or(static_cast<std::int64_t>(line.stored.seq)) + 1));
+    if (json::string_at(message, "role") == "user")
+      set.integer("lastInteractionAt", interacted = std::max(interacted, time));
+    messages = add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+    set.integer("messageCount", *messages);
     set.close();
     data.append(",\"message\":").append(message).append("}");
     drafting.emit(EventType::message_appended, session, data, owner.topic);

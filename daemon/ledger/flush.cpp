@@ -166,7 +166,7 @@ asio::awaitable<void> Ledger::tell_renumbered(std::string id, std::string file, 
   if (!owner) co_return;  // archived meanwhile
   const Intent intent{.actor = "external"};
   Decision decision = decide_renumbered(state, *owner, from, context(intent, "external"));
-  if (auto last = stage(state, decision, intent); last) co_await settled(*last);
+  if (auto last = stage(state, decision); last) co_await settled(*last);
 }
 
 void Ledger::tell_doubled(const std::string& id, const std::string& file, const std::string& entry) {

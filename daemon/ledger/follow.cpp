@@ -115,7 +115,8 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
     looked = co_await look_again(id);
   } else {
     const bool untouched = co_await hop(stores_, [options = store_options(id), first = adopting_.load()] {
-      if (first) remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
+      if (first)
+        remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
       return SessionsFile::untouched(options);
     });
     hand_over();
@@ -197,7 +198,7 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
     Decision decision = decide_foreign_lines(state, *owner, theirs, context(intent, "external"));
-    auto last = stage(state, decision, intent);
+    auto last = stage(state, decision);
     if (!last) co_return std::unexpected(std::move(last.error()));
     if (theirs.lines.empty())
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});

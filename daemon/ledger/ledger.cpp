@@ -25,16 +25,15 @@ std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char
 // Takes a key out of the in-flight table when the commit ends, however it ends.
 class InFlightKey {
  public:
-  InFlightKey(std::unordered_map<std::string, std::uint64_t>& table, std::string key)
-      : table_(table), key_(std::move(key)) {
-    table_.emplace(key_, 0);
+  InFlightKey(std::unordered_set<std::string>& table, std::string key) : table_(table), key_(std::move(key)) {
+    table_.insert(key_);
   }
   InFlightKey(const InFlightKey&) = delete;
   InFlightKey& operator=(const InFlightKey&) = delete;
   ~InFlightKey() { table_.erase(key_); }
 
  private:
-  std::unordered_map<std::string, std::uint64_t>& table_;
+  std::unordered_set<std::string>& table_;
   std::string key_;
 };
 
@@ -52,18 +51,25 @@ Reply replay(const Answer& answer) {
           .replayed = true};
 }
 
-Answer answer_of(const Intent& intent, const Decision& decision, std::int64_t now) {
+// What is kept of an answer: the same under each scope.
+std::vector<Answer> answers_of(const std::vector<Digest>& scopes, const Digest& request, const Decision& decision,
+                               std::int64_t now) {
+  std::vector<Answer> answers;
+  if (scopes.empty()) return answers;
   std::string headers;
   json::ObjectWriter writer(headers);
   if (!decision.etag.empty()) writer.string("etag", decision.etag);
   if (!decision.location.empty()) writer.string("location", decision.location);
   writer.close();
-  return {.scope = *intent.scope,
-          .request = intent.request,
-          .time = now,
-          .status = decision.status,
-          .headers = std::move(headers),
-          .body = decision.body};
+  for (const Digest& scope : scopes) {
+    answers.push_back({.scope = scope,
+                       .request = request,
+                       .time = now,
+                       .status = decision.status,
+                       .headers = headers,
+                       .body = decision.body});
+  }
+  return answers;
 }
 
 }  // namespace
@@ -99,7 +105,8 @@ Context Ledger::context(const Intent& intent, std::string_view source) {
           .actor = intent.actor,
           .source = source,
           .rules = &rules_,
-          .ids = &ids_};
+          .ids = &ids_,
+          .oldest_seq = journal_->oldest()};
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {
@@ -120,28 +127,31 @@ asio::awaitable<Waiters::Outcome> Ledger::taken_back(std::uint64_t seq) {
 }
 
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, Decide decide, bool create) {
-  std::string key;
+  std::vector<Digest> scopes;  // the first of them is where an answer is looked for
+  std::shared_ptr<InFlightKey> guard;
   if (intent.scope) {
-    key = scope_key(*intent.scope);
+    scopes = co_await scopes_of(agent, *intent.scope);
+    std::string key = scope_key(scopes.front());
     if (in_flight_keys_.contains(key)) {
       co_return std::unexpected(Problem{.code = Code::idempotency_in_flight,
                                         .detail = "a request with this Idempotency-Key is still running",
                                         .retry_after_s = 1});
     }
-    if (const auto known = answers_->find(*intent.scope, wall_ms())) {
+    if (const auto known = answers_->find(scopes.front(), clock_->now())) {
       if (known->request != intent.request) {
-        co_return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body");
+        co_return fail(Code::idempotency_key_reused,
+                       "this Idempotency-Key was used with another body, query or If-Match");
       }
       if (rules_.shared) {  // it may have been answered lock_timeout: durable, but not in the files
         if (auto written = co_await lines_written(agent); !written) co_return std::unexpected(written.error());
       }
       co_return replay(*known);
     }
+    guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
   }
-  std::shared_ptr<InFlightKey> guard;
-  if (intent.scope) guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
 
   FetchedLines lines;
+  FetchedIds ids;
   Decision decision;
   std::uint64_t last = 0;
   bool committed = false;
@@ -157,6 +167,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       continue;  // much may have changed while we waited
     }
     if (backlog_ > max_backlog) {
+      hold.reset();                // no lock is kept from others while we wait for room
       checkpoint_timer_.cancel();  // wakes the loop
       if (const auto trouble = co_await room_.wait(0)) co_return std::unexpected(*trouble);
       continue;
@@ -165,6 +176,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     std::string rests_on;
     Context now = context(intent, "api");
     now.rests_on = &rests_on;
+    now.on_disk = &ids;
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
       if (rules_.shared && (!hold || hold->file != rests_on)) {
@@ -191,20 +203,20 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     decision = std::move(*decided);
     if (!decision.need) {
       committed = !decision.events.empty();
-      auto staged = stage(state, decision, intent);
+      auto staged = stage(state, decision, answers_of(scopes, intent.request, decision, clock_->now()));
       if (!staged) co_return std::unexpected(std::move(staged.error()));
       last = *staged;
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
-    if (auto fetched = co_await fetch(agent, *decision.need, lines); !fetched) {
+    if (auto fetched = co_await fetch(agent, *decision.need, lines, ids); !fetched) {
       co_return std::unexpected(std::move(fetched.error()));
     }
   }
 
   // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
-  std::optional<Answer> unstored;
-  if (intent.scope && !committed) unstored = answer_of(intent, decision, wall_ms());
+  std::vector<Answer> unstored;
+  if (!committed) unstored = answers_of(scopes, intent.request, decision, clock_->now());
   Reply reply{.status = decision.status,
               .body = std::move(decision.body),
               .etag = std::move(decision.etag),
@@ -216,7 +228,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
   }
   if (auto fine = co_await settled(last); !fine) co_return std::unexpected(std::move(fine.error()));
   if (!committed) {
-    if (unstored) answers_->put(*unstored);
+    for (const Answer& answer : unstored) answers_->put(answer);
     co_return reply;
   }
   if (rules_.shared) {
@@ -246,6 +258,18 @@ asio::awaitable<void> Ledger::finish(std::uint64_t seq, std::string agent, std::
   co_await end_hold(std::move(hold));
 }
 
+// Of a session that is there: its key, however it was named; by its id too, which a reset takes from it. Else its name.
+asio::awaitable<std::vector<Digest>> Ledger::scopes_of(const std::string& agent, const IdempotencyScope& scope) {
+  std::vector<Digest> scopes{scope.of(scope.session)};
+  if (scope.session.empty() || !co_await ensure_loaded(agent, false)) co_return scopes;
+  const AgentState* state = in_memory(agent);
+  const Session* session = state == nullptr ? nullptr : state->find(scope.session);
+  if (session == nullptr || session->key() == scope.session) co_return scopes;
+  if (state->find_key(scope.session) != nullptr) scopes.clear();
+  scopes.insert(scopes.begin(), scope.of(session->key()));
+  co_return scopes;
+}
+
 asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data, std::string actor,
                                                 std::string agent) {
   AgentState nobody(agent);
@@ -257,13 +281,13 @@ asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data
   decision.events.push_back(make_event(
       {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = intent.actor, .source = "api"},
       data));
-  auto last = stage(nobody, decision, intent);
+  auto last = stage(nobody, decision);
   if (!last) co_return std::unexpected(std::move(last.error()));
   if (auto fine = co_await settled(*last); !fine) co_return std::unexpected(std::move(fine.error()));
   co_return Reply{};
 }
 
-Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, const Intent& intent) {
+Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, std::vector<Answer> answers) {
   if (decision.events.empty()) return state.last_seq;
   for (const Event& event : decision.events) apply(state, event);
   for (const TranscriptGrowth& growth : decision.growths) apply(state, growth);
@@ -284,10 +308,8 @@ Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, const
   in_flight.archives = std::ranges::any_of(
       decision.events, [](const Event& event) { return Projection::archives(event.envelope.type); });
   in_flight.events = std::move(decision.events);
-  if (intent.scope) {
-    in_flight.answer = answer_of(intent, decision, wall_ms());
-    commit.answers.push_back(to_json(*in_flight.answer));
-  }
+  for (const Answer& answer : answers) commit.answers.push_back(to_json(answer));
+  in_flight.answers = std::move(answers);
   ++counters_.commits;
   journal_->append(std::move(commit));
   return next_seq_ - 1;
@@ -312,7 +334,7 @@ void Ledger::on_durable(BatchOutcome outcome) {
   std::vector<Event> events;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
-    if (done.answer) answers_->put(*done.answer);
+    for (const Answer& answer : done.answers) answers_->put(answer);
     archives = archives || done.archives;
     std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();

@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "config/config.hpp"
 #include "daemon/ledger/agent_state.hpp"
@@ -27,6 +28,7 @@
 #include "daemon/ledger/state_cut.hpp"
 #include "daemon/ledger/waiters.hpp"
 #include "daemon/ledger/watch.hpp"
+#include "store/age_clock.hpp"
 #include "store/answers.hpp"
 #include "store/journal.hpp"
 #include "store/sessions_file.hpp"
@@ -34,12 +36,20 @@
 
 namespace sessiond {
 
+// Within what an Idempotency-Key is unique: one text, in which a session stands by its key, however it was named.
+struct IdempotencyScope {
+  std::string before{};
+  std::string session{};  // as the request names it; empty: it names none
+  std::string after{};
+  Digest of(std::string_view session_key) const { return digest(before + std::string(session_key) + after); }
+};
+
 // Who asks, and how the answer is remembered.
 struct Intent {
   std::string actor;
-  std::optional<Digest> scope{};  // of an Idempotency-Key
-  Digest request{};               // of the body, with a scope
-  bool respond_async = false;     // answer 202 before it is durable
+  std::optional<IdempotencyScope> scope{};
+  Digest request{};            // of all that says what is asked for, with a scope
+  bool respond_async = false;  // answer 202 before it is durable
 };
 
 struct Reply {
@@ -126,6 +136,7 @@ class Ledger {
   // Called with the events of each batch when it is durable, in order.
   void on_events(std::function<void(std::vector<Event>)> call) { on_events_ = std::move(call); }
   std::uint64_t durable() const { return durable_; }
+  std::int64_t age_now() const { return clock_->now(); }  // for what ends after a while (age_clock.hpp)
   const Journal& journal() const { return *journal_; }
   const std::string& epoch() const { return epoch_; }
   const Paths& paths() const { return paths_; }
@@ -146,7 +157,7 @@ class Ledger {
   friend class Recovery;
 
   Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers);
+         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock);
 
   // agents.cpp
   Agent& slot(const std::string& id);
@@ -156,9 +167,10 @@ class Ledger {
     std::uint64_t written = 0;   // the last that we wrote
     std::uint64_t previous = 0;  // what it took the place of
   };
+  // Replays from `replay_from` (0: nothing); of what is before it, from `archived_from` on, only what was archived.
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                 std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                Generations hold) const;
+                                std::uint64_t archived_from, Generations hold) const;
   void keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;
@@ -173,7 +185,7 @@ class Ledger {
   asio::awaitable<Waiters::Outcome> taken_back(std::uint64_t seq);
   struct Reader;
   asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
-  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines);
+  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines, FetchedIds& ids);
 
   // upkeep.cpp
   // Runs what nobody waits for but stop(). An exception ends the daemon: nobody would go on with what was begun.
@@ -204,7 +216,8 @@ class Ledger {
   asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
 
   // ledger.cpp
-  Result<std::uint64_t> stage(AgentState& state, Decision& decision, const Intent& intent);
+  Result<std::uint64_t> stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
+  asio::awaitable<std::vector<Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
   void on_outcome(BatchOutcome outcome);
   void on_durable(BatchOutcome outcome);
   void on_failure(const BatchOutcome& outcome);
@@ -281,12 +294,13 @@ class Ledger {
   // Of them those that lack lines which the last start took from the journal.
   std::set<std::string, std::less<>> recovered_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
+  int holds_ = 0;                                                 // of transcripts' locks, taken or being taken
   Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
   std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
 
   std::map<std::string, std::shared_ptr<Agent>, std::less<>> agents_;
-  std::unordered_map<std::string, std::uint64_t> in_flight_keys_;  // idempotency scopes being committed
+  std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes being committed
   std::deque<InFlight> in_flight_;
   std::vector<Commit> gathered_;  // durable, not yet in the hands of files_
   std::uint64_t gathered_bytes_ = 0;
@@ -297,6 +311,7 @@ class Ledger {
   Waiters room_;    // commits that wait for the journal's backlog to shrink
   std::function<void(std::vector<Event>)> on_events_{};
   std::unique_ptr<AnswerStore> answers_;
+  std::unique_ptr<AgeClock> clock_;
 
   Watch watch_;
   std::string unwatched_;                                   // why not all folders are watched

@@ -16,9 +16,9 @@ namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array single_files{"CHECKPOINT", "EPOCH", "cursor.key", "tickets"};
-constexpr std::array folders{"ends", "index", "keys", "kept", "previous"};
-constexpr std::array flat_folders{"ends", "keys", "previous"};  // that hold files and nothing else
+constexpr std::array single_files{"CHECKPOINT", "EPOCH", "clock", "cursor.key", "logouts", "tickets"};
+constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "previous"};
+constexpr std::array flat_folders{"archives", "ends", "keys", "previous"};  // that hold files and nothing else
 
 bool is_ours(const fs::path& path) {
   const fs::path ending = path.extension();

@@ -19,6 +19,7 @@ class Paths {
   std::filesystem::path sidecar(std::string_view agent, std::string_view file) const;
   std::filesystem::path previous(std::string_view agent) const;
   std::filesystem::path known_ends(std::string_view agent) const;
+  std::filesystem::path archive_records(std::string_view agent) const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
   // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "store/event.hpp"
 #include "store/fault_point.hpp"
@@ -101,6 +102,8 @@ Result<void> Projection::forget_gone(const std::string& agent, const std::string
 
 // Lines on their way count as ours when they are written only if their folder's ends are there then.
 void Projection::let_go(const std::string& agent) {
+  if (const auto of = records_.find(agent); of != records_.end() && !of->second.unsynced && !unwritten_.contains(agent))
+    records_.erase(of);
   const auto known = ends_.find(paths_.sessions_dir(agent));
   if (known == ends_.end() || !known->second.saved() || appender_.has_pending_below(known->first)) return;
   ends_.erase(known);
@@ -110,6 +113,11 @@ void Projection::let_go(const std::string& agent) {
 
 Result<void> Projection::sync() {
   if (auto synced = appender_.sync(); !synced) return synced;
+  for (auto& [agent, known] : records_) {
+    if (!known.unsynced) continue;
+    if (auto synced = append_archive_records(paths_.archive_records(agent), "", true); !synced) return synced;
+    known.unsynced = false;
+  }
   for (auto& [dir, known] : ends_) {
     if (known.saved()) continue;
     if (auto saved = known.save(); !saved) return saved;
@@ -162,6 +170,7 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> eve
     if (auto done = add_lines(first_seq, events, places, next, first_seq + index, redirect); !done) return done;
     if (auto done = archive_files(*events[index], places, !redirect); !done) return done;
   }
+  if (auto done = write_records(); !done) return done;
   return add_lines(first_seq, events, places, next, UINT64_MAX, redirect);
 }
 
@@ -247,45 +256,135 @@ std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) co
   return files;
 }
 
-Result<void> Projection::archive_files(std::string_view text, std::span<const std::string> places, bool locked) {
-  auto event = parse_event(std::string(text));
-  if (!event) return std::unexpected(std::move(event.error()));
-  const auto files = archived_files(*event, places);
-  for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
-    const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
-    if (auto done = archive_some(*event, some, locked); !done) return done;
+Result<Projection::Records*> Projection::records(const std::string& agent) {
+  const auto known = records_.find(agent);
+  if (known != records_.end()) return &known->second;
+  const auto path = paths_.archive_records(agent);
+  const auto read = read_archive_records(path);
+  if (!read) return std::unexpected(read.error());
+  Records& records = records_[agent];
+  for (const ArchiveRecord& record : *read) records.seqs.insert(record.seq);
+  std::error_code none;
+  const auto size = std::filesystem::file_size(path, none);
+  if (!none) records.size = size;
+  return &records;
+}
+
+Result<bool> Projection::archived(const std::string& agent, std::uint64_t seq) {
+  const auto known = records(agent);
+  if (!known) return std::unexpected(known.error());
+  return (*known)->seqs.contains(seq);
+}
+
+// A record that nobody needs names archives that are gone, or a purge that the journal has forgotten.
+Result<void> Projection::compact_records(const std::string& agent, std::uint64_t size) {
+  const auto dir = paths_.state_dir() / paths_.sessions_dir(agent);
+  const std::uint64_t oldest = oldest_ ? oldest_() : 0;
+  const auto left = compact_archive_records(paths_.archive_records(agent), [&](const ArchiveRecord& record) {
+    std::error_code ignored;
+    return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
+             return std::filesystem::exists(dir / name, ignored);
+           });
+  });
+  if (!left) return std::unexpected(left.error());
+  Records& known = records_[agent];
+  known.size = *left;
+  known.compact_at = std::max(known.compact_at, 2 * std::max(size, *left));
+  while (!known.seqs.empty() && *known.seqs.begin() < oldest) known.seqs.erase(known.seqs.begin());
+  return {};
+}
+
+Result<void> Projection::write_records() {
+  while (!unwritten_.empty()) {
+    const std::string agent = *unwritten_.begin();
+    Records& known = records_[agent];
+    if (auto done = append_archive_records(paths_.archive_records(agent), known.unwritten, false); !done) return done;
+    unwritten_.erase(agent);
+    known.size += std::exchange(known.unwritten, {}).size();
+    known.unsynced = true;
+    if (known.size < known.compact_at) continue;
+    if (auto done = compact_records(agent, known.size); !done) return done;
   }
   return {};
 }
 
-// Renames, then makes all of that durable by one sync of their folder.
-Result<void> Projection::archive_some(const Event& event, std::span<const std::pair<std::string, std::string>> files,
-                                      bool locked) {
-  const std::string dir = paths_.sessions_dir(event.envelope.agent);
+// First every file gets its new name, then the record says so, then what is purged is destroyed. After a kill at any
+// step: an archive that is there was renamed, and after the record nothing is renamed any more.
+Result<void> Projection::archive_files(std::string_view text, std::span<const std::string> places, bool locked) {
+  auto event = parse_event(std::string(text));
+  if (!event) return std::unexpected(std::move(event.error()));
+  const std::string& agent = event->envelope.agent;
+  const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
+  const auto files = archived_files(*event, places);
+  auto known = records(agent);
+  if (!known) return std::unexpected(known.error());
+  const bool done = (*known)->seqs.contains(event->envelope.seq);
+  for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
+    const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
+    if (auto renamed = archive_some(agent, some, locked, done); !renamed) return renamed;
+  }
+  const bool destroys = purges(*event) && !files.empty();
+  if (auto recorded = done ? Result<void>{} : record(*event, files, destroys); !recorded) return recorded;
+  fault_point("archive.recorded");
+  if (!destroys) return {};
+  std::error_code ignored;  // what is gone already is only gone
+  for (const auto& [file, name] : files) {
+    std::filesystem::remove(folder / name, ignored);
+    fault_point("archive.purged");
+  }
+  auto synced = sync_dir(folder);  // or a power cut brings it back
+  return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
+}
+
+// That the files of an event have their new names. Durable at once, if what they hold is destroyed next.
+Result<void> Projection::record(const Event& event, std::span<const std::pair<std::string, std::string>> files,
+                                bool durable) {
+  auto record = archive_record(event);
+  if (!record) return {};
+  if (!record->purged) {  // the event only counts those beyond the first
+    record->archived_as.clear();
+    record->more = 0;
+    for (const auto& [file, name] : files) record->archived_as.push_back(name);
+  }
+  const std::string& agent = event.envelope.agent;
+  Records& known = records_[agent];
+  known.unwritten += to_line(*record);
+  unwritten_.insert(agent);
+  if (durable) {
+    if (auto written = append_archive_records(paths_.archive_records(agent), known.unwritten, true); !written)
+      return written;
+    known.size += std::exchange(known.unwritten, {}).size();
+    unwritten_.erase(agent);
+  }
+  known.seqs.insert(event.envelope.seq);
+  return {};
+}
+
+// Renames, then makes all of that durable by one sync of their folder. `done`: they were renamed before.
+Result<void> Projection::archive_some(const std::string& agent,
+                                      std::span<const std::pair<std::string, std::string>> files, bool locked,
+                                      bool done) {
+  const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
-  const bool purged = purges(event);
   std::vector<std::optional<FileLock>> held;  // until the new names are durable
-  std::error_code ignored;  // what is gone already is only gone; an index of a file that is gone is only space
+  std::error_code ignored;                    // an index of a file that is gone is only space
   for (const auto& [file, name] : files) {
     auto closed = appender_.close(dir + file, locked);
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
     fault_point("archive.closed");
-    auto known = ends(event.envelope.agent);
+    auto known = ends(agent);
     if (!known) return std::unexpected(std::move(known.error()));
     (*known)->forget(file);
     // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
-    if (!purged && std::filesystem::exists(folder / name, ignored)) continue;
-    if (auto done = archive(folder, file, name); !done) return std::unexpected(std::move(done.error()));
-    if (!purged) continue;
-    std::filesystem::remove(folder / name, ignored);
-    fault_point("archive.purged");
+    if (done || std::filesystem::exists(folder / name, ignored)) continue;
+    if (auto renamed = archive(folder, file, name); !renamed) return std::unexpected(std::move(renamed.error()));
   }
   // Also when all was done before: perhaps just before a crash.
   if (auto synced = sync_dir(folder); !synced && std::filesystem::exists(folder, ignored)) return synced;
   fault_point("archive.synced");
   for (const auto& [file, name] : files) {
-    const auto sidecar = paths_.sidecar(event.envelope.agent, file);
+    const auto sidecar = paths_.sidecar(agent, file);
     std::filesystem::remove(sidecar, ignored);
     std::filesystem::remove(Transcript::id_sidecar(sidecar), ignored);
   }

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/ledger/archive_records.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/event.hpp"
 #include "store/journal.hpp"
@@ -54,6 +55,11 @@ class Projection {
   static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
                                                                          std::span<const std::string> places);
   static bool purges(const Event& event);
+  // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
+  // of their old names is then a newer one.
+  Result<bool> archived(const std::string& agent, std::uint64_t seq);
+  // The oldest seq that the journal has; records of older purges are dropped. Called on this thread.
+  void on_oldest(std::function<std::uint64_t()> call) { oldest_ = std::move(call); }
   Result<void> flush() { return appender_.flush(); }
   Result<void> flush(const std::string& file) { return appender_.flush(file); }
   Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
@@ -85,8 +91,21 @@ class Projection {
   Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
                          std::size_t& next, std::uint64_t before, const Redirect& redirect);
   Result<void> archive_files(std::string_view event, std::span<const std::string> places, bool locked);
-  Result<void> archive_some(const Event& event, std::span<const std::pair<std::string, std::string>> files,
-                            bool locked);
+  Result<void> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
+                            bool locked, bool done);
+  Result<void> record(const Event& event, std::span<const std::pair<std::string, std::string>> files, bool durable);
+  Result<void> write_records();
+  Result<void> compact_records(const std::string& agent, std::uint64_t size);
+
+  // Of one agent's archives.
+  struct Records {
+    std::set<std::uint64_t> seqs{};  // of the newest ones, and at least of all beyond CHECKPOINT
+    std::string unwritten{};
+    bool unsynced = false;
+    std::uint64_t size = 0;                  // of the file
+    std::uint64_t compact_at = 1ULL << 20U;  // the size at which dead ones are looked for
+  };
+  Result<Records*> records(const std::string& agent);
   Result<KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, Stretch lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);
@@ -97,6 +116,9 @@ class Projection {
   std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
   mutable std::mutex written_mutex_;
   std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> written_;  // by folder, name
+  std::map<std::string, Records, std::less<>> records_;                                         // by agent
+  std::set<std::string> unwritten_;  // agents that have records to be written
+  std::function<std::uint64_t()> oldest_{};
   TranscriptAppender appender_;
 };
 

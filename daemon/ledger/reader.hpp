@@ -30,9 +30,11 @@ asio::awaitable<std::invoke_result_t<Call&, Transcript&>> Ledger::read_transcrip
                                                                                   Call call) {
   using Value = std::invoke_result_t<Call&, Transcript&>;  // a Result
   // A reader waits for no lock. Lines that wait for one now are not acknowledged yet, and the file has the others; but
-  // of those that the start took from the journal some may have been acknowledged before, so without them it is refused.
+  // of those that the start took from the journal some may have been acknowledged before, so without them it is
+  // refused.
   if (auto flushed = co_await flush_transcript(agent, file);
-      !flushed && (flushed.error().code != Code::lock_timeout || recovered_.contains(paths_.sessions_dir(agent) + file)))
+      !flushed &&
+      (flushed.error().code != Code::lock_timeout || recovered_.contains(paths_.sessions_dir(agent) + file)))
     co_return std::unexpected(std::move(flushed.error()));
   auto open = co_await reader(agent, file);
   for (;;) {

@@ -4,7 +4,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <random>
 
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
@@ -16,6 +15,7 @@
 #include "store/files.hpp"
 #include "store/journal_segment.hpp"
 #include "store/json_crc.hpp"
+#include "store/names.hpp"
 
 namespace sessiond {
 namespace {
@@ -78,14 +78,14 @@ std::optional<LockOptions> transcript_locks(const Config& config) {
 }  // namespace
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers)
+               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock)
     : io_(io),
       disk_(disk),
       config_(config),
       rules_(std::move(rules)),
       paths_(config.state_dir, config.store.path_template),
       epoch_(journal->epoch()),
-      ids_((static_cast<std::uint64_t>(std::random_device{}()) << 32) ^ std::random_device{}()),
+      ids_(IdSource::secure()),
       files_(asio::make_strand(disk.get_executor())),
       stores_(asio::make_strand(disk.get_executor())),
       projection_(paths_, transcript_locks(config), adopting_,
@@ -93,6 +93,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       answers_(std::move(answers)),
+      clock_(std::move(clock)),
       watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
       follow_timer_(io),
       started_(wall_ms()),
@@ -153,6 +154,7 @@ class Recovery {
     std::uint64_t seq;
     std::string name;  // below the state directory
     bool purged;
+    bool done;  // before the crash: what bears the old name now is a newer file
   };
 
   template <class Take>
@@ -179,7 +181,9 @@ class Recovery {
         if (!event) return std::unexpected(std::move(event.error()));
         for (auto& [file, name] : Projection::archived_files(*event, batch.places)) {
           const std::string dir = ledger_.paths_.sessions_dir(event->envelope.agent);
-          archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event)});
+          const auto done = ledger_.projection_.archived(event->envelope.agent, event->envelope.seq);
+          if (!done) return std::unexpected(done.error());
+          archived_[dir + file].push_back({event->envelope.seq, dir + name, Projection::purges(*event), *done});
         }
       }
       return {};
@@ -195,7 +199,8 @@ class Recovery {
       if (archived.seq < seq) continue;
       if (archived.purged) return std::nullopt;
       std::error_code error;
-      return std::filesystem::exists(ledger_.paths_.state_dir() / archived.name, error) ? archived.name : file;
+      if (std::filesystem::exists(ledger_.paths_.state_dir() / archived.name, error)) return archived.name;
+      return archived.done ? std::nullopt : std::optional(file);  // an archive that another program removed
     }
     return file;
   }
@@ -236,7 +241,7 @@ class Recovery {
     const auto previous = checkpoint_.previous.find(id);
     const std::uint64_t written = checkpoint_.written_by_us(id);
     auto loaded = ledger_.load_from_disk(
-        id, nullptr, nullptr, 0,
+        id, nullptr, nullptr, 0, UINT64_MAX,
         {.written = written, .previous = previous == checkpoint_.previous.end() ? 0 : previous->second});
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     OwnVersions own(loaded->foreign);
@@ -331,7 +336,8 @@ void remove_left_temps(const Paths& paths) {
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder : {"", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+  for (const std::string_view folder :
+       {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
     each_in(paths.journal_dir() / folder, remove);
   }
   each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
@@ -348,6 +354,7 @@ void remove_left_temps(const Paths& paths) {
 Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
                                              Rules rules, bool repair) {
   const Paths paths(config.state_dir, config.store.path_template);
+  set_case_sensitive_channels(config.routing.case_sensitive);
   if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
@@ -369,7 +376,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
       Journal::open({.dir = paths.journal_dir(),
                      .segment_bytes = config.journal.segment_bytes,
                      .max_bytes = config.journal.max_bytes,
-                     .retention_ms = config.journal.retention_ms,
+                     .torn_kept_ms = config.journal.retention_ms,
                      .repair = repair,
                      .needed_from = checkpoint->least() + 1,
                      .first_seq = files->first_seq,
@@ -387,9 +394,11 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                          .max_bytes = config.idempotency.max_bytes,
                          .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
   if (!answers) return std::unexpected(std::move(answers.error()));
+  auto clock = AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
   std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers)));
+      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
   *self = ledger.get();
+  ledger->projection_.on_oldest([journal = ledger->journal_.get()] { return journal->oldest(); });
   for (const std::string& what : moved) ledger->note_repair("journal: " + what);
   if (checkpoint->damaged) ledger->note_repair("journal: CHECKPOINT was damaged; the whole journal is gone through");
   for (const std::string& what : ledger->journal_->report().repairs) ledger->note_repair("journal: " + what);

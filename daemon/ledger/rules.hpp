@@ -17,9 +17,12 @@ struct Rules {
   std::vector<std::string> reset_triggers{"/new", "/reset"};
   ResetRule reset{};
   std::optional<ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
-  int utc_offset_minutes = 0;
+  UtcOffset utc_offset{};  // of the zone that daily resets go by
   int spawn_depth = 3;
   int spawn_count = 64;
+  std::uint64_t agents = 10'000;  // limits.agents
+  std::uint64_t sessions_per_agent = 1'000'000;
+  std::uint64_t entry_bytes_per_agent = 512ULL << 20;
   bool shared = false;  // store.mode: other programs write too
   std::string cwd;      // for transcript headers
 };

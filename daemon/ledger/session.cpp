@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/usage.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
@@ -34,15 +35,15 @@ bool Session::edit_counter(const json::Edit::Set& member) {
   else if (member.name == "lastInteractionAt")
     last_interaction_at = number;
   else if (member.name == "messageCount")
-    message_count = number;
+    message_count = counted(member.value);
   else if (member.name == "inputTokens")
-    input_tokens = number;
+    input_tokens = counted(member.value);
   else if (member.name == "outputTokens")
-    output_tokens = number;
+    output_tokens = counted(member.value);
   else if (member.name == "totalTokens")
-    total_tokens = number;
+    total_tokens = counted(member.value);
   else if (member.name == "compactionCount")
-    compaction_count = number;
+    compaction_count = counted(member.value);
   else
     return false;
   counters_.put(member.name, member.value);
@@ -51,7 +52,7 @@ bool Session::edit_counter(const json::Edit::Set& member) {
 
 void Session::read_fields() {
   session_id = session_file = channel = chat_type = label = name = spawned_by = {};
-  archived_at = last_interaction_at = message_count = input_tokens = output_tokens = total_tokens =
+  archived_at = last_interaction_at = started_at = message_count = input_tokens = output_tokens = total_tokens =
       compaction_count = {};
   rev = 0;
   const std::int64_t chosen = std::exchange(created_at, 0);
@@ -59,7 +60,6 @@ void Session::read_fields() {
   ephemeral = false;
   std::string legacy_channel;
   std::string last_channel;
-  std::int64_t started_at = 0;
   for (const json::Member& member : json::members(*entry_)) {
     // Entries of other programs may spell a name with escapes: "upd\u0061tedAt" is one of ours.
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
@@ -87,9 +87,9 @@ void Session::read_fields() {
     else if (field == "rev")
       rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
     else if (field == "createdAt")
-      created_at = number().value_or(0);
+      created_at = number().value_or(0);  // 0: chosen below
     else if (field == "sessionStartedAt")
-      started_at = number().value_or(0);
+      started_at = number();
     else if (field == "updatedAt")
       updated_at = number().value_or(0);
     else if (field == "archivedAt")
@@ -97,15 +97,15 @@ void Session::read_fields() {
     else if (field == "lastInteractionAt")
       last_interaction_at = number();
     else if (field == "messageCount")
-      message_count = number();
+      message_count = counted(member.value);
     else if (field == "inputTokens")
-      input_tokens = number();
+      input_tokens = counted(member.value);
     else if (field == "outputTokens")
-      output_tokens = number();
+      output_tokens = counted(member.value);
     else if (field == "totalTokens")
-      total_tokens = number();
+      total_tokens = counted(member.value);
     else if (field == "compactionCount")
-      compaction_count = number();
+      compaction_count = counted(member.value);
     else if (field == "ephemeral")
       ephemeral = json::as_bool(member.value).value_or(false);
   }
@@ -116,7 +116,8 @@ void Session::read_fields() {
   if (channel.empty()) channel = last_channel;
   if (chat_type.empty()) chat_type = lower(parts.chat_type);
   // An entry that does not say when it was made: chosen once, so that it does not move with every change.
-  if (created_at == 0) created_at = started_at != 0 ? started_at : chosen != 0 ? chosen : updated_at;
+  if (!started_at && created_at != 0) started_at = created_at;
+  if (created_at == 0) created_at = started_at.value_or(0) != 0 ? *started_at : chosen != 0 ? chosen : updated_at;
 }
 
 }  // namespace sessiond

@@ -26,12 +26,14 @@ class Session {
   std::uint64_t rev = 0;
   std::int64_t created_at = 0, updated_at = 0;
   std::optional<std::int64_t> archived_at, last_interaction_at;
+  std::optional<std::int64_t> started_at;  // sessionStartedAt, else createdAt, as the entry has them
   std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
   bool ephemeral = false;
 
   // seq of the last event that touched it (0: none since the agent was loaded); reads wait until it is durable.
   std::uint64_t last_seq = 0;
-  std::uint64_t order = 0;  // of creation, within the agent's store
+  std::uint64_t order = 0;       // of creation, within the agent's store
+  std::size_t linked_bytes = 0;  // of its entry when it was put into the agent's orders
 
  private:
   void read_fields();

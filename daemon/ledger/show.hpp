@@ -26,12 +26,12 @@ class Seen {
   std::uint64_t seq_;
 };
 
-inline constexpr int most_looks = 5;  // when each was taken back
+inline constexpr int most_shows = 5;  // when each was taken back
 
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> Ledger::show(std::string agent, bool fresh,
                                                                                     Call call) {
-  for (int looks = 1;; ++looks) {
+  for (int shows = 1;; ++shows) {
     const AgentState* state = fresh ? nullptr : at_hand(agent);
     if (state == nullptr) {
       auto found = co_await this->agent(agent, fresh);
@@ -45,14 +45,14 @@ asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> Ledger::s
     if (seq <= durable_) co_return answer;
     const Waiters::Outcome why = co_await taken_back(seq);
     if (!why) co_return answer;
-    if (failed_ || looks == most_looks) co_return std::unexpected(*why);
+    if (failed_ || shows == most_shows) co_return std::unexpected(*why);
   }
 }
 
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const Ledger::States&, Seen&>> Ledger::show_all(
     std::vector<std::string> agents, bool fresh, Call call) {
-  for (int looks = 1;;) {
+  for (int shows = 1;;) {
     std::vector<std::string> there;
     for (const std::string& agent : agents) {
       if (fresh || at_hand(agent) == nullptr) {
@@ -77,7 +77,7 @@ asio::awaitable<std::invoke_result_t<Call&, const Ledger::States&, Seen&>> Ledge
     if (last_seq <= durable_) co_return answer;
     const Waiters::Outcome why = co_await taken_back(last_seq);
     if (!why) co_return answer;
-    if (failed_ || looks++ == most_looks) co_return std::unexpected(*why);
+    if (failed_ || shows++ == most_shows) co_return std::unexpected(*why);
   }
 }
 

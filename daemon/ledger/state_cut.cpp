@@ -138,6 +138,9 @@ Result<void> take_stores(StateCut& cut, const Paths& paths) {
 
 Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::string& agent) {
   const std::string folder = paths.sessions_dir(agent);
+  // With the transcripts, on the thread that makes both: it says which of them are archived.
+  if (auto taken = take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)); !taken)
+    return taken;
   return take_folder(cut, folder, paths.state_dir() / folder, Depth::deep,
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }

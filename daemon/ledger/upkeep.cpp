@@ -2,6 +2,7 @@
 // locks.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 
@@ -12,6 +13,7 @@
 #include "daemon/ledger/reader.hpp"
 #include "store/entry_history.hpp"
 #include "store/files.hpp"
+#include "store/limits.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond {
@@ -104,8 +106,10 @@ void Ledger::note_repair(std::string what) {
 
 void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path) {
   for (const std::string& what : repairs) {
+    // An odd store that nobody writes again is found odd each time it is read: told once.
+    if (std::ranges::find(repairs_, agent + ": " + what) != repairs_.end()) continue;
     log::warn("store_repaired", {{"agent", agent}, {"what", what}});
-    repairs_.push_back(agent + ": " + what);
+    if (repairs_.size() < limits::repairs_told) repairs_.push_back(agent + ": " + what);
     std::string data;
     json::ObjectWriter writer(data);
     writer.string("path", path.empty() ? paths_.store_file(agent).string() : path);

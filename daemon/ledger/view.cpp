@@ -19,7 +19,7 @@ std::string etag(const Session& session) { return "r" + std::to_string(session.r
 
 std::string session_json(std::string_view agent, const Session& session, const SessionView& view) {
   const auto wanted = [&view](std::string_view name) {
-    return view.fields.empty() || std::ranges::find(view.fields, name) != view.fields.end();
+    return view.fields.empty() || std::ranges::binary_search(view.fields, name);
   };
   std::string out;
   json::ObjectWriter writer(out);

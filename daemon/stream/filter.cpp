@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/raw_json.hpp"
 
@@ -76,6 +78,9 @@ bool starts_with(std::string_view key, std::string_view prefix) {
 Result<EventFilter> EventFilter::parse(const Request& request) {
   EventFilter out;
   if (const auto types = text_of(request, "types")) {
+    if (types->size() > limits::listed_bytes || std::ranges::count(*types, ',') >= std::ptrdiff_t{limits::listed_names})
+      return fail(Code::bad_request,
+                  fmt::format("types takes at most {} names and {} bytes", limits::listed_names, limits::listed_bytes));
     out.types_ = 0;
     for (std::string_view rest = *types;;) {
       const std::size_t comma = rest.find(',');

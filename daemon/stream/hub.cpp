@@ -67,7 +67,7 @@ asio::awaitable<void> Hub::begin_before_last(std::shared_ptr<Reader> reader) {
                          [&reader] { return reader->state != Reader::State::closed; });
   if (reader->state != Reader::State::reading) co_return;  // gone, or its token is
   if (!first) {
-    log::error("stream_cannot_read", {{"request_id", reader->wish.request_id}, {"error", first.error().detail}});
+    log::error("stream_cannot_read", {{"requestId", reader->wish.request_id}, {"error", first.error().detail}});
     co_return finish(*reader, "journal");
   }
   reader->next = *first;
@@ -99,7 +99,8 @@ std::string Hub::hello(const Reader& reader, const std::string& at) const {
   json::ObjectWriter out(data);
   out.string("epoch", context_.journal.epoch());
   out.integer("head", static_cast<std::int64_t>(tail_.head()));
-  out.integer("oldest", static_cast<std::int64_t>(context_.journal.oldest()));
+  // What the tail holds is served too, also when retention has taken it from the disk.
+  out.integer("oldest", static_cast<std::int64_t>(std::min(context_.journal.oldest(), tail_.oldest())));
   out.string("version", context_.version);
   out.raw("filters", reader.wish.view->filter.json(reader.wish.view->scope));
   out.close();
@@ -220,7 +221,7 @@ void Hub::cannot_read(Reader& reader, const Problem& problem) {
   const std::uint64_t oldest = context_.journal.oldest();
   if (problem.code != Code::bad_cursor || oldest <= reader.next) {
     log::error("stream_cannot_read",
-               {{"request_id", reader.wish.request_id}, {"position", id(reader.next - 1)}, {"error", problem.detail}});
+               {{"requestId", reader.wish.request_id}, {"position", id(reader.next - 1)}, {"error", problem.detail}});
     return finish(reader, "journal");
   }
   reader.said = std::min(oldest, tail_.head());
@@ -291,7 +292,7 @@ void Hub::over(Reader& reader, std::string_view reason) {
   leave(reader);
   reader.state = Reader::State::closed;
   reader.close();
-  log::info("stream_closed", {{"request_id", reader.wish.request_id},
+  log::info("stream_closed", {{"requestId", reader.wish.request_id},
                               {"token", reader.wish.view->principal.id},
                               {"peer", reader.peer},
                               {"reason", reason},

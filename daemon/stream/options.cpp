@@ -2,19 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 
-#include "store/raw_json.hpp"
-
 namespace sessiond {
 namespace {
-
-constexpr std::array<std::string_view, 12> parameters{"types", "agent", "keyPrefix", "channel",
-                                                      "topic", "after", "replay",    "heartbeatMs",
-                                                      "ping",  "poll",  "waitMs",    "limit"};
 
 Result<std::optional<std::int64_t>> number(const Request& request, std::string_view parameter, std::int64_t least,
                                            std::int64_t most) {
@@ -30,12 +22,6 @@ Result<std::optional<std::int64_t>> number(const Request& request, std::string_v
 }  // namespace
 
 Result<StreamOptions> stream_options(const Request& request, std::int64_t default_heartbeat_ms) {
-  for (const auto& [name, value] : request.query) {
-    if (std::ranges::find(parameters, name) == parameters.end()) {
-      return fail(Code::bad_request, fmt::format("{} is no query parameter here; known are {}", json::quote(name),
-                                                 fmt::join(parameters, ", ")));
-    }
-  }
   const auto heartbeat = number(request, "heartbeatMs", 100, 60'000);
   if (!heartbeat) return std::unexpected(heartbeat.error());
   const auto replay = number(request, "replay", 0, 1000);

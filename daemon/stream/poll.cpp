@@ -11,6 +11,7 @@
 #include "daemon/stream/look_back.hpp"
 #include "daemon/stream/options.hpp"
 #include "daemon/stream/streams.hpp"
+#include "store/limits.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -31,8 +32,7 @@ struct Page {
   }
 };
 
-constexpr std::size_t most_page_bytes = 1 << 20;  // of a page, but for its last event
-constexpr std::uint64_t looked_at_once = 4096;    // events of the tail, before others get their turn
+constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before others get their turn
 
 }  // namespace
 
@@ -53,8 +53,9 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       page.next = asked->seq + 1;
     }
   } else if (options.replay > 0) {
-    const auto first = co_await look_back(tail_, context_.journal, context_.disk, view, options.replay,
-                                          [&draining] { return !draining; });
+    const auto first = co_await look_back(
+        tail_, context_.journal, context_.disk, view, options.replay,
+        [&draining, &request] { return !draining && !(request.client_gone && request.client_gone()); });
     if (!first) co_return std::unexpected(first.error());
     page.next = *first;
   }
@@ -62,7 +63,8 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
   std::optional<StreamPlaces::Place> waits;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
-  const auto full = [&] { return page.count >= options.limit || page.events.size() >= most_page_bytes; };
+  const auto full = [&] { return page.count >= options.limit || page.events.size() >= limits::page_bytes; };
+  const auto gone = [&request] { return request.client_gone && request.client_gone(); };
   while (!full()) {
     const std::uint64_t head = tail_.head();
     if (page.next > head) {
@@ -76,15 +78,20 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       const auto place = pollers_.insert(pollers_.end(), &timer);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
       pollers_.erase(place);
+      if (gone()) co_return fail(Code::request_timeout, "the client has gone");
       auto now = context_.again(view->principal);
       if (!now) co_return std::unexpected(std::move(now.error()));
       view = std::make_shared<const StreamView>(view->scope, view->filter, std::move(*now));  // as it may see now
     } else if (page.next >= tail_.oldest()) {
       const SharedBatch batch = tail_.batch(page.next);  // may leave the tail while others have their turn
       const std::uint64_t seq = page.next++;
-      if (seq % looked_at_once == 0) co_await asio::post(ledger_.io(), asio::use_awaitable);
+      if (seq % looked_at_once == 0) {
+        co_await asio::post(ledger_.io(), asio::use_awaitable);
+        if (gone()) co_return fail(Code::request_timeout, "the client has gone");
+      }
       if (view->shows(batch->envelope(seq))) page.add(seq, frames::data_of(batch->frames(seq, seq)));
     } else {
+      if (gone()) co_return fail(Code::request_timeout, "the client has gone");
       auto stored = co_await hop(context_.disk.get_executor(), [this, view, from = page.next, head] {
         return read_stored(context_.journal, *view, from, head);
       });

@@ -2,7 +2,8 @@
 the OpenClaw family does, which judge a holder by three different rules; reads, changes and replaces sessions.json under it.
 
 With --transcript it takes turns at a transcript instead: takes <transcript>.lock, appends an entry behind the last one and
-tells "<seq> <id>" on stdout.
+tells "<seq> <id>" on stdout. With --churn it makes, changes and deletes entries as fast as it can; the last line on stdout
+is {"made": {<key>: {<field>: …}}, "deletions": n, "undone": […]}, what it found otherwise than it had left it.
 
 As a program it makes --updates changes: the k-th of an entry sets the field t<k> and counts x-theirs up, and each one done
 is told by a line on stdout. --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
@@ -171,15 +172,69 @@ def replace(store, entries):
     os.rename(temp, store)
 
 
-def take_turn(transcript, name):
-    """Appends one entry to a transcript whose lock the caller has; its (seq, id). The parent is the last line's entry."""
-    lines = Path(transcript).read_bytes().splitlines()
-    last = json.loads(lines[-1])
-    entry = {"type": "message", "id": uuid.uuid4().hex[:8], "parentId": None if last["type"] == "session" else last["id"],
-             "timestamp": iso(int(time.time() * 1000)), "message": {"role": "assistant", "content": name}}
-    with open(transcript, "ab", buffering=0) as out:
-        out.write(json.dumps(entry).encode() + b"\n")
-    return len(lines) - 1, entry["id"]
+class Turns:
+    """Appends entries to a transcript, each behind the one that is last in the file then; the caller has its lock."""
+
+    def __init__(self, transcript):
+        self.file = open(transcript, "a+b", buffering=0)
+        self.read, self.lines, self.last = 0, 0, b""
+
+    def take(self, name):
+        """The (seq, id) of the new entry."""
+        self.file.seek(self.read)
+        new = self.file.read()
+        assert new.endswith(b"\n") or not new, "a torn line under the lock"
+        self.read += len(new)
+        self.lines += new.count(b"\n")
+        self.last = new.splitlines()[-1] if new else self.last
+        last = json.loads(self.last)
+        entry = {"type": "message", "id": uuid.uuid4().hex[:8],
+                 "parentId": None if last["type"] == "session" else last["id"],
+                 "timestamp": iso(int(time.time() * 1000)), "message": {"role": "assistant", "content": name}}
+        self.last = json.dumps(entry).encode()
+        self.file.write(self.last + b"\n")
+        self.read += len(self.last) + 1
+        self.lines += 1
+        return self.lines - 2, entry["id"]
+
+
+class Churn:
+    """Makes, changes and deletes entries of its own, and changes those of both; knows what must be there."""
+    OWN = 40
+
+    def __init__(self, name):
+        self.name, self.made, self.deletions, self.undone = name, {}, 0, []
+
+    def check(self, entries):
+        """What is otherwise than this program left it."""
+        for index in range(self.OWN):
+            key = f"agent:main:churn:{index:02d}"
+            there, wanted = entries.get(key), self.made.get(key)
+            if (there is None) != (wanted is None):
+                self.undone.append(f"{key} is {'gone' if there is None else 'there again'}")
+            elif wanted and any(there.get(field) != value for field, value in wanted.items()):
+                self.undone.append(f"{key} lacks {[f for f, v in wanted.items() if there.get(f) != v][:3]}")
+            else:
+                continue
+            self.made[key] = there and {"sessionId": there["sessionId"]}  # told once
+
+    def change(self, entries, number):
+        self.check(entries)
+        key = f"agent:main:churn:{random.randrange(self.OWN):02d}"
+        now = int(time.time() * 1000)
+        if number % 4 == 0:
+            keys = sorted(key for key in entries if ":both:" in key)
+            entries[keys[number // 4 % len(keys)]][f"{self.name}{number}"] = number
+        elif key not in entries:
+            self.made[key] = {"sessionId": str(uuid.uuid4()), f"n{number}": number}
+            entries[key] = {**self.made[key], "updatedAt": now}
+        elif random.random() < 0.5:
+            del entries[key]
+            self.made[key] = None
+            self.deletions += 1
+        else:
+            self.made[key][f"n{number % 8}"] = number
+            entries[key].update({**self.made[key], "updatedAt": max(now, entries[key].get("updatedAt", 0))})
 
 
 class NoLock:
@@ -200,14 +255,25 @@ def main():
     parser.add_argument("--stale-ms", type=int, default=30_000)
     parser.add_argument("--hold", choices=("stop", "die"))
     parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--churn", action="store_true", help="makes, changes and deletes entries")
     parser.add_argument("--transcript", help="takes turns at this transcript instead of changing the store")
     options = parser.parse_args()
     if options.transcript:
-        lock = Lock(options.transcript, options.rule, options.stale_ms)
+        lock, turns = Lock(options.transcript, options.rule, options.stale_ms, poll=0.005), Turns(options.transcript)
         for number in range(options.first, options.first + options.updates):
             with lock:
-                seq, entry_id = take_turn(options.transcript, f"{options.name}{number}")
+                seq, entry_id = turns.take(f"{options.name}{number}")
             print(seq, entry_id, flush=True)
+        return
+    if options.churn:
+        lock, churn = Lock(options.store, options.rule, options.stale_ms, poll=0.005), Churn(options.name)
+        for number in range(options.first, options.first + options.updates):
+            with lock:
+                entries = json.loads(Path(options.store).read_bytes())
+                churn.change(entries, number)
+                replace(options.store, entries)
+            print(number, flush=True)
+        print(json.dumps({"made": churn.made, "deletions": churn.deletions, "undone": churn.undone}), flush=True)
         return
     lock = NoLock() if options.rule == "none" else Lock(options.store, options.rule, options.stale_ms)
     ended = []

@@ -7,24 +7,31 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
 from sessiond import eventually
 
 SOURCE = Path(__file__).parent / "preload" / "preload.c"
-WORDS = ("hold", "waiting", "fail", "wall_ms")
+WORDS = ("hold", "waiting", "fail", "wall_ms", "loaded")
+_building = threading.Lock()  # classes run side by side
 _folder = tempfile.TemporaryDirectory(prefix="sd-preload-")  # gone with this process
 
 
 @functools.cache
-def library() -> str:
+def _built() -> str:
     compiler = next(filter(None, map(shutil.which, ("clang-19", "clang", "cc", "gcc"))), None)
     if compiler is None:
         raise unittest.SkipTest("there is no C compiler")
     out = Path(_folder.name) / "preload.so"
     subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(out), str(SOURCE)], check=True)
     return str(out)
+
+
+def library() -> str:
+    with _building:
+        return _built()
 
 
 class Page:
@@ -50,4 +57,13 @@ def preload(daemon):
     path = daemon.home / "page"
     daemon.page = Page(path)
     daemon.env.update({"LD_PRELOAD": library(), "SESSIOND_TEST_PAGE": str(path)})
+    start = daemon.start
+
+    def start_preloaded(*arguments, **named):
+        daemon.page.loaded = 0
+        started = start(*arguments, **named)
+        assert daemon.page.loaded, "the library was not preloaded"
+        return started
+
+    daemon.start = start_preloaded
     return daemon

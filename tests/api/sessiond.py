@@ -176,7 +176,7 @@ class Daemon:
             self.config[name] = {**section, **value} if isinstance(section, dict) and isinstance(value, dict) else value
         self.config_file.write_text(json.dumps(self.config, indent=1))
         self.env = {k: v for k, v in os.environ.items()
-                    if k not in ("SESSIOND_CONFIG", "OPENCLAW_SESSION_CACHE_TTL_MS")}
+                    if k not in ("SESSIOND_CONFIG", "SESSIOND_STATE_DIR", "OPENCLAW_SESSION_CACHE_TTL_MS")}
         self.env.update({"HOME": str(self.home / "home"), "XDG_CONFIG_HOME": str(self.home / "config"), "TZ": "UTC"},
                         **(env or {}))
         (self.home / "home").mkdir()

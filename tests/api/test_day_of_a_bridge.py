@@ -97,7 +97,7 @@ class DayOfABridge(Case):
             outbox.wait_for(lambda e: e.data.get("data", {}).get("deliver") and "three points" in e.raw)
             self.assertEqual([text_of(e.data["data"]["message"]) for e in outbox.durable
                               if e.data["data"].get("deliver")],
-                             ["good morning to you", "three points"])
+                             ["good morning to you", "three points\n[media: x.png]"])
             self.assertEqual({e.data["channel"] for e in outbox.durable}, {"slack"}, "its own channel only")
 
         # Slack has seen no answer in time and delivers again, twice.

@@ -34,7 +34,7 @@ class Repair(Case):
     def test_refused_while_a_daemon_runs(self):
         for option in ("--repair", "--migrate"):
             done = self.daemon.cli("doctor", option)
-            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertEqual(done.returncode, 3, done.stdout)
             self.assertIn(f"pid {self.daemon.process.pid}", done.stdout)
 
     def test_all_at_once_and_only_once(self):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from case import Case, S, uid
 from preload import preload
-from sessiond import REPO, Client
+from sessiond import REPO, Client, eventually
 
 # Every other GET route answers from the state of an agent.
 OF_NO_AGENT = {"/", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/whoami", "/v1/policy/send", "/v1/events",
@@ -81,6 +81,8 @@ class Durable(Case):
         self.page.hold = 0
         status, body = write.answer()
         self.assertEqual(status, 503, body)
+        spare = {"key": "agent:spare:main", "ifExists": "reuse", "label": uid()}
+        eventually(lambda: self.api.post("/v1/agents/spare/sessions", spare).status < 300, what="a write after the failed one")
 
     def during(self, requests, method, path, body=None):
         """Answers of requests that came while a write was not durable, and was then taken back."""

@@ -6,7 +6,7 @@ import os
 import threading
 
 from case import Case, S, text_of, uid
-from other_writer import Lock, take_turn
+from other_writer import Lock, Turns
 from sessiond import eventually
 from test_foreign import Writer, appended, line
 
@@ -172,9 +172,10 @@ class LinesShared(Moments):
 
         def turns():
             try:
+                own = Turns(path)
                 for n in range(TURNS):
                     with Lock(path, poll=0.002):
-                        seq, entry_id = take_turn(path, f"theirs {n}")
+                        seq, entry_id = own.take(f"theirs {n}")
                     theirs[seq] = entry_id
             finally:
                 over.set()

@@ -1,5 +1,6 @@
 """Idempotency-Key (API §1): the same request again is the same answer, also over a kill -9, and one transcript line."""
 
+import json
 import threading
 
 from case import Case, S, uid
@@ -133,6 +134,79 @@ class Idempotency(Case):
             self.assertEqual(len({r.raw for r in replies if r.status == 201}), 1)
             self.assertLessEqual(len([r for r in replies if r.status == 201 and not r.headers.get(REPLAYED)]), 1)
             self.assertEqual(self.texts(self.key).count(text), 1)
+
+    def assert_replayed(self, first, path, body, key, **named):
+        again = self.post(path, body, key, **named)
+        self.assertEqual((again.status, again.headers.get(REPLAYED), again.raw), (first.status, "true", first.raw), path)
+
+    def test_fault_8_another_query_is_another_request(self):
+        key, body = uid(), {"role": "user", "text": "once"}
+        first = self.post(self.path + "?topic=7", body, key)
+        self.ok(first, 201)
+        for query in ("", "?topic=8", "?topic=77"):
+            self.problem(self.post(self.path + query, body, key), 422, "idempotency_key_reused")
+        self.assert_replayed(first, self.path + "?topic=%37", body, key)  # the same, in another spelling
+        self.assertEqual(self.texts(self.key, query="limit=200&order=asc&topic=7"), ["once"])
+        self.assertEqual(self.texts(self.key), [])
+
+    def test_fault_8_another_if_match_is_another_request(self):
+        path, key, etag = S(self.key, "main", "archive"), uid(), self.api.get(S(self.key)).etag
+        first = self.post(path, {}, key, if_match=etag)
+        self.ok(first)
+        self.problem(self.post(path, {}, key, if_match='"r999"'), 422, "idempotency_key_reused")
+        self.problem(self.post(path, {}, key), 422, "idempotency_key_reused")
+        self.assert_replayed(first, path, {}, key, if_match=etag)
+
+    def test_fault_8_another_spelling_of_the_path_is_the_same_request(self):
+        peer = uid(8)
+        session = self.new(f"agent:main:slack:direct:{peer}")
+        path, key, body = S(session["key"], "main", "messages"), uid(), {"role": "user", "text": "once"}
+        first = self.post(path, body, key)
+        self.ok(first, 201)
+        for again in (path.replace("agent:", "%61gent:"), path.replace("agent:", "agent%3A"), path.replace("agents/main", "agents/MAIN"),
+                      path.replace("messages", "%6Dessages"), path.replace(":direct:", ":dm:"), path.replace(peer, peer.upper()),
+                      S(session["sessionId"], "main", "messages")):
+            self.assert_replayed(first, again, body, key)
+        self.assertEqual(self.texts(session["key"]), ["once"])
+        key, body = uid(), {"channel": "slack", "chatType": "direct", "peer": "U" + uid(), "text": "once"}
+        first = self.post("/v1/inbound", body, key)
+        self.ok(first, 201)
+        self.assert_replayed(first, "/v1/%69nbound", body, key)
+        self.assertEqual(self.texts(first.json["sessionKey"]), ["once"])
+
+    def test_fault_8_another_spelling_is_the_same_over_a_kill(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        session = self.new(api=api)
+        path, key, body = S(session["sessionId"], "main", "messages"), uid(), {"role": "user", "text": "once"}
+        first = self.post(path, body, key, api)
+        self.ok(first, 201)
+        daemon.restart(kill=True)
+        self.assert_replayed(first, S(session["key"], "MAIN", "messages"), body, key, api=api)
+        self.assert_replayed(first, path, body, key, api=api)
+
+    def test_by_the_id_that_a_reset_took(self):
+        session = self.ok(self.api.get(S(self.key)))
+        path, key, body = S(session["sessionId"], "main", "messages"), uid(), {"role": "user", "text": "once"}
+        first = self.post(path, body, key)
+        self.ok(first, 201)
+        self.ok(self.api.post(S(self.key, "main", "reset"), {}))
+        self.assert_replayed(first, path, body, key)
+        self.assert_replayed(first, self.path, body, key)
+
+    def test_sessions_that_differ_in_case_only_are_two(self):
+        small = f"agent:main:x:{uid()}a"
+        big = small[:-1] + "A"
+        daemon = self.spawn(start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        (folder / "sessions.json").write_text(json.dumps({key: {"sessionId": uid(), "updatedAt": 1} for key in (small, big)}))
+        daemon.start()
+        api, key, body = daemon.client(), uid(), {"role": "user", "text": "once"}
+        for name in (small, big):
+            reply = self.post(S(name, "main", "messages"), body, key, api)
+            self.ok(reply, 201)
+            self.assertIsNone(reply.headers.get(REPLAYED))
 
     def test_a_key_beyond_all_measure(self):
         reply = self.post(self.path, {"role": "user", "text": "x"}, "x" * 1025)

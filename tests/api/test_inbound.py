@@ -278,3 +278,103 @@ class Activation(Case):
         say = lambda **more: self.inbound(chatType="group", peer=peer, mentioned=True, **more)
         self.assertEqual([say()["systemIntro"] for _ in range(3)], [True, False, False])
         self.assertEqual([say(text="/new x")["systemIntro"], say()["systemIntro"]], [True, False])
+
+
+class Triggers(Case):
+    """Resets by what is said, in whichever form it comes."""
+
+    def test_fault_24_a_trigger_in_content_resets(self):
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        part = lambda text: {"type": "text", "text": text}  # noqa: E731
+        table = [  # content, what is left of it
+            ("/new", None),
+            ("/new tell me", "tell me"),
+            ([part("/new")], None),
+            ([part("/reset and go")], [part("and go")]),
+            ([part("/new one"), part("two")], [part("one\ntwo")]),
+            ([image, part("/new")], [image]),
+            ([image, part("/new look"), part("here")], [image, part("look\nhere")]),
+        ]
+        for content, left in table:
+            with self.subTest(str(content)):
+                peer = "U" + uid()
+                first = self.inbound(peer=peer)
+                got = self.inbound(peer=peer, content=content)
+                self.assertEqual(got["reset"], {"reason": "trigger", "previousSessionId": first["sessionId"]})
+                self.assertEqual([m["content"] for m in self.messages(got["sessionKey"])], [left] if left else [])
+        for content in ("/newest", [part("see /new")], [image, part("say")], [image]):
+            peer = "U" + uid()
+            self.inbound(peer=peer)
+            got = self.inbound(peer=peer, content=content)
+            self.assertIsNone(got["reset"], content)
+            self.assertEqual(self.messages(got["sessionKey"])[-1]["content"], content)
+
+    def test_fault_24_a_trigger_behind_a_mention(self):
+        for text in ("<@U1> /new", "@bot /new hi"):
+            peer = "C" + uid()
+            self.inbound(chatType="channel", peer=peer)
+            self.assertIsNone(self.inbound(chatType="channel", peer=peer, text=text)["reset"], "nobody was mentioned")
+            got = self.inbound(chatType="channel", peer=peer, text=text, mentioned=True)
+            self.assertEqual(got["reset"]["reason"], "trigger")
+            self.assertEqual(self.texts(got["sessionKey"]), ["hi"] if "hi" in text else [])
+
+    def test_fault_44_a_trigger_alone_activates_nobody(self):
+        for more in ({}, {"mentioned": True}, {"activate": True}, {"chatType": "group"}):
+            got = self.inbound(peer="U" + uid(), text="/new", **more)
+            self.assertEqual((got["activate"], got["seq"], got["systemIntro"]), (False, None, False), more)
+        self.assertTrue(self.inbound(peer="U" + uid(), text="/new hello")["activate"])
+        got = self.inbound(peer="U" + uid(), text="/new", attachments=[{"type": "image"}])
+        self.assertEqual((got["activate"], got["seq"]), (True, 0))
+
+    def test_fault_44_nothing_said_is_refused(self):
+        whole = {"channel": "slack", "chatType": "direct", "peer": "u" + uid()}
+        for body in ({"text": ""}, {"text": "", "attachments": []}, {"attachments": []}):
+            self.invalid(self.api.post("/v1/inbound", {**whole, **body}), "/text")
+        for content in ("", []):
+            self.invalid(self.api.post("/v1/inbound", {**whole, "content": content}), "/content")
+        self.inbound(text="", attachments=[{"type": "image"}])
+        key = self.new()["key"]
+        self.invalid(self.api.post(S(key, "main", "messages"), {"role": "user", "text": ""}), "/text")
+        for body in ({"text": ""}, {"text": "", "mediaUrls": []}):
+            self.invalid(self.api.post(S(key, "main", "outbound"), body), "/text")
+        self.ok(self.api.post(S(key, "main", "outbound"), {"text": "", "mediaUrls": ["https://x/a.png"]}), 201)
+
+
+class Introduction(Case):
+    def said(self, peer, api=None, **more):
+        got = self.inbound(api, chatType="group", peer=peer, **more)
+        return got["activate"], got["systemIntro"]
+
+    def test_fault_22_it_goes_with_the_first_message_that_activates(self):
+        peer = "G" + uid()
+        self.assertEqual(self.said(peer), (False, False))
+        self.assertEqual(self.said(peer), (False, False))
+        self.assertEqual(self.said(peer, mentioned=True), (True, True))
+        self.assertEqual(self.said(peer, mentioned=True), (True, False))
+        self.assertEqual(self.said(peer, text="/new"), (False, False))
+        self.assertEqual(self.said(peer), (False, False))
+        self.assertEqual(self.said(peer, activate=True), (True, True))
+        self.assertEqual(self.said(peer, mentioned=True), (True, False))
+
+    def test_fault_22_it_is_owed_again_after_a_reset_by_the_api_and_over_a_restart(self):
+        daemon = self.spawn()
+        api, peer = daemon.client(), "g" + uid()
+        key = f"agent:main:slack:group:{peer}"
+        self.assertEqual(self.said(peer, api, mentioned=True), (True, True))
+        self.ok(api.post(S(key, "main", "reset"), {}), 200)
+        self.assertEqual(self.said(peer, api), (False, False))
+        daemon.restart(kill=True)
+        self.assertEqual(self.said(peer, api, mentioned=True), (True, True))
+        daemon.restart()
+        self.assertEqual(self.said(peer, api, mentioned=True), (True, False))
+
+    def test_fault_22_a_session_made_by_the_api_owes_it(self):
+        peer = "g" + uid()
+        self.new(f"agent:main:slack:group:{peer}")
+        self.assertEqual(self.said(peer), (False, False))
+        self.assertEqual(self.said(peer, mentioned=True), (True, True))
+
+    def test_with_the_first_message_at_once(self):
+        self.assertEqual(self.said("G" + uid(), mentioned=True), (True, True))
+        got = self.inbound(chatType="direct")
+        self.assertEqual((got["activate"], got["systemIntro"]), (True, False))

@@ -218,3 +218,287 @@ class Topics(Case):
         self.assertFalse((daemon.agent_dir() / f"{session['sessionId']}-topic-more.jsonl").exists())
         self.ok(api.post(S(session["key"], "main", "reset")), 200)
         self.ok(api.post(messages + "?topic=more", {"role": "user", "text": "new"}), 201)
+
+
+class Policies(Case):
+    def rules(self, count, **match):
+        return {"default": "allow", "rules": [{"match": {"channel": f"c{i}", **match}, "action": "deny"} for i in range(count)]}
+
+    def evaluate(self, body):
+        return self.api.post("/v1/policy/evaluate", body)
+
+    def test_fault_14_cases_have_a_trace_only_when_it_is_asked_for(self):
+        body = {"policy": self.rules(3), "cases": [{"channel": "slack"}, {"channel": "c1"}]}
+        for result in self.ok(self.evaluate(body))["results"]:
+            self.assertNotIn("trace", result)
+        self.assertEqual([r["action"] for r in self.ok(self.evaluate(body))["results"]], ["allow", "deny"])
+        traced = self.ok(self.evaluate({**body, "trace": True}))["results"]
+        self.assertEqual([len(r["trace"]) for r in traced], [3, 2])
+        self.assertEqual(len(self.ok(self.evaluate({"policy": self.rules(3), "channel": "slack"}))["trace"]), 3)
+
+    def test_fault_14_rules_times_cases_are_bounded(self):
+        case = {"channel": "slack"}
+        self.ok(self.evaluate({"policy": self.rules(100), "cases": [case] * 1000}))
+        self.invalid(self.evaluate({"policy": self.rules(101), "cases": [case] * 1000}), "/cases")
+        self.ok(self.evaluate({"policy": self.rules(100), "cases": [case] * 20, "trace": True}))
+        self.invalid(self.evaluate({"policy": self.rules(100), "cases": [case] * 21, "trace": True}), "/cases")
+
+    def test_fault_14_a_policy_is_bounded(self):
+        self.invalid(self.evaluate({"policy": self.rules(1001), "channel": "slack"}), "/policy/rules")
+        self.invalid(self.evaluate({"policy": self.rules(600, to="t" * 500), "channel": "slack"}), "/policy")
+        etag = self.api.get("/v1/policy/send").etag
+        self.invalid(self.api.put("/v1/policy/send", self.rules(1001), if_match=etag), "/rules")
+        self.invalid(self.api.put("/v1/policy/send", self.rules(600, to="t" * 500), if_match=etag), "")
+        self.assertEqual(self.api.get("/v1/policy/send").etag, etag)
+
+    def test_fault_14_a_step_of_a_trace_is_short(self):
+        policy = {"rules": [{"match": {"to": "é" * 2000}, "action": "deny"}]}
+        trace = self.ok(self.evaluate({"policy": policy, "to": "b" * 500}))["trace"]
+        self.assertLess(len(trace[0]["because"]), 400)
+
+
+class Pages(Case):
+    def test_fault_17_a_page_of_messages_ends_at_1_mib(self):
+        key = self.new()["key"]
+        for i in range(6):
+            self.say(key, str(i) * 300_000)
+        for order in ("asc", "desc"):
+            seen, query = [], ""
+            while True:
+                reply = self.api.get(S(key, "main", "messages") + f"?limit=200&order={order}" + query)
+                self.assertLess(len(reply.raw), PAGE + 10_000)
+                page = self.ok(reply, 200)
+                self.assertTrue(page["data"])
+                seen += [m["seq"] for m in page["data"]]
+                if not page["page"]["hasMore"]:
+                    break
+                query = f"&after={page['page']['nextAfter']}" if order == "asc" else f"&before={page['page']['nextBefore']}"
+            self.assertEqual(seen if order == "asc" else seen[::-1], sorted(seen))
+            self.assertEqual(len(seen), 6)
+
+    def test_fault_17_a_message_larger_than_a_page_is_one(self):
+        key = self.new()["key"]
+        self.say(key, "x" * (2 * PAGE))
+        self.say(key, "y")
+        page = self.ok(self.api.get(S(key, "main", "messages")), 200)
+        self.assertEqual((len(page["data"]), page["page"]["hasMore"]), (1, True))
+
+    def test_fault_17_a_page_of_sessions_ends_at_1_mib(self):
+        agent = "big" + uid(6)
+        keys = [f"agent:{agent}:x:{i}" for i in range(8)]
+        for key in keys:
+            self.ok(self.api.post(f"/v1/agents/{agent}/sessions", {"key": key, "entry": {"big": "b" * 400_000}}), 201)
+        seen, query = [], ""
+        while True:
+            reply = self.api.get(f"/v1/agents/{agent}/sessions?sort=key&limit=200" + query)
+            self.assertLess(len(reply.raw), 2 * PAGE)
+            page = self.ok(reply, 200)
+            seen += [s["key"] for s in page["data"]]
+            if not page["page"]["hasMore"]:
+                break
+            query = "&cursor=" + page["page"]["next"]
+        self.assertEqual(seen, keys)
+
+    def test_fault_17_children_end_at_1_mib(self):
+        key = self.new()["key"]
+        for _ in range(5):
+            self.ok(self.api.post(S(key, "main", "spawn"), {"entry": {"big": "b" * 400_000}}), 201)
+        reply = self.api.get(S(key, "main", "children"))
+        self.assertTrue(self.ok(reply, 200)["hasMore"])
+        self.assertLess(len(reply.raw), 2 * PAGE)
+
+
+class Unread(Case):
+    """Clients that read nothing. A socket pair of ours has room for some; the daemon keeps the rest, up to the bound."""
+    config = {"limits": {"bytesPerToken": 4 << 20}}
+    clients = 24
+
+    def deaf(self, request):
+        sock = socket.socket()
+        self.addCleanup(sock.close)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(10 * SLOW)
+        sock.connect(("127.0.0.1", self.daemon.port))
+        sock.sendall(request)
+        return sock
+
+    def head(self, sock):
+        text = b""
+        while b"\r\n\r\n" not in text:
+            text += sock.recv(512)
+        return int(text.split()[1])
+
+    def test_fault_17_replies_that_nobody_reads_are_bounded_for_a_token(self):
+        key = self.new()["key"]
+        for i in range(3):
+            self.say(key, str(i) * 300_000)
+        page = (f"GET {S(key, 'main', 'messages')}?limit=200 HTTP/1.1\r\nHost: localhost\r\n"
+                f"Authorization: Bearer {self.daemon.token('viewer')}\r\n\r\n").encode()
+        deaf = [self.deaf(page) for _ in range(self.clients)]
+        statuses = [self.head(s) for s in deaf]
+        self.assertEqual(set(statuses), {200, 429}, statuses)
+        self.assertLessEqual(statuses.count(200), 8, "about 4 MiB of 0.9 MiB each, and what the kernel took")
+        self.ok(self.api.get(S(key, "main", "messages")), 200)  # another token reads on
+        for s in deaf:
+            s.close()
+        reader = self.daemon.client(page.split(b"Bearer ")[1].split(b"\r")[0].decode())
+        eventually(lambda: reader.get(S(key, "main", "messages")).status == 200, what="room again")
+
+    def test_fault_17_bodies_that_come_in_are_bounded_too(self):
+        token = self.daemon.token("runner")
+        key = self.new()["key"]
+        head = (f"POST {S(key, 'main', 'messages')} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Length: {2 << 20}\r\n\r\n").encode()
+        held = []
+        for _ in range(6):
+            sock = self.deaf(head)
+            try:
+                sock.sendall(b" " * ((2 << 20) - 1))
+            except (ConnectionResetError, BrokenPipeError):
+                pass  # it was refused meanwhile
+            held.append(sock)
+
+        def refused(sock):
+            sock.setblocking(False)
+            try:
+                return sock.recv(12).split()[1:2] == [b"429"]
+            except BlockingIOError:
+                return False
+            except ConnectionResetError:
+                return True
+
+        open_ones = list(held)
+
+        def few_are_left():
+            open_ones[:] = [s for s in open_ones if not refused(s)]
+            return len(open_ones) <= 2
+        eventually(few_are_left, what="the refusal of all but two")
+        self.ok(self.api.get("/v1/whoami"), 200)
+
+
+class Answers(Case):
+    def test_fault_18_a_problem_tells_at_most_20_faults(self):
+        for path, body in (("/v1/inbound", {f"unknown{i}": 1 for i in range(5000)}),
+                           ("/v1/agents/main/sessions", {"key": "agent:main:x:y", "entry": {f"rev{i}" if i else "rev": 1 for i in range(900)}}),
+                           ("/v1/admin/tokens", {"role": "viewer", "agents": [1] * 900})):
+            with self.subTest(path):
+                reply = self.api.post(path, body)
+                if reply.status == 201:
+                    continue
+                problem = self.problem(reply, 422)
+                self.assertLessEqual(len(problem["errors"]), 20)
+                self.assertLess(len(reply.raw), 64 << 10)
+        detail = self.problem(self.api.post("/v1/inbound", {f"unknown{i}": 1 for i in range(500)}), 422)["detail"]
+        self.assertIn("more)", detail)
+
+    def test_fault_18_long_names_are_told_in_short(self):
+        name = "é" * 300_000
+        reply = self.api.post("/v1/inbound", {name: 1})
+        problem = self.problem(reply, 422)
+        self.assertLess(len(reply.raw), 16 << 10)
+        self.assertTrue(problem["errors"][0]["pointer"].startswith("/é") or problem["errors"])
+
+    def test_fault_18_fields_and_types_are_bounded(self):
+        key = self.new()["key"]
+        many = ",".join(f"f{i}" for i in range(65))
+        long = "x" * 4100
+        for query in (f"fields={many}", f"fields={long}"):
+            self.problem(self.api.get(S(key) + "?" + query), 400, "bad_request")
+            self.problem(self.api.get("/v1/sessions?" + query), 400, "bad_request")
+        self.problem(self.api.get(S(key, "main", "messages") + "?types=" + many), 400, "bad_request")
+        self.problem(self.api.get("/v1/events?poll=1&types=" + ",".join(["message.*"] * 65)), 400, "bad_request")
+        fields = self.ok(self.api.get(S(key) + "?fields=sessionId,agent"), 200)
+        self.assertEqual(set(fields), {"key", "agent", "sessionId", "asOf"})
+
+    def test_fault_18_versions_in_if_match_are_bounded(self):
+        key = self.new()["key"]
+        tags = ", ".join(f'"r{i}"' for i in range(1, 66))
+        self.problem(self.api.patch(S(key), {"label": "x"}, if_match=tags), 400, "bad_request")
+
+    def test_fault_18_a_long_body_counts_once(self):
+        daemon = self.spawn({"limits": {"requestsPerSecond": 1}})
+        local = daemon.local()  # whom no limit counts
+        self.ok(local.post("/v1/agents/main/sessions", {"key": "agent:main:x:y"}), 201)
+        token = self.ok(local.post("/v1/admin/tokens", {"role": "runner"}), 201)["token"]
+        body = json.dumps({"role": "user", "text": "x" * 100_000}).encode()
+        with socket.create_connection(("127.0.0.1", daemon.port), 10 * SLOW) as sock:
+            sock.sendall((f"POST {S('agent:main:x:y', 'main', 'messages')} HTTP/1.1\r\nHost: localhost\r\n"
+                          f"Content-Type: application/json\r\nExpect: 100-continue\r\nAuthorization: Bearer {token}\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n").encode())
+            self.assertIn(b"100 Continue", sock.recv(200))
+            sock.sendall(body)
+            self.assertIn(b" 201 ", sock.recv(100))
+
+    def test_fault_18_a_search_over_many_sessions_finds_all_in_pages(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        self.ok(api.post("/v1/agents/main/sessions", {"key": "agent:main:x:y"}), 201)
+        daemon.checkpoint()
+        self.assertEqual(daemon.stop(), 0)
+        store = daemon.agent_dir() / "sessions.json"
+        stored = json.loads(store.read_text())
+        for i in range(5000):
+            stored[f"agent:main:x:n{i:04}"] = {"sessionId": f"id{i}", "updatedAt": 1000 + i, "label": "needle" if i % 500 == 7 else "hay"}
+        store.write_text(json.dumps(stored))
+        daemon.start()
+        wanted = [f"agent:main:x:n{i:04}" for i in range(7, 5000, 500)]
+        for sort in ("key", "updatedAt", "-updatedAt"):
+            for limit in (3, 200):
+                with self.subTest(sort=sort, limit=limit):
+                    seen, query = [], ""
+                    while True:
+                        page = self.ok(api.get(f"/v1/sessions?q=NEEDLE&sort={sort}&limit={limit}" + query), 200)
+                        seen += [s["key"] for s in page["data"]]
+                        if not page["page"]["hasMore"]:
+                            break
+                        query = "&cursor=" + page["page"]["next"]
+                    self.assertEqual(seen, wanted if sort != "-updatedAt" else wanted[::-1])
+
+    def test_fault_18_repairs_of_an_odd_store_are_told_once(self):
+        daemon = self.spawn({"store": {"cacheTtlMs": 1}})
+        api = daemon.client()
+        self.ok(api.post("/v1/agents/main/sessions", {"key": "agent:main:x:y"}), 201)
+        daemon.checkpoint()
+        self.assertEqual(daemon.stop(), 0)
+        store = daemon.agent_dir() / "sessions.json"
+        store.write_bytes(b"\xef\xbb\xbf" + store.read_bytes())
+        daemon.start()
+        for _ in range(3):
+            self.ok(api.get(S("agent:main:x:y")), 200)
+            eventually(lambda: b"\nsessiond_agents 0" in api.get("/metrics").raw, 20, what="that the agent leaves memory")
+        told = [line for line in daemon.stderr if "store_repaired" in line and "byte order mark" in line]
+        self.assertEqual(len(told), 1, told)
+
+
+class Crowds(Case):
+    config = {"limits": {"agents": 3, "sessionsPerAgent": 5, "entryBytesPerAgent": 1 << 20}}
+
+    def test_agents_that_clients_make_are_bounded(self):
+        daemon = self.spawn(self.config)
+        api = daemon.client()
+        for i in range(3):
+            self.ok(self.inbound_as(api, f"a{i}"), 201)
+            daemon.checkpoint()
+        self.invalid(self.inbound_as(api, "a3"), "/agent")
+        self.problem(api.get("/v1/agents/a3/sessions"), 404, "agent_not_found")
+        self.ok(self.inbound_as(api, "a1"), 201)
+
+    def inbound_as(self, api, agent):
+        return api.post("/v1/inbound", {"agent": agent, "channel": "slack", "chatType": "direct", "peer": "u", "text": "x"})
+
+    def test_sessions_of_an_agent_are_bounded(self):
+        for i in range(5):
+            self.ok(self.api.post("/v1/agents/many/sessions", {"key": f"agent:many:x:{i}"}), 201)
+        self.invalid(self.api.post("/v1/agents/many/sessions", {"key": "agent:many:x:5"}), "")
+        self.ok(self.api.delete(S("agent:many:x:0", "many")), 204)
+        self.ok(self.api.post("/v1/agents/many/sessions", {"key": "agent:many:x:5"}), 201)
+
+    def test_bytes_of_an_agents_entries_are_bounded(self):
+        big = {"big": "x" * 400_000}
+        for i in range(2):
+            self.ok(self.api.post("/v1/agents/bytes/sessions", {"key": f"agent:bytes:x:{i}", "entry": big}), 201)
+        self.invalid(self.api.post("/v1/agents/bytes/sessions", {"key": "agent:bytes:x:2", "entry": big}), "/entry")
+        self.ok(self.api.post("/v1/agents/bytes/sessions", {"key": "agent:bytes:x:3"}), 201)
+        self.invalid(self.api.patch(S("agent:bytes:x:3", "bytes"), big), "")
+        self.ok(self.api.patch(S("agent:bytes:x:0", "bytes"), {"big": None}), 200)
+        self.ok(self.api.patch(S("agent:bytes:x:3", "bytes"), big), 200)

@@ -68,6 +68,25 @@ class Login(Case):
         self.daemon.restart(kill=True)
         self.ok(self.daemon.anonymous().get("/v1/whoami", cookie=cookie))
 
+    def test_fault_12_a_logout_outlives_a_restart(self):
+        daemon = self.spawn()
+        nobody = daemon.anonymous()
+
+        def log_in():
+            return self.ok_cookie(nobody.post("/v1/login", {"token": daemon.admin_token}))
+
+        out, stays = log_in(), log_in()
+        csrf = self.ok(nobody.get("/v1/whoami", cookie=out))["csrf"]
+        self.ok(nobody.post("/v1/logout", cookie=out, x_csrf_token=csrf), 204)
+        for kill in (False, True):
+            daemon.restart(kill=kill)
+            self.problem(nobody.get("/v1/whoami", cookie=out), 401, "unauthorized")
+            self.ok(nobody.get("/v1/whoami", cookie=stays))
+
+    def ok_cookie(self, reply):
+        self.assertEqual(reply.status, 204, reply)
+        return reply.headers["Set-Cookie"].split(";")[0]
+
     def test_login_refuses(self):
         nobody, token = self.daemon.anonymous(), self.daemon.admin_token
         self.problem(nobody.post("/v1/login", {"token": token[:-1] + "x"}), 401)

@@ -12,10 +12,10 @@ from sse import StreamRefused
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what (API §7); beside these `open` is everybody's and `self` every token's.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "bridge", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "bridge", "policy", "maintenance", "metrics"},
-    "bridge": {"read", "stream", "ticket", "bridge"},
-    "runner": {"read", "stream", "ticket", "write"},
+    "admin": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "metrics"},
+    "bridge": {"read", "stream", "ticket", "bridge", "send"},
+    "runner": {"read", "stream", "ticket", "write", "send"},
     "viewer": {"read", "stream", "ticket"},
     "metrics": {"metrics"},
 }

@@ -187,7 +187,10 @@ class Append(Case):
         self.assertGreater(len(text.encode()), 1 << 20)
         self.say(key, text)
         self.say(key, "after")
-        self.assertEqual(self.texts(key), [text, "after"])
+        first = self.ok(self.api.get(S(key, "main", "messages") + "?order=asc"), 200)
+        self.assertEqual([text_of(m) for m in first["data"]], [text], "a page ends at 1 MiB")
+        self.assertEqual((first["page"]["hasMore"], first["page"]["nextAfter"]), (True, first["data"][-1]["seq"]))
+        self.assertEqual(self.texts(key, query=f"order=asc&after={first['page']['nextAfter']}"), ["after"])
 
     def test_writers_side_by_side_keep_their_own_order(self):
         key = self.new()["key"]
@@ -345,3 +348,61 @@ class Read(Case):
         self.assertEqual((self.daemon.agent_dir() / f"{session['sessionId']}-topic-42.jsonl").read_bytes(), raw)
         self.assertEqual(self.messages(session["key"], query="topic=42")[0]["seq"],
                          self.messages(session["key"])[0]["seq"])
+
+
+class Counted(Case):
+    def test_fault_29_usage_in_each_providers_words(self):
+        table = [({"inputTokens": 10, "outputTokens": 5}, (10, 5, 15)),
+                 ({"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100}, (10, 5, 115)),
+                 ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
+                   "prompt_tokens_details": {"cached_tokens": 4}}, (6, 5, 15)),
+                 ({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}, (10, 5, 15)),
+                 ({"input": 10, "output": 5, "cacheRead": 2, "cacheWrite": 1}, (10, 5, 18))]
+        for usage, counted in table:
+            with self.subTest(str(usage)):
+                key = self.new()["key"]
+                self.say(key, role="assistant", usage=usage)
+                session = self.ok(self.api.get(S(key)), 200)
+                self.assertEqual((session["inputTokens"], session["outputTokens"], session["totalTokens"]), counted)
+
+
+class Places(Case):
+    def test_fault_44_duplicates_tell_where_they_stand(self):
+        key = self.new()["key"]
+        entry = lambda name: {"role": "user", "text": name, "id": name}  # noqa: E731
+        post = lambda *names: self.ok(self.api.post(S(key, "main", "messages"), {"entries": [entry(n) for n in names]}), 201)  # noqa: E731
+        seqs = lambda answer: (answer["firstSeq"], answer["lastSeq"], answer["duplicates"])  # noqa: E731
+        self.assertEqual(seqs(post("a", "b", "c")), (0, 2, 0))
+        self.assertEqual(seqs(post("a")), (0, 0, 1))
+        self.assertEqual(seqs(post("b", "c")), (1, 2, 2))
+        self.assertEqual(seqs(post("c", "a")), (0, 2, 2))
+        self.assertEqual(seqs(post("b", "d")), (1, 3, 1))
+        self.assertEqual(seqs(post("e")), (4, 4, 0))
+
+    def test_fault_44_after_minus_one_begins_with_the_first_message(self):
+        key = self.new()["key"]
+        for n in range(5):
+            self.say(key, str(n))
+        page = lambda query: self.ok(self.api.get(S(key, "main", "messages") + "?" + query), 200)  # noqa: E731
+        seqs = lambda query: [m["seq"] for m in page(query)["data"]]  # noqa: E731
+        self.assertEqual(seqs("after=-1&limit=2"), [0, 1])
+        self.assertEqual(seqs("after=0"), [1, 2, 3, 4])
+        self.assertEqual(seqs("after=-1&before=3"), [0, 1, 2])
+        seen, after = [], -1
+        while True:
+            answer = page(f"after={after}&limit=2")
+            seen += [m["seq"] for m in answer["data"]]
+            after = answer["page"]["nextAfter"]
+            if not answer["page"]["hasMore"]:
+                break
+        self.assertEqual(seen, [0, 1, 2, 3, 4])
+        self.problem(self.api.get(S(key, "main", "messages") + "?after=-2"), 400, "bad_request")
+
+    def test_fault_35_chat_shows_who_spoke(self):
+        peer = "G" + uid()
+        got = self.inbound(chatType="group", peer=peer, text="hi", **{"from": "U1"})
+        self.say(got["sessionKey"], "by nobody in particular")
+        self.say(got["sessionKey"], "with a name", **{"from": {"id": "U2", "name": "Zoë"}})
+        chat = self.messages(got["sessionKey"], query="view=chat")
+        self.assertEqual([m.get("from") for m in chat], ["U1", None, {"id": "U2", "name": "Zoë"}])
+        self.assertEqual([m["text"] for m in chat], ["hi", "by nobody in particular", "with a name"])

@@ -1,6 +1,6 @@
 """POST S/outbound (API §5): what the agent sends, recorded and, unless a policy denies it, to be delivered."""
 
-from case import Case, S, text_of, uid
+from case import Case, S, json, text_of, uid
 
 
 class Outbound(Case):
@@ -42,7 +42,7 @@ class Outbound(Case):
             self.assertEqual(event.data["data"]["mediaUrls"], urls)
         self.assertEqual(self.texts(self.key)[-1], "a.png, b.pdf, c.txt")
         self.send(mediaUrls=urls, text="three files")
-        self.assertEqual(self.texts(self.key)[-1], "three files")
+        self.assertEqual(self.texts(self.key)[-1], "three files\n[media: a.png, b.pdf, c.txt]")
 
     def test_content_parts(self):
         parts = [{"type": "text", "text": "one"}, {"type": "image", "source": {"kind": "url", "x-new": 1}}]
@@ -93,3 +93,44 @@ class Outbound(Case):
         self.send(text="to the usual place")
         self.ok(self.api.put(S(self.key, "main", "route"), {"channel": "slack", "to": "c-FORBIDDEN"}), 200)
         self.problem(self.api.post(S(self.key, "main", "outbound"), {"text": "x"}), 403, "policy_denied")
+
+
+class Kept(Case):
+    """What the transcript has of it."""
+
+    def sent(self, api=None, **body):
+        key = self.new()["key"]
+        self.ok((api or self.api).post(S(key, "main", "outbound"), body), 201)
+        return key, self.messages(key)[-1]
+
+    def test_fault_23_text_and_media_both_reach_the_transcript(self):
+        urls = ["https://example.com/image.png", "https://example.com/b.pdf?x=1"]
+        part = lambda text: {"type": "text", "text": text}  # noqa: E731
+        table = [({"text": "Message sent to user"}, [part("Message sent to user"), part("[media: image.png, b.pdf]")]),
+                 ({"content": "as a string"}, [part("as a string"), part("[media: image.png, b.pdf]")]),
+                 ({"content": [part("as"), part("parts")]}, [part("as"), part("parts"), part("[media: image.png, b.pdf]")]),
+                 ({}, [part("image.png, b.pdf")])]
+        for body, content in table:
+            with self.subTest(str(body)):
+                key, message = self.sent(**body, mediaUrls=urls)
+                self.assertEqual((message["content"], message["mediaUrls"]), (content, urls))
+                session = self.ok(self.api.get(S(key)), 200)
+                self.daemon.checkpoint()
+                line = (self.daemon.agent_dir() / (session["sessionId"] + ".jsonl")).read_text().splitlines()[-1]
+                self.assertEqual(json.loads(line)["message"]["mediaUrls"], urls)
+        self.assertNotIn("mediaUrls", self.sent(text="alone")[1])
+
+    def test_fault_29_usage_is_counted_and_kept(self):
+        usage = {"input_tokens": 10, "output_tokens": 5, "x-own": [1]}
+        key, message = self.sent(text="a", usage=usage, model="m", provider="p", stopReason="length")
+        self.assertEqual([message[name] for name in ("usage", "model", "provider", "stopReason")], [usage, "m", "p", "length"])
+        session = self.ok(self.api.get(S(key)), 200)
+        self.assertEqual([session[name] for name in ("inputTokens", "outputTokens", "totalTokens")], [10, 5, 15])
+        self.invalid(self.api.post(S(key, "main", "outbound"), {"text": "a", "usage": 3}), "/usage")
+
+    def test_fault_29_a_runner_may_send(self):
+        runner = self.daemon.client(self.daemon.token("runner"))
+        self.assertEqual(text_of(self.sent(runner, text="by the runner")[1]), "by the runner")
+        self.problem(runner.post("/v1/inbound", {}), 403, "forbidden")
+        viewer = self.daemon.client(self.daemon.token("viewer"))
+        self.assertEqual(self.problem(viewer.post(S(self.new()["key"], "main", "outbound"), {"text": "x"}), 403)["permission"], "send")

@@ -1,52 +1,141 @@
-"""Every command in README.md runs: curl and sessiond as written, make by its targets (this test is one of them)."""
+"""README.md typed from top to bottom: every command as it stands there, in one shell, in an empty home, with no variable set for it.
 
+`make run` is the real one, in a copy of the tree whose build is up to date: build/release/sessiond is the binary under test and ninja
+finds nothing to do. The address is another one, given as README says.
+"""
+
+import json
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
+import tempfile
+import unittest
+import urllib.request
+from pathlib import Path
 
-from case import Case
-from sessiond import binary
+from sessiond import SLOW, binary
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = Path(__file__).resolve().parents[2]
+WAIT = 120 * SLOW
+KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")
+
+
+def readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def commands():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as readme:
-        blocks = re.findall(r"```sh\n(.*?)```", readme.read(), re.S)
+    blocks = re.findall(r"```sh\n(.*?)```", readme(), re.S)
     return [line.strip() for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
-class Readme(Case):
-    def environment(self):
-        binaries = os.path.join(str(self.daemon.home), "bin")
-        os.makedirs(binaries, exist_ok=True)
-        link = os.path.join(binaries, "sessiond")
-        if not os.path.lexists(link):
-            os.symlink(os.path.abspath(binary()), link)
-        return {**os.environ, **self.daemon.env, "TOKEN": self.daemon.admin_token, "STATE_DIR": str(self.daemon.state),
-                "SESSIOND_CONFIG": str(self.daemon.config_file), "PATH": binaries + ":" + os.environ["PATH"]}
+def free_address():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{one.getsockname()[1]}"
 
-    def test_curl_and_sessiond(self):
-        ran = 0
+
+def built_tree(folder):
+    """What make wants, with a build that is up to date."""
+    tree = folder / "sessiond"
+    (tree / "build" / "release").mkdir(parents=True)
+    for name in ("Makefile", "CMakePresets.json", "config", "README.md"):
+        (tree / name).symlink_to(ROOT / name)
+    (tree / "build" / ".packages").touch()
+    (tree / "build" / "release" / "build.ninja").write_text("build sessiond: phony\n")
+    (tree / "build" / "release" / "sessiond").symlink_to(os.path.abspath(binary()))
+    return tree
+
+
+class Shell:
+    """One bash, typed into."""
+
+    def __init__(self, folder, cwd):
+        self.home, self._out = folder / "home", (folder / "output").open("w+b")
+        self.home.mkdir()
+        self._told, told = os.pipe()
+        self.process = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=self._out, stderr=self._out, cwd=cwd, start_new_session=True,
+                                        pass_fds=[told], env={"HOME": str(self.home)} | {k: v for k, v in os.environ.items() if KEPT.fullmatch(k)})
+        self._told, self._fd = os.fdopen(self._told), told
+        os.close(told)
+
+    def type(self, command):
+        """(exit code, all that was printed meanwhile)"""
+        begin = os.fstat(self._out.fileno()).st_size
+        self.process.stdin.write(f"{command}\necho $? >&{self._fd}\n".encode())
+        self.process.stdin.flush()
+        code = int(self._told.readline())
+        with open(self._out.name, "rb") as out:
+            out.seek(begin)
+            return code, out.read().decode()
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self._told.close()
+        self._out.close()
+
+
+@unittest.skipUnless(shutil.which("make") and shutil.which("ninja") and shutil.which("curl"), "needs make, ninja and curl")
+class Readme(unittest.TestCase):
+    def setUp(self):
+        folder = Path(tempfile.mkdtemp(prefix="rm-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.folder, self.tree = folder, built_tree(folder)
+
+    def test_fault_30_typed_from_top_to_bottom_in_an_empty_home(self):
+        address = free_address()
+        self.assertIn("make run ADDRESS=", readme(), "README tells how another address is given")
+        shell = Shell(self.folder, self.tree)
+        self.addCleanup(shell.close)
+        printed = {}
         for command in commands():
-            if command.startswith("make"):
-                continue
-            line = command.replace("127.0.0.1:7433", f"127.0.0.1:{self.daemon.port}")
-            line = line.replace('--unix-socket "$STATE_DIR/sessiond.sock"', f"--unix-socket '{self.daemon.unix}'")
+            typed = command.replace("127.0.0.1:7433", address).replace("make run", f"make run ADDRESS={address}")
             with self.subTest(command):
-                done = subprocess.run(["bash", "-c", line], env=self.environment(), cwd=ROOT, capture_output=True, text=True, timeout=60)
-                streams = "/v1/events" in command and done.returncode == 28  # curl's own time limit ends it
-                warned = command == "sessiond doctor" and done.returncode == 1  # of the disk or file system it runs on
-                self.assertTrue(done.returncode == 0 or streams or warned, done.stdout + done.stderr)
-                self.assertNotIn("urn:sessiond:problem", done.stdout)
-                ran += 1
-        self.assertGreater(ran, 8)
-        self.assertEqual([m["text"] for m in self.api.get("/v1/agents/main/sessions/agent:main:slack:direct:u1/messages?view=chat").json["data"]],
-                         ["hello", "hello, Ada"])
+                code, output = shell.type(typed)
+                printed[command] = output
+                streams = "/v1/events" in command and code == 28      # curl's own time limit ends it
+                warned = command == "sessiond doctor" and code == 1  # of the disk or file system it runs on
+                self.assertTrue(code == 0 or streams or warned, f"exit {code}: {output}")
+                self.assertNotIn("urn:sessiond:problem", output)
+        self.assertGreater(len(printed), 12)
+
+        def answer(part):
+            return next(output for command, output in printed.items() if part in command)
+
+        self.assertEqual([m["text"] for m in json.loads(answer("view=chat"))["data"]], ["hello", "hello, Ada"])
+        self.assertTrue(answer("view=chat").endswith("}\n"))
+        self.assertIn('"agent:main:slack:direct:u1"', answer("--unix-socket"))
+        token = answer("token create").strip()
+        ask = urllib.request.Request(f"http://{address}/v1/whoami", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(ask, timeout=WAIT) as reply:  # the daemon that README started knows it
+            self.assertEqual(json.loads(reply.read())["role"], "bridge")
+        self.assertIn(token[3:11], answer("token list"))
+        self.assertEqual(sorted(p.name for p in shell.home.iterdir()), [], "nothing was made in the home by the way")
+        code, output = shell.type("kill %1; wait")
+        self.assertFalse((self.tree / "run" / "state" / "sessiond.sock").exists(), output)
+
+    def test_fault_31_make_run_on_another_address_says_why_it_cannot(self):
+        """Instead of waiting for ever."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            for address, word in ((f"127.0.0.1:{taken.getsockname()[1]}", "in use"), ("nowhere", "/listen/tcp")):
+                with self.subTest(address):
+                    done = subprocess.run(["make", "run", f"ADDRESS={address}"], cwd=self.tree, capture_output=True, text=True, timeout=WAIT)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(word, done.stderr.lower())
+                    self.assertIn("ended before it was ready", done.stdout)
+                    self.assertFalse((self.tree / "run" / "config" / "sessiond" / "admin.token").exists())
 
     def test_make_targets_are_there(self):
-        with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as makefile:
-            targets = set(re.findall(r"^([a-z]+):", makefile.read(), re.M))
-        for command in commands():
-            if command.startswith("make"):
-                self.assertIn(command.split()[1], targets)
+        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+        for target in re.findall(r"\bmake ([a-z]+)", readme()):
+            self.assertIn(target, targets)

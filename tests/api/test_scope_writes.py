@@ -47,9 +47,10 @@ class Reaching(Case):
 
     def test_a_child_outside_the_scope_cannot_be_made(self):
         key, runner = self.inside(), self.bridge("runner")
-        self.problem(runner.post(S(key, "codex", "spawn"), {"label": "x"}), 403, "forbidden")
-        child = self.ok(runner.post(S(key, "codex", "spawn"), {"entry": {"channel": "slack"}}), 201)
-        self.ok(runner.get(S(child["key"], "codex")), 200)
+        self.problem(runner.post(S(key, "codex", "spawn"), {"entry": {"channel": "discord"}}), 403, "forbidden")
+        for entry in ({}, {"channel": "slack"}):
+            child = self.ok(runner.post(S(key, "codex", "spawn"), {"entry": entry}), 201)
+            self.ok(runner.get(S(child["key"], "codex")), 200)
 
     def test_another_transcript_cannot_be_named(self):
         hidden = self.inside(channel="discord")

@@ -52,6 +52,7 @@ class InEntries(Case):
         self.assertIn("my key is " + GITHUB, self.texts(key))
 
     def test_ordinary_entries_pass(self):
+        self.new("agent:main:telegram:direct:1234567890")
         picture = base64.b64encode(os.urandom(300_000)).decode()
         self.ok(self.api.post(ALL, {"label": "ghp_ and AKIA are prefixes", "entry": {
             "sdkSessionId": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "commit": uid(32) * 2, "picture": picture,

@@ -309,3 +309,18 @@ class Preconditions(Case):
             self.problem(attempt(), 428, "precondition_required")
         self.ok(api.patch(path, {"label": "x"}, if_match=api.get(path).etag), 200)
         self.say(session["key"], api=api)
+
+
+class Refused(Case):
+    def test_fault_27_queue_numbers_are_counts(self):
+        key = self.new()["key"]
+        for patch in ({"queueDebounceMs": -1}, {"queueCap": 1.5}, {"queueCap": -1}, {"queueDebounceMs": 0.5}, {"contextTokens": -1},
+                      {"memoryFlushCompactionCount": 1.5}, {"queueCap": 2 ** 53 + 1}):
+            self.invalid(self.api.patch(S(key), patch), "/" + next(iter(patch)))
+        self.ok(self.api.patch(S(key), {"queueDebounceMs": 0, "queueCap": 20, "contextTokens": 200000}), 200)
+
+    def test_fault_44_an_empty_key_is_no_key(self):
+        before = len(self.ok(self.api.get("/v1/sessions?limit=200"), 200)["data"])
+        for key in ("", "  "):
+            self.invalid(self.api.post("/v1/agents/main/sessions", {"key": key}), "/key")
+        self.assertEqual(len(self.ok(self.api.get("/v1/sessions?limit=200"), 200)["data"]), before)

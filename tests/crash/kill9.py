@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Kill -9 under load, again and again: nothing acknowledged is missing or doubled, and the stream has no hole.
 
-    tests/crash/kill9.py --binary PATH [--rounds 20] [--writers 64] [--load 0.3] [--seed N]
+    tests/crash/kill9.py --binary PATH [--rounds 20] [--writers 64] [--load 0.3] [--seed N] [--earlier-boot]
 
 A round: 64 writers append, patch and post inbound messages, each text and Idempotency-Key its own; at a random moment the daemon is killed and
 started again. Then every 201 must be in its transcript once and in its writer's order; a request without an answer is there at most once, and
 sent again with the same key it is there exactly once; after POST /v1/admin/checkpoint sessions.json agrees with the API. One event
 stream is resumed over all rounds. Ten rounds write to the same sessions, then to new ones; the last round looks at all of them again.
+--earlier-boot: in shared mode, and each start finds locks of an earlier boot of the machine on every file.
 The last line is `rounds R acknowledged A lost L doubled D holes H`; the exit code is 1 when a check failed.
 """
 
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
 import sessiond  # noqa: E402
 from case import text_of  # noqa: E402
 from sessiond import S, SLOW, Daemon  # noqa: E402
-from world import Reader, compare_store, transcript  # noqa: E402
+from world import SHARED, Reader, compare_store, leave_locks, transcript  # noqa: E402
 
 TOGETHER = 10  # rounds that write to the same sessions
 
@@ -218,6 +219,7 @@ def main():
     parser.add_argument("--load", type=float, default=0.3, help="seconds until the kill, at most")
     parser.add_argument("--seed", type=int, default=None,
                         help="of the moments of the kills (default: random, and printed)")
+    parser.add_argument("--earlier-boot", action="store_true", help="shared mode; each start finds locks of an earlier boot")
     options = parser.parse_args()
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
@@ -225,9 +227,11 @@ def main():
     dice = random.Random(seed)
     print(f"seed {seed}", flush=True)
 
-    daemon = Daemon({"journal": {"segmentBytes": 1 << 20}})
+    daemon = Daemon({"journal": {"segmentBytes": 1 << 20}, **(SHARED if options.earlier_boot else {})})
+    before_start = leave_locks if options.earlier_boot else lambda _: None
     failed = lost = doubled = 0
     try:
+        before_start(daemon)
         daemon.start()
         client = daemon.client()
         writers = [Writer(daemon, client.token, i) for i in range(options.writers)]
@@ -250,6 +254,7 @@ def main():
                 thread.join()
             reader.stream.wait_end(30)
             reader.collect()
+            before_start(daemon)
             began = time.monotonic()
             daemon.start(60)
             started = time.monotonic() - began

@@ -174,7 +174,8 @@ class Traffic(Case):
               "checkpoint.old_kept", "checkpoint.linked", "checkpoint.released", "checkpoint.dirs_synced",
               "transcript.created", "transcript.created:2", "transcript.written", "transcript.written:6",
               "transcript.synced", "transcript.synced:3", "archive.closed", "archive.closed:2", "archive.renamed",
-              "archive.renamed:2", "archive.renamed:3", "archive.synced", "archive.synced:2", "archive.purged",
+              "archive.renamed:2", "archive.renamed:3", "archive.synced", "archive.synced:2", "archive.recorded",
+              "archive.recorded:2", "archive.purged",
               "archive.purged:2", "marks.files_synced", "marks.answers_synced", "marks.written:2",
               "marks.previous_renewed", "answers.written", "answers.synced", "answers.sealed", "answers.removed")
 

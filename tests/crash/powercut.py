@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The power goes at a random file call under load, again and again, and takes what was not synced: nothing that was promised is missing.
 
-    tests/crash/powercut.py --binary PATH [--rounds 20] [--seed N] [--writers 8]
+    tests/crash/powercut.py --binary PATH [--rounds 20] [--seed N] [--writers 8] [--earlier-boot]
 
 A round: writers append, patch, post inbound messages, reset and delete; at a random call the shim drops un-fsync'ed pages and names, all or
 any subset of them (shim/power.hpp), and kills the daemon. sessions.json is a whole generation. After the next start everything acknowledged
 is there once, what has no answer at most once and once after a retry with the same key, the stream has no hole, and log, API, sessions.json
-and transcripts agree. Some cuts hit the start itself. The last line is `N passed, N failed`.
+and transcripts agree. Some cuts hit the start itself.
+--earlier-boot: in shared mode, and each start finds locks of an earlier boot of the machine on every file. The last line is `N passed, N failed`.
 """
 
 import argparse
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import sessiond  # noqa: E402
 from promises import Promises, append, create, delete, inbound, patch, reset  # noqa: E402
 from shim import ShimmedDaemon  # noqa: E402
+from world import SHARED, leave_locks  # noqa: E402
 
 
 class Writer:
@@ -69,15 +71,19 @@ def sound_store(daemon):
 
 
 class Cuts:
-    def __init__(self, seed, writers):
-        self.dice, self.seed = random.Random(seed), seed
-        # A cut can leave a lock whose payload was never written: nobody can be seen to hold it, so it goes after staleMs.
-        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}, "store": {"lock": {"staleMs": 1000}}})
+    def __init__(self, seed, writers, earlier_boot):
+        self.dice, self.seed, self.earlier_boot = random.Random(seed), seed, earlier_boot
+        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}, **(SHARED if earlier_boot else {})})
         self.promises = Promises()
         self.writers = [Writer(i, seed) for i in range(writers)]
         self.last_id = None
         self.events = []
         self.classes = Counter()
+
+    def start(self, **named):
+        if self.earlier_boot:
+            leave_locks(self.daemon)
+        self.daemon.start(**named)
 
     def round(self, number):
         daemon, disk = self.daemon, self.daemon.disk
@@ -86,13 +92,13 @@ class Cuts:
         if at_start:
             disk.cut_at = disk.calls + self.dice.randrange(1, 120)
         try:
-            daemon.start()
+            self.start()
         except AssertionError:
             self.classes["while starting"] += 1
             daemon.wait_dead()
             sound_store(daemon)
             disk.cut_at = 0
-            daemon.start()
+            self.start()
         client = daemon.client()
         with client.stream("/v1/events", self.last_id) as stream:
             disk.cut_at = disk.calls + int(10 ** self.dice.uniform(0, 3))
@@ -107,7 +113,7 @@ class Cuts:
             self.last_id = stream.last_id or self.last_id
         disk.cut_at = 0
         sound_store(daemon)
-        daemon.start(shim=False)
+        self.start(shim=False)
         self.check()
         if daemon.stop() != 0:
             self.promises.faults.append("exit code")
@@ -136,6 +142,7 @@ def main():
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--seed", type=int, help="of everything but the threads' timing (default: random, and printed)")
     parser.add_argument("--world", type=int, default=10, help="rounds on one state directory")
+    parser.add_argument("--earlier-boot", action="store_true", help="shared mode; each start finds locks of an earlier boot")
     options = parser.parse_args()
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
@@ -145,7 +152,7 @@ def main():
     classes, cuts = Counter(), None
     for number in range(options.rounds):
         if cuts is None:
-            cuts = Cuts(seed + number, options.writers)
+            cuts = Cuts(seed + number, options.writers, options.earlier_boot)
         try:
             cuts.round(number % options.world + 1)
             faults = cuts.promises.faults

@@ -4,7 +4,9 @@
 Every update of either side sets a field of its own and is looked for at the end, in the file and in the API; the others
 also count each entry's x-<name> up under the lock, so that an update that is lost for a moment shows too. The others take
 the lock by FORMATS §3 or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, die with it, are stopped with it; and the
-daemon is stopped while it has it. The last line says how many updates were lost.
+daemon is stopped while it has it. Another makes and deletes entries as fast as it can beside 16 writers
+of ours, and one takes turns at a transcript, whose lock it takes, with 16 writers of ours: seq, parentId and expectedSeq
+must be right each time. The last line says how many updates were lost.
 """
 
 import argparse
@@ -16,15 +18,18 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "api"))
 
 from other_writer import RULES  # noqa: E402
 from sessiond import SLOW, Client, Daemon, S  # noqa: E402
+from world import leave_locks  # noqa: E402
 
 ENTRIES = 100
 LEAD = 20  # updates that one side may be ahead of the other: they are to meet
+LEAST = 300  # updates where these are small
 KEYS = [f"agent:main:both:{i:03d}" for i in range(ENTRIES)]
 
 
@@ -32,10 +37,10 @@ class Other:
     """A process of other_writer.py; what it has done is what it has told."""
 
     def __init__(self, daemon, rule, updates, name="t", first=0, **named):
-        self.name, self.rule, self.done = name, rule, []
+        self.name, self.rule, self.done, self.told = name, rule, [], []
         self.stopped, self.ended = threading.Event(), threading.Event()
         arguments = [a for key, value in named.items() if value is not None
-                     for a in ("--" + key.replace("_", "-"), str(value))]
+                     for a in ("--" + key.replace("_", "-"), *([] if value is True else [str(value)]))]
         self.process = subprocess.Popen(
             [sys.executable, str(TESTS / "api" / "other_writer.py"), str(daemon.agent_dir() / "sessions.json"),
              "--rule", rule, "--updates", str(updates), "--name", name, "--first", str(first), *arguments],
@@ -49,8 +54,11 @@ class Other:
             with self._moved:
                 if line.strip() == "holding":
                     self.stopped.set()
+                elif line.startswith("{"):
+                    self.told.append(json.loads(line))
                 else:
-                    self.done.append(int(line))
+                    self.done.append(int(line.split()[0]))
+                    self.told.append(line.split())
                 self._moved.notify_all()
         self.ended.set()
         with self._moved:
@@ -159,13 +167,18 @@ class Stopper:
 
 
 class Scenario:
-    def __init__(self, fault=None):
+    earlier_boot = False  # shared mode; the start finds the lock of an earlier boot
+
+    def __init__(self, fault=None, mode="own"):
         # Duty 1: checkpoints follow each other at once, and so meet the other writer as often as can be.
-        self.daemon = Daemon({"store": {"checkpointDuty": 1.0, "lock": {"staleMs": 1000}}},
+        mode = "shared" if self.earlier_boot else mode
+        self.daemon = Daemon({"store": {"mode": mode, "checkpointDuty": 1.0, "lock": {"staleMs": 1000}}},
                              env={"SESSIOND_FAULT": fault} if fault else None)
         self.others = []
 
     def __enter__(self):
+        if self.earlier_boot:
+            leave_locks(self.daemon)
         self.daemon.start()
         client = self.daemon.client()
         for key in KEYS:
@@ -289,7 +302,136 @@ def daemon_stopped(rule, updates, options):
         return at.ours.done, len(other.done), at.lost()
 
 
+class Crowd:
+    """WRITERS clients at once: each calls do(client, number) with the next number until the other has ended and `least`
+    were done; never far ahead of the other."""
+    WRITERS = 16
+
+    def __init__(self, daemon, other, least, do):
+        self.daemon, self.other, self.least, self.do = daemon, other, least, do
+        self.next, self.lock, self.failures = 0, threading.Lock(), []
+        self.token = daemon.client().token
+        self.threads = [threading.Thread(target=self.write) for _ in range(self.WRITERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def write(self):
+        client = Client(self.daemon, self.token, timeout=120)
+        try:
+            while not self.failures:
+                with self.lock:
+                    if self.next >= self.least and self.other.ended.is_set():
+                        return
+                    number, self.next = self.next, self.next + 1
+                if not self.other.ended.is_set():
+                    self.other.await_done(number - 10 * LEAD)
+                self.do(client, number)
+        except Exception as failure:  # noqa: BLE001: told by join()
+            self.failures.append(failure)
+        finally:
+            client.close()
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        if self.failures:
+            raise self.failures[0]
+
+
+def all_entries(client):
+    entries, cursor = {}, ""
+    while cursor is not None:
+        page = client.get("/v1/agents/main/sessions?limit=200" + cursor, headers={"Cache-Control": "no-cache"}).json
+        entries.update({one["key"]: one for one in page["data"]})
+        following = page["page"]["nextCursor"] if page["page"]["hasMore"] else None
+        cursor = following and f"&cursor={quote(following)}"
+    return entries
+
+
+def churns(mode, updates, options):
+    """Every deletion of the other stands, and every update of either side is there."""
+    updates = max(updates, LEAST)
+    with Scenario(mode=mode) as at:
+        other = at.other("formats", updates, churn=True)
+
+        def patch(client, number):
+            reply = client.patch(S(KEYS[number % ENTRIES]), {f"o{number // ENTRIES}": number})
+            assert reply.status == 200, reply
+
+        crowd = Crowd(at.daemon, other, updates, patch)
+        crowd.join()
+        other.finish()
+        told = other.told[-1]
+        missing = list(told["undone"])
+        wanted = {key: fields for key, fields in told["made"].items() if fields}
+        served = all_entries(at.daemon.client())
+        at.daemon.checkpoint()
+        for where, entries in (("api", served), ("file", at.daemon.sessions_json())):
+            there = {key for key in entries if ":churn:" in key}
+            missing += [f"{key} stands in the {where} though deleted" for key in sorted(there - set(wanted))]
+            missing += [f"{key} is not in the {where}" for key in sorted(set(wanted) - there)]
+            missing += [f"{key} lacks {field} in the {where}" for key in sorted(there & set(wanted))
+                        for field, value in wanted[key].items() if entries[key].get(field) != value]
+            missing += [f"o {number} in the {where}" for number in range(crowd.next)
+                        if entries[KEYS[number % ENTRIES]].get(f"o{number // ENTRIES}") != number]
+            missing += [f"t {number} in the {where}" for number in other.done[::4]
+                        if entries[KEYS[number // 4 % ENTRIES]].get(f"t{number}") != number]
+        print(f"  {told['deletions']} deletions of theirs", flush=True)
+        return crowd.next, len(other.done), missing
+
+
+def transcript_turns(rule, updates, options):
+    """All that is told of places in a transcript is the lines', however many take turns at it."""
+    updates = max(updates, LEAST)
+    with Scenario(mode="shared") as at:
+        client, key = at.daemon.client(), KEYS[0]
+        path = at.daemon.agent_dir() / (client.get(S(key)).json["sessionId"] + ".jsonl")
+        first = client.post(S(key, "main", "messages"), {"role": "user", "text": "first"}).json
+        told, refused, expected = {0: first["ids"][0]}, [], [1]
+        other = at.other(rule, updates, transcript=path)
+
+        def append(client, number):
+            body = {"role": "user", "text": str(number)}
+            if number % 2:
+                reply = client.post(S(key, "main", "messages"), body)
+            else:  # half of them say where they are to stand
+                wanted = expected[0]
+                reply = client.post(S(key, "main", "messages"), {"entries": [body], "expectedSeq": wanted})
+                if reply.status == 412:
+                    expected[0] = int(reply.json["detail"].rsplit(" ", 1)[1])
+                    refused.append((wanted, expected[0]))
+                    return
+                assert reply.json["firstSeq"] == wanted, reply
+            assert reply.status == 201, reply
+            told[reply.json["firstSeq"]] = reply.json["ids"][0]
+            expected[0] = reply.json["firstSeq"] + 1
+
+        crowd = Crowd(at.daemon, other, updates, append)
+        crowd.join()
+        other.finish()
+        lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+        with client.stream(f"/v1/events?after={first['asOf']}") as stream:
+            stream.wait_until(lambda s: len([e for e in s.durable if e.type == "message.appended"]) >= len(lines) - 1, 120)
+            events = [e.data["data"].get("message") for e in stream.durable
+                      if e.type in ("message.appended", "transcript.renumbered")]
+        missing = [f"seq {seq} was told of another entry" for seq, entry in told.items() if lines[seq]["id"] != entry]
+        missing += [f"their turn {seq} is another entry's" for seq, entry in other.told if lines[int(seq)]["id"] != entry]
+        missing += [f"seq {n} has a wrong parent" for n, line in enumerate(lines)
+                    if line["parentId"] != (lines[n - 1]["id"] if n else None)]
+        missing += [f"an event says {event}" for event, line in zip(events, lines[1:])
+                    if not event or (event["id"], event["parentId"]) != (line["id"], line["parentId"])]
+        missing += [f"an event says seq {event['seq']} for {n}" for n, event in enumerate(events, 1)
+                    if event and event["seq"] != n]
+        missing += [f"expectedSeq {wanted} was refused, for {next_}" for wanted, next_ in refused if wanted == next_]
+        if not len(lines) == len(events) + 1 == len(told) + len(other.done):
+            missing.append(f"{len(lines)} lines, {len(events)} events, {len(told)} ours, {len(other.done)} theirs")
+        print(f"  {len(told)} of ours in place, {len(refused)} refused by expectedSeq", flush=True)
+        return crowd.next, len(other.done), missing
+
+
 SCENARIOS = {
+    **{f"another makes and deletes entries, {mode} mode": (churns, mode) for mode in ("own", "shared")},
+    **{f"turns at a transcript with {rule}": (transcript_turns, rule) for rule in ("formats", "2026.4")},
     **{f"turns with {rule}": (takes_turns, rule) for rule in RULES},
     "three processes": (three, None),
     "the other ignores the lock": (ignores, None),
@@ -309,7 +451,9 @@ def main():
     parser.add_argument("--stops", type=int, default=1, help="how often it is stopped at least")
     parser.add_argument("--fault", help="SESSIOND_FAULT of a daemon that is to stop itself (builds with the fault hook)")
     parser.add_argument("-k", default="", help="only scenarios whose name has this in it")
+    parser.add_argument("--earlier-boot", action="store_true", help="shared mode; the start finds the lock of an earlier boot")
     options = parser.parse_args()
+    Scenario.earlier_boot = options.earlier_boot
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     failed = lost = ours = theirs = 0

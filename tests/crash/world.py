@@ -1,13 +1,37 @@
 """What the crash tests share: a subscriber that comes back after every kill, and what must agree after a restart."""
 
 import json
+import os
 import sys
 import time
+import uuid
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
 from case import text_of  # noqa: E402
 from sessiond import S, SLOW  # noqa: E402
+
+
+SHARED = {"store": {"mode": "shared"}}
+ANOTHER_BOOT = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def leave_locks(daemon):
+    """What an earlier boot left in a shared store: a lock on each file, half of them as 0.1.0 wrote them, and a name beside each.
+
+    Their pid is ours, so that a process that has it lives."""
+    folder = daemon.agent_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        machine = Path("/etc/machine-id").read_text().strip() + ":"
+    except OSError:
+        machine = ""
+    files = [folder / "sessions.json", *folder.glob("*.jsonl")]
+    for number, file in enumerate(files):
+        host = f"{machine if number % 2 else ''}{ANOTHER_BOOT}:4026531836"
+        lock = file.with_name(file.name + ".lock")
+        for name in (lock, lock.with_name(f"{lock.name}.{os.getpid()}.{uuid.uuid4().hex[:24]}")):
+            name.write_text(json.dumps({"pid": os.getpid(), "createdAt": "2026-01-01T00:00:00.000Z", "starttime": 1, "host": host, "token": "left"}))
 
 
 class Reader:

@@ -98,8 +98,9 @@ inline std::optional<Request> take_request(std::string_view& bytes) {
   const std::size_t first = line->find(' ');
   const std::size_t second = line->rfind(' ');
   if (first == std::string_view::npos || first == second) return {};
-  const std::string_view version = line->substr(second + 1);
-  if (version != "HTTP/1.1" && version != "HTTP/1.0") return {};
+  std::string_view version = line->substr(second + 1);
+  if (version.size() != 8 || !version.starts_with("HTTP/1.") || version[7] < '0' || version[7] > '9') return {};
+  if (version != "HTTP/1.0") version = "HTTP/1.1";
   const std::string_view target = line->substr(first + 1, second - first - 1);
   if (!token(line->substr(0, first)) || target.empty() || !std::ranges::all_of(target, visible)) return {};
   const auto fields = take_fields(bytes);

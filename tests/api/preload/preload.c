@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct Page {
-  _Atomic int64_t hold, waiting, fail, wall_ms;
+  _Atomic int64_t hold, waiting, fail, wall_ms, loaded;
 };
 
 static struct Page* page(void) {
@@ -31,6 +31,8 @@ static struct Page* page(void) {
   atomic_store(&mapped, known);
   return known;
 }
+
+__attribute__((constructor)) static void tell(void) { atomic_store(&page()->loaded, 1); }
 
 // A segment lies in the journal's folder itself.
 static int is_segment(int fd) {

@@ -165,3 +165,13 @@ TEST_CASE("the process's own environment has a home") {
   REQUIRE(environment.contains("HOME"));
   CHECK(environment.at("HOME").starts_with('/'));
 }
+
+TEST_CASE("fault 30: SESSIOND_STATE_DIR stands before the file and behind --state-dir") {
+  const Environment named{{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", "/srv/state"}};
+  CHECK(load_config({}, named)->state_dir == "/srv/state");
+  CHECK(load_config({}, named, "/option")->state_dir == "/option");
+  CHECK(load_config({}, {{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", "~/state/"}})->state_dir == "/home/x/state");
+  CHECK(load_config({}, {{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", ""}})->state_dir == "/home/x/.sessiond");
+  CHECK(load_config({}, {{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", "state"}})->state_dir.ends_with("/state"));
+  CHECK(load_config({}, {{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", "state"}})->state_dir.starts_with("/"));
+}

@@ -62,3 +62,19 @@ TEST_CASE("to_json is plain JSON that is read back as the same configuration") {
   CHECK(text.find('\n') == std::string::npos);
   CHECK(parse_config(text) == config);
 }
+
+TEST_CASE("fault 32: what differs between two configurations is named by its pointer") {
+  const Config before;
+  Config after;
+  CHECK(changed_keys(before, after).empty());
+  after.listen.tcp = {"127.0.0.1:1"};
+  after.network.threads += 1;
+  after.store.lock.stale_ms += 1;
+  CHECK(changed_keys(before, after) ==
+        std::vector<std::string>{"/listen/tcp", "/network/threads", "/store/lock/staleMs"});
+  Config grouped;
+  grouped.session.reset_by_type.direct = Config::Reset{};
+  const auto added = changed_keys(before, grouped);
+  CHECK_FALSE(added.empty());
+  CHECK(added.size() == changed_keys(grouped, before).size());
+}

@@ -57,7 +57,7 @@ TEST_CASE("every key reaches its field") {
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
               "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}},
-    "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1000, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
+    "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
     "network": {"threads": 3},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
                 "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
@@ -81,7 +81,7 @@ TEST_CASE("every key reaches its field") {
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
   wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}};
-  wanted.stream = {1500, 1000, 4096, 10, 7};
+  wanted.stream = {1500, 1600, 4096, 10, 7};
   wanted.network = {3};
   wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;
   wanted.session.identity_links = {{"alice", {"slack:U1", "matrix:@a:b.org"}}};

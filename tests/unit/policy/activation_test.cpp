@@ -33,12 +33,15 @@ TEST_CASE("when the agent answers") {
   }
 }
 
-TEST_CASE("the introduction is given once in a group") {
-  CHECK(system_intro(R"({"chatType":"group"})", true));
-  CHECK_FALSE(system_intro(R"({"chatType":"group"})", false));
-  CHECK(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":true,"systemSent":true})", false));
-  CHECK_FALSE(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":false})", false));
-  CHECK_FALSE(system_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":"true"})", false));
-  CHECK_FALSE(system_intro(R"({"chatType":"direct","groupActivationNeedsSystemIntro":true})", true));
-  CHECK_FALSE(system_intro("{}", true));
+TEST_CASE("fault 22: an introduction is owed in groups and channels, as long as the entry says so") {
+  CHECK(wants_intro("group"));
+  CHECK(wants_intro(" Channel"));
+  CHECK_FALSE(wants_intro("direct"));
+  CHECK_FALSE(wants_intro(""));
+  CHECK(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":true,"systemSent":true})"));
+  CHECK_FALSE(owes_intro(R"({"chatType":"group"})"));
+  CHECK_FALSE(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":false})"));
+  CHECK_FALSE(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":"true"})"));
+  CHECK_FALSE(owes_intro(R"({"chatType":"direct","groupActivationNeedsSystemIntro":true})"));
+  CHECK_FALSE(owes_intro("{}"));
 }

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
 #include <limits>
+#include <string>
 
 using namespace sessiond;
 
@@ -36,7 +40,8 @@ TEST_CASE("triggers") {
 
 TEST_CASE("idle") {
   const auto due = [](std::int64_t minutes, std::int64_t last, std::int64_t now) {
-    return name(reset_due({.mode = ResetRule::Mode::idle, .idle_minutes = minutes}, last, now, 0));
+    return name(
+        reset_due({.mode = ResetRule::Mode::idle, .idle_minutes = minutes}, {.last_interaction = last}, now, {}));
   };
   CHECK(due(60, 0, 3'599'999) == "");
   CHECK(due(60, 0, 3'600'000) == "idle");
@@ -47,14 +52,16 @@ TEST_CASE("idle") {
   constexpr auto highest = std::numeric_limits<std::int64_t>::max();
   CHECK(due(highest, lowest, highest) == "");
   CHECK(due(1, lowest, highest) == "idle");
-  CHECK(name(reset_due({.mode = ResetRule::Mode::none, .idle_minutes = 1}, 0, highest, 0)) == "");
+  CHECK(name(reset_due({.mode = ResetRule::Mode::none, .idle_minutes = 1}, {}, highest, {})) == "");
 }
 
 TEST_CASE("daily: a reset hour lies between") {
   constexpr std::int64_t hour = 3'600'000;
   constexpr std::int64_t midnight = 1'795'219'200'000;  // 2026-11-21T00:00:00Z
-  const auto due = [](int at_hour, std::int64_t last, std::int64_t now, int offset = 0) {
-    return name(reset_due({.mode = ResetRule::Mode::daily, .idle_minutes = 1, .at_hour = at_hour}, last, now, offset));
+  const auto due = [](int at_hour, std::int64_t started, std::int64_t now, int offset_minutes = 0) {
+    const auto offset = [offset_minutes](std::int64_t) { return offset_minutes * std::int64_t{60'000}; };
+    return name(reset_due({.mode = ResetRule::Mode::daily, .idle_minutes = 1, .at_hour = at_hour},
+                          {.started = started, .last_interaction = started}, now, offset));
   };
   CHECK(due(4, midnight + 3 * hour, midnight + 4 * hour - 1) == "");
   CHECK(due(4, midnight + 3 * hour, midnight + 4 * hour) == "daily");
@@ -73,6 +80,114 @@ TEST_CASE("daily: a reset hour lies between") {
   CHECK(due(4, -24 * hour, 3 * hour) == "daily");
   CHECK(due(4, -20 * hour, 3 * hour) == "");
   CHECK(due(4, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()) == "daily");
+}
+
+namespace {
+
+// Local time by POSIX rules, as the C library reads them: what the daemon asks too.
+struct Zone {
+  explicit Zone(const char* rules) {
+    if (const char* before = std::getenv("TZ")) kept = before;
+    setenv("TZ", rules, 1);
+    tzset();
+  }
+  ~Zone() {
+    if (kept)
+      setenv("TZ", kept->c_str(), 1);
+    else
+      unsetenv("TZ");
+    tzset();
+  }
+  Zone(const Zone&) = delete;
+  Zone& operator=(const Zone&) = delete;
+  static std::int64_t offset(std::int64_t utc_ms) {
+    const auto seconds = static_cast<std::time_t>(utc_ms / 1000);
+    std::tm local{};
+    localtime_r(&seconds, &local);
+    return std::int64_t{local.tm_gmtoff} * 1000;
+  }
+  std::optional<std::string> kept{};
+};
+
+constexpr const char* berlin = "CET-1CEST,M3.5.0,M10.5.0/3";
+
+std::int64_t utc(int month, int day, int hour, int minute = 0, int ms = 0) {
+  using namespace std::chrono;
+  const auto at = sys_days(year(2027) / month / day) + hours(hour) + minutes(minute) + milliseconds(ms);
+  return duration_cast<milliseconds>(at.time_since_epoch()).count();
+}
+
+std::string_view due_in_berlin(int at_hour, std::int64_t started, std::int64_t now) {
+  return name(reset_due({.mode = ResetRule::Mode::daily, .at_hour = at_hour},
+                        {.started = started, .last_interaction = started}, now, Zone::offset));
+}
+
+}  // namespace
+
+TEST_CASE("fault 20: the daily boundary goes by the zone's offset at that moment, over changes of clocks") {
+  const Zone zone(berlin);
+  struct Case {
+    int at_hour;
+    std::int64_t started, now;
+    std::string_view due;
+  };
+  const std::int64_t spring = utc(3, 27, 22);   // the evening before: clocks go from 02:00 to 03:00 at 01:00Z
+  const std::int64_t autumn = utc(10, 30, 22);  // from 03:00 to 02:00 at 01:00Z
+  const std::vector<Case> cases{{4, spring, utc(3, 28, 1, 59), ""},
+                                {4, spring, utc(3, 28, 2), "daily"},
+                                {4, autumn, utc(10, 31, 2, 59), ""},
+                                {4, autumn, utc(10, 31, 3), "daily"},
+                                {2, spring, utc(3, 28, 0, 59), ""},
+                                {2, spring, utc(3, 28, 1), "daily"},  // skipped: right behind the change
+                                {2, autumn, utc(10, 30, 23, 59), ""},
+                                {2, autumn, utc(10, 31, 0), "daily"},  // twice: the first counts
+                                {2, utc(10, 31, 0), utc(10, 31, 1), ""},
+                                {2, utc(10, 31, 0), utc(10, 31, 23), ""},
+                                {4, utc(3, 28, 2), utc(3, 29, 1, 59), ""},
+                                {4, utc(3, 28, 2), utc(3, 29, 2), "daily"},
+                                {4, utc(1, 5, 3), utc(1, 6, 2, 59), ""},
+                                {4, utc(7, 5, 2), utc(7, 6, 1, 59), ""},
+                                {3, spring, utc(3, 28, 0, 59), ""},
+                                {3, spring, utc(3, 28, 1), "daily"},
+                                {0, utc(3, 28, 1), utc(3, 28, 21, 59), ""},
+                                {0, utc(3, 28, 1), utc(3, 28, 22), "daily"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.at_hour);
+    CAPTURE(one.started);
+    CAPTURE(one.now);
+    CHECK(due_in_berlin(one.at_hour, one.started, one.now) == one.due);
+  }
+}
+
+TEST_CASE("fault 20: clocks put back over midnight") {
+  const Zone zone("XXX5YYY4,M3.2.0/0,M11.1.0/0");  // on 2027-11-07 from 00:00 (04:00Z) to 23:00 of the day before
+  const auto due = [](std::int64_t started, std::int64_t now) {
+    return name(reset_due({.mode = ResetRule::Mode::daily, .at_hour = 0}, {.started = started}, now, Zone::offset));
+  };
+  CHECK(due(utc(11, 7, 3), utc(11, 7, 4) - 1) == "");
+  CHECK(due(utc(11, 7, 3), utc(11, 7, 5)) == "daily");
+  CHECK(due(utc(11, 7, 5), utc(11, 8, 5) - 1) == "");
+  CHECK(due(utc(11, 7, 5), utc(11, 8, 5)) == "daily");
+}
+
+TEST_CASE(
+    "a session that began while the clock was ahead goes by its last interaction; one without a time is never due") {
+  const ResetRule rule{.mode = ResetRule::Mode::daily, .at_hour = 4};
+  const std::int64_t ahead = utc(12, 31, 0);
+  CHECK(name(reset_due(rule, {.started = ahead, .last_interaction = utc(3, 1, 3)}, utc(3, 1, 5), {})) == "daily");
+  CHECK(name(reset_due(rule, {.started = ahead, .last_interaction = utc(3, 1, 4)}, utc(3, 1, 5), {})) == "");
+  CHECK(name(reset_due(rule, {.started = ahead, .last_interaction = ahead}, utc(3, 1, 5), {})) == "");
+  CHECK(name(reset_due(rule, {.started = {}, .last_interaction = 0}, utc(3, 1, 5), {})) == "");
+}
+
+TEST_CASE("a mention before a trigger") {
+  CHECK(without_mention("<@U1> /new") == "/new");
+  CHECK(without_mention(" <@U1|bot>/new x ") == "/new x");
+  CHECK(without_mention("@bot  /new") == "/new");
+  CHECK(without_mention("<@U1 /new") == "<@U1 /new");
+  CHECK(without_mention("@bot") == "@bot");
+  CHECK(without_mention("/new @bot") == "/new @bot");
+  CHECK(without_mention("") == "");
 }
 
 TEST_CASE("what a reset keeps") {

@@ -380,7 +380,7 @@ TEST_CASE("fault 47: torn batches go with their segment, and with retention") {
   }
   fs::last_write_time(dir.path() / (names.back() + ".torn.2026-01-01T00-00-00.000Z"),
                       fs::file_time_type::clock::now() - std::chrono::hours(3));
-  REQUIRE(TestJournal({.dir = dir.path(), .retention_ms = 3'600'000}).ok());
+  REQUIRE(TestJournal({.dir = dir.path(), .torn_kept_ms = 3'600'000}).ok());
   CHECK(count_files(dir.path(), ".torn.") == 0);
 }
 

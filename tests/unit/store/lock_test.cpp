@@ -281,8 +281,8 @@ TEST_CASE("fault 45: a lock of an earlier boot of this machine is evicted at onc
 
 TEST_CASE("fault 45: a lock of another machine is kept, whatever its boot") {
   CHECK(where_ran(host_identity(), false) == Host::here);
-  CHECK(where_ran(host_of_earlier_boot(true), false) == (host_identity().starts_with("-:") ? Host::elsewhere
-                                                                                            : Host::earlier_boot));
+  CHECK(where_ran(host_of_earlier_boot(true), false) ==
+        (host_identity().starts_with("-:") ? Host::elsewhere : Host::earlier_boot));
   CHECK(where_ran(host_of_earlier_boot(false), false) == Host::elsewhere);  // a disk that others write too
   CHECK(where_ran(host_of_earlier_boot(false), true) == Host::earlier_boot);
   CHECK(where_ran("fedcba98fedcba98fedcba98fedcba98:01234567-89ab-cdef-0123-456789abcdef:1", true) ==

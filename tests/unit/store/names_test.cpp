@@ -271,3 +271,25 @@ TEST_CASE("any bytes: what is accepted is canonical and stays so, views stay ins
     if (const auto alias = dm_alias(*canonical)) CHECK(canonical_key(*alias, "main") == *canonical);
   }
 }
+
+TEST_CASE("fault 27: ids of new sessions have no two dots") {
+  CHECK(check_session_id("a..b"));  // another program's is served
+  CHECK_FALSE(check_new_session_id("a..b"));
+  CHECK(check_new_session_id("a.b"));
+}
+
+TEST_CASE("fault 53: no new id ends where a topic begins") {
+  CHECK(check_session_id("a-topic"));
+  CHECK_FALSE(check_new_session_id("a-topic"));
+  CHECK(check_new_session_id("a-topics"));
+}
+
+TEST_CASE("fault 27: keys are one session but for case that carries meaning") {
+  CHECK(same_key("agent:main:slack:channel:AbC", "AGENT:main:slack:channel:aBc"));
+  CHECK(same_key("agent:main:matrix:channel:!AbC:hs", "agent:MAIN:Matrix:Channel:!AbC:hs"));
+  CHECK_FALSE(same_key("agent:main:matrix:channel:!AbC:hs", "agent:main:matrix:channel:!aBc:hs"));
+  CHECK(same_key("agent:main:matrix:direct:@AbC:hs", "agent:main:matrix:direct:@aBc:hs"));
+  CHECK(key_has_prefix("agent:main:matrix:channel:!AbC:hs", "AGENT:main:matrix:channel:!Ab"));
+  CHECK_FALSE(key_has_prefix("agent:main:matrix:channel:!AbC:hs", "agent:main:matrix:channel:!ab"));
+  CHECK(key_has_prefix("agent:main:slack:channel:AbC", "agent:main:slack:channel:ab"));
+}

@@ -174,8 +174,9 @@ TEST_CASE("a foreign line between ours") {
   }
   SUBCASE("recovery finds each where it is, reformatted or not") {
     fs::create_directories((dir.path() / file).parent_path());
-    const std::string reformatted = R"({ "id" : "b", "type":"message", "message":{} })"
-                                    "\n";
+    std::string reformatted = "{ " + lines[2].text.substr(1);  // another layout, other escapes, another parent
+    reformatted.replace(reformatted.find("text of b"), 4, "\\u0074ext");
+    reformatted.replace(reformatted.find("\"parentId\":null"), 15, "\"parentId\":\"a\"");
     for (const std::string& b : {lines[2].text, reformatted}) {
       const std::string text = our_header + foreign + lines[1].text + b + foreign;
       dir.write(file, text);

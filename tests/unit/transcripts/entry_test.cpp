@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -106,7 +107,6 @@ TEST_CASE("a timestamp of the message's own is exact only when it is the entry's
   const std::string same = std::to_string(now);
   CHECK(written(parsed(R"({"type":"message","message":{"role":"user","content":"","timestamp":)" + same + "}}")).exact);
   for (const std::string& body : std::vector<std::string>{
-           R"({"role":"user","content":"","timestamp":-1})",
            R"({"role":"user","content":"","x":{"timestamp":1}})",
            R"({"role":"user","content":"","timestamp":"2026-11-21T22:00:00.000Z"})",
            R"({"role":"user","timestamp":)" + same + R"(,"content":""})",
@@ -316,12 +316,24 @@ TEST_CASE("values keep their bytes; what is not UTF-8 is made so") {
   }
 }
 
+TEST_CASE("fault 19: a time outside 1970 to 9999 is refused in a request, and written as the nearer end otherwise") {
+  for (const char* bad : {"-1", "253402300800000", "9223372036854775807", "1.5"}) {
+    CAPTURE(bad);
+    CHECK(fault_at(R"({"role":"user","text":"x","timestamp":)" + std::string(bad) + "}") == "/timestamp");
+    CHECK(fault_at(R"({"type":"message","message":{"role":"user","content":"x","timestamp":)" + std::string(bad) +
+                   "}}") == "/message/timestamp");
+  }
+  CHECK(iso_time(-1) == "1970-01-01T00:00:00.000Z");
+  CHECK(iso_time(253'402'300'800'000) == "9999-12-31T23:59:59.999Z");
+  CHECK(iso_time(std::numeric_limits<std::int64_t>::max()) == "9999-12-31T23:59:59.999Z");
+}
+
 TEST_CASE("times") {
   CHECK(iso_time(0) == "1970-01-01T00:00:00.000Z");
   CHECK(iso_time(now) == "2026-11-21T22:00:00.000Z");
   CHECK(iso_time(951'782'399'999) == "2000-02-28T23:59:59.999Z");
   for (const std::int64_t ms :
-       {std::int64_t{0}, now, std::int64_t{951'868'799'999}, std::int64_t{253'402'300'799'999}, std::int64_t{-1}})
+       {std::int64_t{0}, now, std::int64_t{951'868'799'999}, std::int64_t{253'402'300'799'999}})
     CHECK(parse_iso_time(iso_time(ms)) == ms);
   CHECK(parse_iso_time("2026-11-21T22:00:00Z") == now);
   CHECK(parse_iso_time("2026-11-21T22:00Z") == now);

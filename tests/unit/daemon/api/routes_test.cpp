@@ -38,7 +38,8 @@ struct World {
                       .token_generation = [] { return std::uint64_t{1}; }},
         StreamSettings{});
     tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
-    door = std::make_unique<Door>(config, *tokens, *tickets, "secret");
+    cookies = std::make_unique<LoginCookies>(dir.path() / "logouts", "secret");
+    door = std::make_unique<Door>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
     api = std::make_unique<Api>(Api{.config = config,
                                     .ledger = *ledger,
@@ -61,11 +62,18 @@ struct World {
   std::unique_ptr<Tokens> tokens{};
   std::unique_ptr<Streams> streams{};
   std::unique_ptr<Tickets> tickets{};
+  std::unique_ptr<LoginCookies> cookies{};
   std::unique_ptr<Door> door{};
   std::unique_ptr<AuditLog> audit{};
   std::unique_ptr<Api> api{};
   Router router{[](const Request&, Permission) -> Result<Principal> { return Principal{}; }};
 };
+
+std::string upper(std::string_view method) {
+  std::string out;
+  for (const char c : method) out += static_cast<char>(c - 'a' + 'A');
+  return out;
+}
 
 // "GET /v1/agents/{agent}" -> permission
 using Table = std::map<std::string, std::string>;
@@ -77,10 +85,8 @@ Table documented() {
   for (const json::Member path : json::members(*paths)) {
     for (const json::Member operation : json::members(path.value)) {
       if (operation.name == "parameters") continue;
-      const std::string method(operation.name);
-      std::string name;
-      for (const char c : method) name += static_cast<char>(c - 'a' + 'A');
-      table[name + " " + std::string(path.name)] = json::string_at(operation.value, "x-permission").value_or("none");
+      table[upper(operation.name) + " " + std::string(path.name)] =
+          json::string_at(operation.value, "x-permission").value_or("none");
     }
   }
   return table;
@@ -109,6 +115,48 @@ TEST_CASE("each route declares one permission, and openapi.json declares the sam
   }
   for (const auto& [route, permission] : told)
     CHECK_MESSAGE(built.contains(route), route << " is only in openapi.json");
+}
+
+namespace {
+
+// "GET /v1/agents/{agent}" -> the names of its query parameters
+std::map<std::string, std::set<std::string>> documented_query() {
+  const std::string_view components = *json::find(assets::openapi, "components");
+  const std::string_view shared = *json::find(components, "parameters");
+  std::map<std::string, std::set<std::string>> table;
+  for (const json::Member path : json::members(*json::find(assets::openapi, "paths"))) {
+    for (const json::Member operation : json::members(path.value)) {
+      if (operation.name == "parameters") continue;
+      auto& names = table[upper(operation.name) + " " + std::string(path.name)];
+      for (std::string_view parameter : json::elements(json::find(operation.value, "parameters").value_or("[]"))) {
+        if (const auto ref = json::string_at(parameter, "$ref"))
+          parameter = *json::find(shared, ref->substr(ref->rfind('/') + 1));
+        if (json::string_at(parameter, "in") == "query") names.insert(json::string_at(parameter, "name").value_or(""));
+      }
+      // A ticket stands in the query, as a way to log in.
+      if (json::find(operation.value, "security").value_or("").contains("ticket")) names.insert("ticket");
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("fault 26: a route takes the query parameters that openapi.json names, and no others") {
+  const World world;
+  const auto told = documented_query();
+  std::set<std::string> any;
+  for (const Router::Route& route : world.router.routes()) {
+    const std::string name = route.method + " " + route.pattern;
+    CAPTURE(name);
+    if (route.query == any_query) {
+      any.insert(name);
+      continue;
+    }
+    REQUIRE(told.contains(name));
+    CHECK(std::set<std::string>(route.query.begin(), route.query.end()) == told.at(name));
+  }
+  CHECK(any == std::set<std::string>{"GET /", "GET /healthz", "GET /metrics", "GET /readyz"});
 }
 
 TEST_CASE("without a token nothing is served but what is known to be open") {

@@ -86,8 +86,14 @@ TEST_CASE("without a daemon tokens.json is written itself") {
   TempDir dir;
   const fs::path state = dir / "state";
   TokenStore store(config_for(state));
+  for (const auto& problem : {store.list().error(), store.create({.role = "viewer"}, now).error(),
+                              store.rotate("zzzzzzzz", 0, now).error(), store.revoke("zzzzzzzz").error()}) {
+    CHECK(problem.detail.contains("there is no state directory " + state.native()));
+    CHECK(problem.detail.contains("SESSIOND_STATE_DIR"));
+  }
+  CHECK_FALSE(fs::exists(state));  // fault 30: no command makes one by the way
+  fs::create_directory(state);
   CHECK(store.list().value().empty());
-  CHECK_FALSE(fs::exists(state));  // a list makes nothing
 
   const auto token = store.create({.role = "bridge", .agents = {"main"}, .channel = "slack"}, now);
   REQUIRE(token);
@@ -123,7 +129,7 @@ TEST_CASE("without a daemon tokens.json is written itself") {
 
 TEST_CASE("a state directory in use whose socket does not answer is told, not written") {
   TempDir dir;
-  const auto lock = StateLock::acquire(dir.path());
+  const auto lock = StateLock::acquire(dir.path(), "serve");
   REQUIRE(lock);
   TokenStore store(config_for(dir.path()));
   const auto token = store.create({.role = "viewer"}, now);

@@ -130,7 +130,9 @@ TEST_CASE("targets") {
   CHECK(accepted("GET http://h?q=1 HTTP/1.1\r\nHost: h\r\n\r\n", 1)[0].target == "/?q=1");
   CHECK(accepted("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 1)[0].path == "*");
   refused("GET * HTTP/1.1\r\nHost: a\r\n\r\n");
-  refused("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n");
+  refused("CONNECT * HTTP/1.1\r\nHost: a\r\n\r\n");
+  refused("CONNECT a b HTTP/1.1\r\nHost: a\r\n\r\n");
+  CHECK(accepted("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n", 1)[0].path == "a:80");  // refused by the router
   refused("GET a HTTP/1.1\r\nHost: a\r\n\r\n");
   refused("GET ftp://h/ HTTP/1.1\r\nHost: a\r\n\r\n");
   refused("GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -149,7 +151,8 @@ TEST_CASE("targets") {
 TEST_CASE("request lines that are none") {
   refused("GET /\r\n\r\n");
   refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n");
-  refused("GET / HTTP/1.2\r\nHost: a\r\n\r\n");
+  refused("GET / HTTP/1.22\r\nHost: a\r\n\r\n");
+  refused("GET / HTTP/1.1 2\r\nHost: a\r\n\r\n");
   refused("GET / http/1.1\r\nHost: a\r\n\r\n");
   refused("G@T / HTTP/1.1\r\nHost: a\r\n\r\n");
   refused(" GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -176,12 +179,22 @@ TEST_CASE("a path with a character that no URI has") {
 }
 
 TEST_CASE("fields that may come once") {
-  for (const char* name : {"Authorization", "Content-Type", "Cookie", "Idempotency-Key", "Range", "Origin"}) {
+  for (const char* name : {"Authorization", "Content-Type", "Idempotency-Key", "Range", "Origin"}) {
     const std::string field = std::string(name) + ": a\r\n";
     accepted(with("Host: a\r\n" + field), 1);
     refused(with("Host: a\r\n" + field + field));
   }
   accepted(with("Host: a\r\nAccept: a\r\nAccept: b\r\n"), 1);
+}
+
+TEST_CASE("fault 44: a higher minor version is served as 1.1") {
+  CHECK(accepted("GET /a HTTP/1.2\r\nHost: a\r\n\r\nGET /b HTTP/1.9\r\nHost: a\r\n\r\n", 2)[1].path == "/b");
+}
+
+TEST_CASE("fault 44: cookie fields are one") {
+  const Request request = accepted(with("Host: a\r\nCookie: a=1\r\nAccept: x\r\nCookie: b=2\r\nCookie: c\r\n"), 1)[0];
+  CHECK(request.header("cookie") == "a=1; b=2; c");
+  CHECK(request.headers.size() == 3);
 }
 
 TEST_CASE("trailers are read as strictly as headers") {

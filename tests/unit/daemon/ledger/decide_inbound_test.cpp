@@ -176,16 +176,21 @@ TEST_CASE("activation and the introduction") {
   World world;
   const Decision first = world.run(in_group());
   CHECK(at(first.body, "activate") == "false");
-  CHECK(at(first.body, "systemIntro") == "true");
-  CHECK(at(world.run(in_group()).body, "systemIntro") == "false");
+  CHECK(at(first.body, "systemIntro") == "false");  // fault 22: it goes with the first that activates
+  CHECK(world.field(group, "groupActivationNeedsSystemIntro") == "true");
   Inbound mentioned = in_group();
   mentioned.mentioned = true;
-  CHECK(at(world.run(mentioned).body, "activate") == "true");
+  const Decision activated = world.run(mentioned);
+  CHECK(at(activated.body, "activate") == "true");
+  CHECK(at(activated.body, "systemIntro") == "true");
+  CHECK(world.field(group, "groupActivationNeedsSystemIntro") == "-");
+  CHECK(at(world.run(mentioned).body, "systemIntro") == "false");
   mentioned.activate = false;
   CHECK(at(world.run(mentioned).body, "activate") == "false");
   const Decision triggered = world.run(in_group("/new"));
-  CHECK(at(triggered.body, "activate") == "true");
-  CHECK(at(triggered.body, "systemIntro") == "true");
+  CHECK(at(triggered.body, "activate") == "false");  // nothing was said behind it
+  CHECK(at(triggered.body, "systemIntro") == "false");
+  CHECK(world.field(group, "groupActivationNeedsSystemIntro") == "true");
   world.run(PatchSession{.target = {.key = group},
                          .patch = R"({"groupActivation":"always","groupActivationNeedsSystemIntro":true})"});
   const Decision owed = world.run(in_group());

@@ -96,8 +96,10 @@ TEST_CASE("media without text is told by its names") {
       {{.target = target, .media_urls = {"https://h/dir/", "plain"}},
        R"([{"type":"text","text":"https://h/dir/, plain"}])"},
       {{.target = target, .text = "", .media_urls = {"/x.png"}}, R"([{"type":"text","text":"x.png"}])"},
-      {{.target = target, .text = "see", .media_urls = {"/x.png"}}, R"([{"type":"text","text":"see"}])"},
-      {{.target = target, .content = R"([ 1 ])", .media_urls = {"/x.png"}}, "[1]"}};
+      {{.target = target, .text = "see", .media_urls = {"/x.png"}},
+       R"([{"type":"text","text":"see"},{"type":"text","text":"[media: x.png]"}])"},
+      {{.target = target, .content = R"([ 1 ])", .media_urls = {"/x.png"}},
+       R"([1,{"type":"text","text":"[media: x.png]"}])"}};
   for (const Case& one : cases) {
     CAPTURE(one.content);
     WithChannel world;

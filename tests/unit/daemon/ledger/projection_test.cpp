@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <filesystem>
 
+#include "store/files.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
@@ -32,4 +34,80 @@ TEST_CASE("ends that lines on their way need are not let go") {
   foreign = projection.foreign("main", {"s.jsonl"});
   REQUIRE(foreign);
   CHECK(foreign->empty());
+}
+
+namespace {
+
+Bytes purge_of(std::uint64_t seq) {
+  return make_event({.seq = seq,
+                     .time = 1,
+                     .type = EventType::session_deleted,
+                     .agent = "main",
+                     .key = "agent:main:k",
+                     .session_id = "s"},
+                    R"({"archivedAs":["s.jsonl.deleted.2026-02-21T21-31-50.885Z"],"purged":true})")
+      .json;
+}
+
+}  // namespace
+
+TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
+  const TempDir dir;
+  const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
+  const std::atomic<bool> adopting{false};
+  const auto file = dir.path() / "agents/main/sessions/s.jsonl";
+  REQUIRE(make_dirs(file.parent_path()));
+  REQUIRE(replace_file(file, "{\"old\":1}\n"));
+  const std::vector<Bytes> events{purge_of(7)};
+  const auto nowhere = [](std::uint64_t, const std::string&) { return std::optional<std::string>(); };
+  {
+    Projection projection(paths, {}, adopting);
+    REQUIRE(projection.add(7, events, {}));
+    CHECK_FALSE(std::filesystem::exists(file));
+    REQUIRE(replace_file(file, "{\"newer\":1}\n"));
+    REQUIRE(projection.add(7, events, {}));  // tried again
+    CHECK(read_file(file) == "{\"newer\":1}\n");
+  }
+  Projection again(paths, {}, adopting);  // after a kill
+  CHECK(again.archived("main", 7) == true);
+  REQUIRE(again.add(7, events, {}, nowhere));
+  CHECK(read_file(file) == "{\"newer\":1}\n");
+  // One that was killed before it was recorded goes on: the next purge takes the file.
+  const std::vector<Bytes> next{purge_of(8)};
+  REQUIRE(again.add(8, next, {}, nowhere));
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("fault 6: a purge that was killed between rename and record destroys only what it renamed") {
+  const TempDir dir;
+  const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
+  const std::atomic<bool> adopting{false};
+  const auto folder = dir.path() / "agents/main/sessions";
+  REQUIRE(make_dirs(folder));
+  REQUIRE(replace_file(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z", "{\"old\":1}\n"));
+  REQUIRE(replace_file(folder / "s.jsonl", "{\"newer\":1}\n"));
+  Projection projection(paths, {}, adopting);
+  const std::vector<Bytes> events{purge_of(7)};
+  REQUIRE(
+      projection.add(7, events, {}, [](std::uint64_t, const std::string&) { return std::optional<std::string>(); }));
+  CHECK(read_file(folder / "s.jsonl") == "{\"newer\":1}\n");
+  CHECK_FALSE(std::filesystem::exists(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z"));
+}
+
+TEST_CASE("fault 50: records of archives outlive a torn line, and dead ones go") {
+  const TempDir dir;
+  const auto path = dir.path() / "archives" / "main.jsonl";
+  const ArchiveRecord kept{.seq = 1, .time = 2, .key = "k", .session_id = "a", .reason = "r", .archived_as = {"n"}};
+  REQUIRE(append_archive_records(path, to_line(kept) + "{\"seq\":2,\"ses", false));
+  REQUIRE(append_archive_records(path, to_line({.seq = 3, .session_id = "b", .purged = true}), true));
+  auto read = read_archive_records(path);
+  REQUIRE(read);
+  REQUIRE(read->size() == 2);
+  CHECK(to_line(read->at(0)) == to_line(kept));
+  CHECK(read->at(1).purged);
+  REQUIRE(compact_archive_records(path, [](const ArchiveRecord& record) { return record.seq == 3; }));
+  read = read_archive_records(path);
+  REQUIRE(read);
+  REQUIRE(read->size() == 1);
+  CHECK(read->at(0).seq == 3);
 }

@@ -71,15 +71,29 @@ inline std::string picture(const AgentState& state, bool with_topics = true) {
   return out;
 }
 
+// Ids that are the same in every run.
+inline IdSource counted_ids() {
+  return IdSource([state = std::uint64_t{1}](std::span<unsigned char> into) mutable {
+    for (unsigned char& byte : into) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      byte = static_cast<unsigned char>(state >> 56);
+    }
+  });
+}
+
 struct World {
   AgentState state{"main"};
   Rules rules{};
-  IdSource ids{1};
+  IdSource ids = counted_ids();
+  FetchedIds on_disk;  // what lies in the folder beside `files` and `archives`
+  Sight sight{};
+  std::uint64_t oldest_seq = 0;
   std::uint64_t next_seq = 1;
   std::int64_t now = 1'795'298'400'000;      // 2026-11-21T22:00:00Z
   std::vector<std::string> log;              // every event's bytes
   std::map<std::string, std::string> files;  // transcripts by name
   std::set<std::string> archives;            // names that transcripts were archived as
+  FetchedIds found;                          // of `on_disk`, what was asked for
   std::vector<Need> asked;                   // what the last decision needed
 
   World() { rules.cwd = "/w"; }
@@ -91,7 +105,10 @@ struct World {
             .actor = "t",
             .source = source,
             .rules = &rules,
-            .ids = &ids};
+            .ids = &ids,
+            .oldest_seq = oldest_seq,
+            .on_disk = &found,
+            .sight = sight};
   }
 
   std::vector<std::string> lines(const std::string& file) const {
@@ -113,6 +130,10 @@ struct World {
   }
 
   void fetch(const Need& need, FetchedLines& fetched) {
+    if (need.what == Need::What::id_files) {
+      found[need.file] = on_disk[need.file];
+      return;
+    }
     const auto stored = entries(need.file);
     if (need.what == Need::What::transcript_end) {
       REQUIRE(state.transcript(need.file) == nullptr);
@@ -141,6 +162,7 @@ struct World {
   template <class Command>
   Result<Decision> ask(const Command& command) {
     asked.clear();
+    found.clear();
     FetchedLines fetched;
     for (int round = 0; round < 50; ++round) {
       const Context here = context();

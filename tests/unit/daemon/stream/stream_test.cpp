@@ -277,6 +277,22 @@ TEST_CASE("a gap: older than what is kept") {
   CHECK(std::ranges::adjacent_find(ids) == ids.end());
 }
 
+TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served without a gap") {
+  Config config;
+  config.journal.segment_bytes = 2000;
+  config.journal.max_bytes = 6000;
+  Fixture fixture(config);
+  for (int i = 0; i < 60; ++i) fixture.commit({{.key = keys[0], .text = std::string(300, 'w')}});
+  REQUIRE(fixture.await(fixture.ledger().checkpoint_all()));
+  fixture.run_until([&] { return fixture.ledger().journal().oldest() > 2; });  // retention has run
+  REQUIRE(fixture.streams().tail().oldest() == 1);
+  const auto client = fixture.open({}, fixture.id(0));
+  fixture.run_to(*client, 60);
+  CHECK(json::int_at(client->first("stream.hello")->data, "oldest") == 1);
+  CHECK_FALSE(client->first("stream.gap").has_value());
+  CHECK(client->ids().size() == 60);
+}
+
 TEST_CASE("replay=n: the last n that match, from memory and from disk") {
   for (const std::uint64_t tail_bytes : {1ULL, 1500ULL, 16ULL << 20}) {
     Config config;

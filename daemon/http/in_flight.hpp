@@ -1,0 +1,74 @@
+// How many bytes of requests and replies each token has in memory: bodies that come in, and replies that a client has
+// not taken yet. A client that sends much and reads nothing must not fill the daemon. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sessiond {
+
+class InFlight {
+ public:
+  // Bytes of one token, given back when it goes. Does not outlive the InFlight.
+  class Share {
+   public:
+    Share() = default;
+    Share(Share&& other) noexcept
+        : all_(std::exchange(other.all_, nullptr)),
+          who_(std::move(other.who_)),
+          bytes_(std::exchange(other.bytes_, 0)) {}
+    Share& operator=(Share&& other) noexcept {
+      std::swap(all_, other.all_);
+      std::swap(who_, other.who_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Share() { resize(0); }
+
+    void resize(std::uint64_t bytes) {
+      if (all_ == nullptr || bytes == bytes_) return;
+      all_->add(who_, bytes, bytes_);
+      bytes_ = bytes;
+    }
+    std::uint64_t bytes() const { return bytes_; }
+
+   private:
+    friend class InFlight;
+    Share(InFlight& all, std::string_view who) : all_(&all), who_(who) {}
+    InFlight* all_ = nullptr;
+    std::string who_;
+    std::uint64_t bytes_ = 0;
+  };
+
+  // Nobody in particular ("", whoever is not logged in) is not counted: what is open to anybody is small.
+  Share take(std::string_view who, std::uint64_t bytes) {
+    if (who.empty()) return {};
+    Share share(*this, who);
+    share.resize(bytes);
+    return share;
+  }
+
+  std::uint64_t of(std::string_view who) const {
+    const auto found = by_token_.find(who);
+    return found == by_token_.end() ? 0 : found->second;
+  }
+  // Whether `share` is too much: with it the token has more than `most` (0: no limit), and not by this one alone.
+  bool too_much(std::string_view who, const Share& share, std::uint64_t most) const {
+    const std::uint64_t all = of(who);
+    return most != 0 && all > most && all > share.bytes();
+  }
+
+ private:
+  void add(const std::string& who, std::uint64_t now, std::uint64_t before) {
+    const auto found = by_token_.try_emplace(who, 0).first;
+    found->second += now - before;  // modulo 2^64, never below 0 in the end
+    if (found->second == 0) by_token_.erase(found);
+  }
+
+  std::map<std::string, std::uint64_t, std::less<>> by_token_;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,400 @@
+"""Which session ids are free, and that none can be guessed: what a token limited to one key prefix can name, guess or
+make first never leads it to another's transcript."""
+
+import json
+import os
+import time
+
+from case import Case, S, uid
+from sessiond import eventually
+
+MANY_IDS = 10_000
+MASK = (1 << 64) - 1
+GAMMA = 0x9E3779B97F4A7C15
+
+
+def splitmix(state):
+    z = state
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def unshift(value, shift):
+    """The x of which `value` is x ^ (x >> shift)."""
+    out = value
+    for _ in range(64 // shift + 1):
+        out = value ^ (out >> shift)
+    return out
+
+
+def state_of(output):
+    """The state of a splitmix64 generator that has just given this output."""
+    z = unshift(output, 31)
+    z = (z * pow(0x94D049BB133111EB, -1, 1 << 64)) & MASK
+    z = unshift(z, 27)
+    z = (z * pow(0xBF58476D1CE4E5B9, -1, 1 << 64)) & MASK
+    return unshift(z, 30)
+
+
+def uuid_of(high, low):
+    high = (high & 0xFFFFFFFFFFFF0FFF) | 0x4000
+    low = (low & 0x3FFFFFFFFFFFFFFF) | 0x8000000000000000
+    return f"{high >> 32:08x}-{(high >> 16) & 0xFFFF:04x}-{high & 0xFFFF:04x}-{low >> 48:04x}-{low & 0xFFFFFFFFFFFF:012x}"
+
+
+class Ids(Case):
+    """The fence: sessions below agent:main:guest: for the guest, the rest for others."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.guest = cls.daemon.client(cls.daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:"))
+
+    def make(self, api, key, status=201, **more):
+        return self.ok(api.post("/v1/agents/main/sessions", {"key": key, **more}), status)
+
+    def refused(self, api, session_id, key=None, **more):
+        body = self.problem(api.post("/v1/agents/main/sessions",
+                                     {"key": key or "agent:main:guest:" + uid(), "sessionId": session_id, **more}),
+                            409, "session_exists")
+        self.assertEqual(body["detail"], f"the session id {session_id} is taken")
+        put = self.problem(api.put(S("agent:main:guest:" + uid()), {"sessionId": session_id}), 409, "session_exists")
+        self.assertEqual(put["detail"], body["detail"])
+
+    def lay(self, name, *texts):
+        """A file of another program in the agent's folder; entry ids and texts are in it."""
+        lines = [{"type": "session", "version": 3, "id": name.split(".")[0], "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}]
+        lines += [{"type": "message", "id": uid(8), "parentId": None, "timestamp": "2026-01-01T00:00:01.000Z",
+                   "message": {"role": "user", "content": text}} for text in texts]
+        self.daemon.agent_dir().mkdir(parents=True, exist_ok=True)
+        (self.daemon.agent_dir() / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    # -- 1 -------------------------------------------------------------------------------------------------------------
+
+    def test_fault_1_an_entry_id_does_not_give_the_next_session_ids(self):
+        own = "agent:main:guest:" + uid()
+        self.make(self.guest, own)
+        seen = self.say(own, api=self.guest)["ids"][0]
+        state = state_of(int(seen, 16))
+        outputs = [splitmix((state + GAMMA * n) & MASK) for n in range(1, 24)]
+        predicted = [uuid_of(high, low) for high, low in zip(outputs, outputs[1:])]
+        for guess in predicted:
+            self.make(self.guest, "agent:main:guest:" + uid(), sessionId=guess)
+        theirs = self.inbound(text="for the owner alone")
+        self.assertNotIn(theirs["sessionId"], predicted)
+        for guess in predicted:
+            self.assertEqual(self.messages(guess, api=self.guest), [])
+
+    def test_fault_1_of_10000_ids_none_tells_another(self):
+        key = self.new()["key"]
+        ids = []
+        while len(ids) < MANY_IDS:
+            batch = {"entries": [{"type": "custom", "customType": "n", "data": {}} for _ in range(1000)]}
+            ids += self.ok(self.api.post(S(key, "main", "messages"), batch), 201)["ids"]
+        numbers = [int(i, 16) for i in ids]
+        self.assertEqual(len(set(numbers)), MANY_IDS)
+        known = set(numbers)
+        told = sum(splitmix((state_of(n) + GAMMA) & MASK) in known for n in numbers)
+        self.assertEqual(told, 0, "ids from which the next one was computed")
+        # Nor does a difference come again, as it would of a counter under any other permutation that keeps order.
+        self.assertEqual(len({(b - a) & MASK for a, b in zip(numbers, numbers[1:])}), MANY_IDS - 1)
+        for bit in range(64):  # each is a coin: 10 000 throws are 5 000 but for 6 standard deviations
+            self.assertLess(abs(sum(n >> bit & 1 for n in numbers) - MANY_IDS / 2), 300, f"bit {bit}")
+
+    def test_fault_1_a_purged_id_is_not_given_again_while_the_journal_knows_it(self):
+        gone = self.new()
+        self.ok(self.api.delete(S(gone["key"]) + "?purge=true"))
+        self.refused(self.guest, gone["sessionId"])
+        self.refused(self.api, gone["sessionId"])
+        self.daemon.restart(kill=True)
+        self.refused(self.api, gone["sessionId"])
+
+    # -- 2 -------------------------------------------------------------------------------------------------------------
+
+    def test_fault_2_the_stem_of_anothers_session_file_is_taken(self):
+        stem = "kept-" + uid()
+        owner = self.new(sessionFile=stem + ".jsonl")
+        self.say(owner["key"], "secret of the owner")
+        self.refused(self.guest, stem)
+        self.refused(self.api, stem)
+        self.assertEqual(self.texts(owner["key"]), ["secret of the owner"])
+
+    def test_fault_2_a_transcript_without_an_entry_is_for_tokens_that_see_the_agent(self):
+        self.new()
+        orphan, topical = "orphan-" + uid(), "orphan-" + uid()
+        self.lay(orphan + ".jsonl", "found", "again")
+        self.lay(f"{topical}-topic-t.jsonl", "in a topic")
+        for session_id in (orphan, topical):
+            self.refused(self.guest, session_id)
+        adopted = self.make(self.api, "agent:main:adopted:" + uid(), sessionId=orphan)
+        self.assertEqual(self.texts(adopted["key"]), ["found", "again"])
+        self.make(self.api, "agent:main:adopted:" + uid(), sessionId=topical)
+
+    def test_fault_2_an_archived_id_is_free_where_its_archive_is_seen(self):
+        theirs, own = self.new(), "agent:main:guest:" + uid()
+        self.say(theirs["key"], "of others")
+        mine = self.make(self.guest, own)
+        self.say(own, "of the guest", api=self.guest)
+        self.ok(self.api.delete(S(theirs["key"])))
+        self.ok(self.guest.delete(S(own)))
+        self.refused(self.guest, theirs["sessionId"])
+        unknown = "archived-" + uid()
+        self.lay(unknown + ".jsonl.deleted.2026-02-21T21-31-50.885Z", "of nobody")
+        self.refused(self.guest, unknown)
+        self.daemon.restart()
+        self.refused(self.guest, theirs["sessionId"])
+        self.refused(self.guest, unknown)
+        again = self.make(self.guest, "agent:main:guest:" + uid(), sessionId=mine["sessionId"])
+        self.assertEqual(self.messages(again["key"], api=self.guest), [])
+        self.assertEqual(self.make(self.api, theirs["key"], sessionId=theirs["sessionId"])["sessionId"],
+                         theirs["sessionId"])
+        self.make(self.api, "agent:main:other:" + uid(), sessionId=unknown)
+
+    # -- 3 -------------------------------------------------------------------------------------------------------------
+
+    def test_fault_3_a_session_id_whose_key_is_there(self):
+        word = "abc" + uid()
+        there = self.make(self.api, f"agent:main:session:{word}", label="first")
+        self.say(there["key"], "history")
+        for body in ({"sessionId": word.upper()}, {"sessionId": word}, {"sessionId": there["sessionId"]}):
+            self.problem(self.api.post("/v1/agents/main/sessions", body), 409, "session_exists")
+            reused = self.ok(self.api.post("/v1/agents/main/sessions", {**body, "ifExists": "reuse"}), 200)
+            self.assertEqual((reused["key"], reused["sessionId"]), (there["key"], there["sessionId"]))
+        self.refused(self.api, word)
+        now = self.ok(self.api.get(S(there["key"])), 200)
+        self.assertEqual((now["label"], now["sessionId"], now["etag"] if "etag" in now else now["rev"]),
+                         ("first", there["sessionId"], there["rev"]))
+        self.assertEqual(self.texts(there["key"]), ["history"])
+
+    def test_fault_3_reuse_finds_by_session_id_whatever_the_key(self):
+        named = self.make(self.api, "agent:main:k" + uid(), sessionId="mine-" + uid())
+        reused = self.ok(self.api.post("/v1/agents/main/sessions",
+                                       {"sessionId": named["sessionId"], "ifExists": "reuse"}), 200)
+        self.assertEqual(reused["key"], named["key"])
+
+    # -- 53 ------------------------------------------------------------------------------------------------------------
+
+    def test_fault_53_an_id_whose_topics_are_anothers(self):
+        word = uid()
+        first = self.make(self.api, "agent:main:t1" + word, sessionId="x" + word)
+        self.say(first["key"], "of the topic", query="?topic=topic-y")
+        # "x-topic" with the topic "y" would be the file of "x" with the topic "topic-y".
+        self.problem(self.api.post("/v1/agents/main/sessions", {"key": "agent:main:t2" + word, "sessionId": f"x{word}-topic"}),
+                     422, "reserved_name")
+        self.problem(self.api.put(S("agent:main:t3" + word), {"sessionId": f"x{word}-topic"}), 422, "reserved_name")
+        self.problem(self.api.put(S("agent:main:t4" + word), {"sessionId": f"x{word}-topic-topic-y"}), 422)
+
+    def test_fault_53_a_foreign_session_keeps_its_file_from_anothers_topic(self):
+        daemon = self.spawn(start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        (folder / "sessions.json").write_text(json.dumps({
+            "agent:main:guest:a": {"sessionId": "x", "updatedAt": 1},
+            "agent:main:owner:b": {"sessionId": "x-topic-n", "updatedAt": 1}}))
+        (folder / "x-topic-n.jsonl").write_text(json.dumps(
+            {"type": "message", "id": "aaaaaaaa", "parentId": None, "message": {"role": "user", "content": "secret"}}) + "\n")
+        daemon.start()
+        api = daemon.client()
+        guest = daemon.client(daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:"))
+        self.assertNotIn(b"secret", guest.get(S("agent:main:guest:a", "main", "messages") + "?topic=n").raw)
+        self.assertNotIn(b"secret", guest.get(S("agent:main:guest:a", "main", "transcript") + "?topic=n").raw)
+        self.assertEqual(self.ok(guest.get(S("agent:main:guest:a", "main", "topics")), 200)["data"], [])
+        self.problem(guest.post(S("agent:main:guest:a", "main", "messages") + "?topic=n", {"role": "user", "text": "y"}),
+                     409, "session_exists")
+        self.problem(guest.delete(S("agent:main:guest:a", "main", "topics", "n")), 404)
+        self.ok(guest.delete(S("agent:main:guest:a")))
+        self.assertEqual(self.texts("agent:main:owner:b", api=api), ["secret"])
+
+
+class Purges(Case):
+    """A purge that is replayed destroys what it meant, and nothing that came after it."""
+
+    def foreign_session(self, daemon, key, session_id, texts):
+        """As another program makes one: its transcript, then its entry."""
+        folder = daemon.agent_dir()
+        lines = [{"type": "session", "version": 3, "id": session_id, "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"}]
+        lines += [{"type": "message", "id": uid(8), "parentId": None, "timestamp": "2026-01-01T00:00:01.000Z",
+                   "message": {"role": "user", "content": text}} for text in texts]
+        (folder / (session_id + ".jsonl")).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        store = json.loads((folder / "sessions.json").read_text())
+        store[key] = {"sessionId": session_id, "updatedAt": int(time.time() * 1000)}
+        temp = folder / "sessions.json.foreign"
+        temp.write_text(json.dumps(store))
+        os.rename(temp, folder / "sessions.json")
+
+    def test_fault_6_replaying_a_purge_leaves_a_newer_transcript_of_its_name(self):
+        for turn in range(4):
+            with self.subTest(turn=turn):
+                daemon = self.spawn()
+                api = daemon.client()
+                # A purge in an agent whose store cannot be written for a while keeps CHECKPOINT behind it.
+                key = "agent:main:purged"
+                old = self.ok(api.post("/v1/agents/main/sessions", {"key": key}), 201)
+                self.say(key, "old", api=api)
+                self.ok(api.post("/v1/agents/held/sessions", {"key": "agent:held:x"}), 201)
+                daemon.checkpoint()
+                self.hold_checkpoint(daemon, "held")
+                self.ok(api.patch(S("agent:held:x", "held"), {"label": "dirty"}), 200)
+                self.ok(api.delete(S(key) + "?purge=true"))
+                eventually(lambda: not (daemon.agent_dir() / (old["sessionId"] + ".jsonl")).exists(), what="the purge")
+                eventually(lambda: key not in json.loads((daemon.agent_dir() / "sessions.json").read_text()),
+                           what="the checkpoint of the purge")
+                texts = [f"newer {turn}", "of another program"]
+                self.foreign_session(daemon, "agent:main:newer", old["sessionId"], texts)
+                eventually(lambda: (reply := api.get(S("agent:main:newer", "main", "messages"))).status == 200
+                           and len(reply.json["data"]) == 2, 10, what="the foreign lines")
+                self.say("agent:main:newer", "and ours", api=api)
+                self.assertEqual(self.texts("agent:main:newer", api=api), [*texts, "and ours"])
+                daemon.kill9()
+                (daemon.agent_dir("held") / "sessions.json.lock").unlink(missing_ok=True)
+                daemon.start()
+                self.assertEqual(self.texts("agent:main:newer", api=daemon.client()), [*texts, "and ours"])
+                self.assertEqual(list(daemon.agent_dir().glob(old["sessionId"] + ".jsonl.deleted.*")), [])
+
+    def hold_checkpoint(self, daemon, agent):
+        """A lock that a living program holds (this one): events of that agent stay beyond CHECKPOINT."""
+        stat = open("/proc/self/stat").read()
+        payload = {"pid": os.getpid(), "createdAt": "2026-01-01T00:00:00.000Z", "startedAt": int(time.time() * 1000),
+                   "starttime": int(stat.rsplit(")", 1)[1].split()[19])}
+        (daemon.agent_dir(agent) / "sessions.json.lock").write_text(json.dumps(payload))
+
+
+class Archived(Case):
+    def test_fault_50_topics_of_an_archived_id(self):
+        session = self.new()
+        self.say(session["key"], "main")
+        self.say(session["key"], "one", query="?topic=t1")
+        self.say(session["key"], "two", query="?topic=t1")
+        self.ok(self.api.delete(S(session["key"])))
+        topics = self.ok(self.api.get(S(session["sessionId"], "main", "topics")), 200)["data"]
+        self.assertEqual([(t["topic"], t["messageCount"]) for t in topics], [("t1", 2)])
+        self.assertEqual(self.texts(session["sessionId"], query="topic=t1"), ["one", "two"])
+        self.problem(self.api.get(S("nosuch", "main", "topics")), 404, "session_not_found")
+
+    def test_fault_50_archives_of_a_key_living_and_deleted(self):
+        guest = self.daemon.client(self.daemon.token("viewer", agents=["main"], keyPrefix="agent:main:guest:"))
+        for key in ("agent:main:guest:" + uid(), "agent:main:owner:" + uid()):
+            first = self.new(key)
+            self.say(key)
+            self.ok(self.api.post(S(key, "main", "reset"), {"reason": "why"}), 200)
+            second = self.ok(self.api.get(S(key)), 200)
+            self.say(key)
+            self.say(key, query="?topic=t")
+            listed = self.ok(self.api.get(S(key, "main", "archives")), 200)
+            self.assertEqual([(a["key"], a["sessionId"], a["reason"]) for a in listed["data"]],
+                             [(key, first["sessionId"], "why")])
+            self.ok(self.api.delete(S(key)))
+            for _ in range(2):
+                pages, path = [], S(key, "main", "archives") + "?limit=1"
+                while path:
+                    page = self.ok(self.api.get(path), 200)
+                    pages += page["data"]
+                    path = page["page"]["hasMore"] and f"{S(key, 'main', 'archives')}?limit=1&cursor={page['page']['next']}"
+                self.assertEqual([(a["sessionId"], a["reason"], len(a["archivedAs"])) for a in pages],
+                                 [(second["sessionId"], "deleted", 2), (first["sessionId"], "why", 1)])
+                deleted = self.ok(self.api.get("/v1/agents/main/archives?limit=200"), 200)["data"]
+                self.assertEqual([a["sessionId"] for a in deleted if a["key"] == key],
+                                 [second["sessionId"], first["sessionId"]])
+                for name in pages[0]["archivedAs"]:
+                    eventually((self.daemon.agent_dir() / name).exists, what=name)
+                own = key.startswith("agent:main:guest:")
+                self.assertEqual(guest.get(S(key, "main", "archives")).status, 200 if own else 404)
+                seen = self.ok(guest.get("/v1/agents/main/archives?limit=200"), 200)["data"]
+                self.assertEqual(any(a["key"] == key for a in seen), own)
+                self.assertTrue(all(a["key"].startswith("agent:main:guest:") for a in seen))
+                self.daemon.restart(kill=True)
+        self.problem(self.api.get(S("agent:main:never", "main", "archives")), 404, "session_not_found")
+        self.problem(self.api.get("/v1/agents/main/archives?cursor=00"), 400, "bad_cursor")
+
+    def test_fault_50_archives_that_lay_there_are_told_to_whoever_sees_the_agent(self):
+        daemon = self.spawn(start=False)
+        daemon.agent_dir().mkdir(parents=True)
+        name = "lay-there.jsonl.reset.2026-02-21T21-31-50.885Z"
+        (daemon.agent_dir() / name).write_text("{}\n")
+        daemon.start()
+        listed = self.ok(daemon.client().get("/v1/agents/main/archives"), 200)["data"]
+        self.assertEqual([(a["key"], a["sessionId"], a["archivedAs"]) for a in listed], [(None, "lay-there", [name])])
+        guest = daemon.client(daemon.token("viewer", agents=["main"], keyPrefix="agent:main:guest:"))
+        self.assertEqual(self.ok(guest.get("/v1/agents/main/archives"), 200)["data"], [])
+
+    def test_fault_50_an_empty_page_with_more_behind_it_is_documented(self):
+        document = self.ok(self.daemon.anonymous().get("/openapi.json"), 200)
+        get = document["paths"]["/v1/agents/{agent}/sessions/{key}/messages"]["get"]
+        types = next(p for p in get["parameters"] if p.get("name") == "types")
+        self.assertIn("empty", types["description"])
+
+
+class Places(Case):
+    def test_fault_27_the_header_has_the_sessions_own_cwd(self):
+        key = self.new(cwd="/srv/project")["key"]
+        self.say(key)
+        self.say(key, query="?topic=t")
+        for query in ("", "?topic=t"):
+            header = json.loads(self.api.get(S(key, "main", "transcript") + query).raw.split(b"\n")[0])
+            self.assertEqual(header["cwd"], "/srv/project")
+        self.ok(self.api.post(S(key, "main", "reset")), 200)
+        self.say(key)
+        header = json.loads(self.api.get(S(key, "main", "transcript")).raw.split(b"\n")[0])
+        self.assertEqual(header["cwd"], "/srv/project")
+        self.invalid(self.api.post("/v1/agents/main/sessions", {"entry": {"cwd": 7}}), "/entry/cwd")
+
+    def test_fault_27_history_outlives_deletion_and_a_new_session(self):
+        key = self.new()["key"]
+        ids = []
+        for step in ("reset", "delete", "delete"):
+            ids.insert(0, self.ok(self.api.get(S(key)), 200)["sessionId"])
+            self.say(key)
+            if step == "reset":
+                self.ok(self.api.post(S(key, "main", "reset")), 200)
+            else:
+                self.ok(self.api.delete(S(key)))
+                self.daemon.restart()
+                self.new(key)
+        history = self.ok(self.api.get(S(key, "main", "history")), 200)["data"]
+        self.assertTrue(history[0]["current"])
+        self.assertEqual([h["sessionId"] for h in history[1:]], ids)
+        self.assertEqual([len(h["archivedAs"]) for h in history[1:]], [1, 1, 1])
+
+    def test_fault_27_a_session_id_with_two_dots(self):
+        for session_id in ("a..b", "a.."):
+            self.problem(self.api.post("/v1/agents/main/sessions", {"sessionId": session_id}), 422, "invalid_id")
+            self.assertEqual(self.api.put(S("agent:main:" + uid()), {"sessionId": session_id}).status, 422)
+        self.ok(self.api.post("/v1/agents/main/sessions", {"sessionId": "a.b" + uid()}), 201)
+
+    def test_fault_27_rooms_that_differ_by_case_alone(self):
+        for channel, kind, one, other in (("matrix", "channel", "!AbC%s:hs", "!aBc%s:hs"),
+                                          ("signal", "group", "AbC%s=", "aBc%s=")):
+            with self.subTest(channel=channel):
+                self.are_two(channel, kind, one, other)
+        for channel, kind in (("slack", "channel"), ("matrix", "direct")):  # users have no case there
+            word = uid()
+            first = self.inbound(channel=channel, chatType=kind, peer="CAb" + word)
+            self.assertEqual(self.inbound(channel=channel, chatType=kind, peer="caB" + word)["sessionKey"],
+                             first["sessionKey"])
+
+    def are_two(self, channel, kind, one, other):
+        word = uid()
+        first = self.inbound(channel=channel, chatType=kind, peer=one % word, text="in one")
+        second = self.inbound(channel=channel, chatType=kind, peer=other % word, text="in the other")
+        self.assertNotEqual(first["sessionKey"], second["sessionKey"])
+        self.assertTrue(second["created"])
+        self.assertEqual(self.texts(first["sessionKey"]), ["in one"])
+        self.assertEqual(self.texts(second["sessionKey"]), ["in the other"])
+        again = self.inbound(channel=channel, chatType=kind, peer=one % word)
+        self.assertEqual(again["sessionKey"], first["sessionKey"])
+        only = self.daemon.client(self.daemon.token("viewer", keyPrefix=first["sessionKey"]))
+        self.assertEqual(only.get(S(first["sessionKey"])).status, 200)
+        self.assertEqual(only.get(S(second["sessionKey"])).status, 404)
+
+
+class OwnCase(Places):
+    """With channels of its own in the configuration."""
+
+    config = {"routing": {"caseSensitive": ["line"]}}
+
+    def test_fault_27_rooms_that_differ_by_case_alone(self):
+        self.are_two("line", "direct", "UAb%s", "UaB%s")
+        one = self.inbound(channel="matrix", chatType="channel", peer="!AbC" + (word := uid()))
+        self.assertEqual(self.inbound(channel="matrix", chatType="channel", peer="!aBc" + word)["sessionKey"],
+                         one["sessionKey"])

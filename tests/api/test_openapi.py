@@ -1,0 +1,132 @@
+"""web/openapi.json beside what the daemon answers: every member that is answered is in the schema, every member that the
+schema promises is answered, and nothing in it makes a code generator say what is not so."""
+
+import time
+
+from case import Case, S, uid
+
+METHODS = ("get", "put", "post", "delete", "patch")
+
+
+class Document(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.document = cls.daemon.anonymous().get("/openapi.json").json
+
+    def resolve(self, schema):
+        while "$ref" in schema:
+            at = self.document
+            for name in schema["$ref"].removeprefix("#/").split("/"):
+                at = at[name]
+            schema = at
+        return schema
+
+    def members(self, schema):
+        """Properties and required names, allOf merged; of anyOf the alternatives' properties together."""
+        schema = self.resolve(schema)
+        properties, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
+        for part in schema.get("allOf", ()):
+            more, needed = self.members(part)
+            properties.update(more)
+            required |= needed
+        return properties, required
+
+    def fits(self, schema, value):
+        kind = self.resolve(schema).get("type", "object")
+        return kind == ("array" if isinstance(value, list) else "object" if isinstance(value, dict) else kind)
+
+    def faults(self, schema, value, at=""):
+        schema = self.resolve(schema)
+        choices = [s for s in schema.get("anyOf", ()) if self.fits(s, value)]
+        if choices:
+            return min((self.faults(choice, value, at) for choice in choices), key=len)
+        if isinstance(value, list):
+            return [f for n, item in enumerate(value) for f in self.faults(schema.get("items", {}), item, f"{at}/{n}")]
+        if not isinstance(value, dict):
+            return []
+        properties, required = self.members(schema)
+        if not properties:
+            return [] if not schema or schema.get("additionalProperties") is True else [f"{at}: an object without properties"] if value else []
+        found = [f"{at}/{name} is not in the schema" for name in value if name not in properties]
+        found += [f"{at}/{name} is not answered" for name in required if name not in value]
+        return found + [f for name, item in value.items() if name in properties for f in self.faults(properties[name], item, f"{at}/{name}")]
+
+    def check(self, method, path, reply, *statuses):
+        answer = self.ok(reply, *statuses)
+        responses = self.document["paths"][path][method]["responses"]
+        self.assertIn(str(reply.status), responses, f"{method} {path}")
+        schema = self.resolve(responses[str(reply.status)])["content"]["application/json"]["schema"]
+        self.assertEqual(self.faults(schema, answer), [], f"{method} {path}")
+        return answer
+
+    def test_fault_34_answers_are_as_the_document_says(self):
+        agent, one = "/v1/agents/{agent}", "/v1/agents/{agent}/sessions/{key}"
+        get = lambda pattern, path: self.check("get", pattern, self.api.get(path), 200)  # noqa: E731
+        post = lambda pattern, path, body, status: self.check("post", pattern, self.api.post(path, body), status)  # noqa: E731
+        token = post("/v1/admin/tokens", "/v1/admin/tokens", {"role": "viewer", "agents": ["main"], "keyPrefix": "agent:main:", "channel": "slack",
+                                                              "note": "n", "expiresAt": int(time.time() * 1000) + 3_600_000}, 201)
+        self.ok(self.daemon.client(token["token"]).get("/v1/whoami"), 200)
+        self.assertIn("lastUsed", [t for t in get("/v1/admin/tokens", "/v1/admin/tokens")["data"] if t["id"] == token["id"]][0])
+        get("/v1/whoami", "/v1/whoami")
+        got = post("/v1/inbound", "/v1/inbound", {
+            "channel": "slack", "accountId": "a", "chatType": "group", "peer": "g" + uid(), "from": "U1", "threadId": 7, "text": "hi",
+            "attachments": [{"type": "image"}], "messageId": "m-1", "label": "l", "subject": "s", "space": "t", "groupChannel": "#c",
+            "surface": "x", "provider": "slack", "mentioned": True}, 201)
+        key = got["sessionKey"]
+        post("/v1/inbound", "/v1/inbound", {"channel": "slack", "chatType": "direct", "peer": "u", "text": "/new"}, 201)
+        post(one + "/messages", S(key, "main", "messages"), {"role": "assistant", "text": "a", "usage": {"input": 1}}, 201)
+        post(one + "/outbound", S(key, "main", "outbound"), {"text": "b", "mediaUrls": ["https://x/y.png"], "usage": {"output": 2}}, 201)
+        self.check("patch", one, self.api.request("PATCH", S(key), {"label": "x", "queueCap": 3}, {"Content-Type": "application/json"}), 200)
+        for view in ("full", "chat"):
+            page = get(one + "/messages", S(key, "main", "messages") + "?view=" + view)
+            self.assertEqual(page["data"][0]["from"], "U1")
+        get(one, S(key))
+        get("/v1/sessions", "/v1/sessions")
+        get("/v1/agents", "/v1/agents")
+        get(agent, "/v1/agents/main")
+        post(one + "/spawn", S(key, "main", "spawn"), {"label": "c", "task": "t"}, 201)
+        get(one + "/children", S(key, "main", "children"))
+        post(one + "/reset", S(key, "main", "reset"), {}, 200)
+        get(one + "/history", S(key, "main", "history"))
+        get(one + "/send-policy", S(key, "main", "send-policy"))
+        get("/v1/policy/send", "/v1/policy/send")
+        get("/v1/admin/locks", "/v1/admin/locks")
+        get("/v1/admin/audit", "/v1/admin/audit")
+        post("/v1/admin/doctor", "/v1/admin/doctor", None, 200)
+        post("/v1/stream-tickets", "/v1/stream-tickets", None, 201)
+        self.check("get", "/readyz", self.api.get("/readyz"), 200)
+        self.check("get", "/version", self.api.get("/version"), 200)
+        self.check("get", "/v1/events", self.api.get("/v1/events?poll=1&waitMs=0", headers={"Accept": "application/json"}), 200)
+
+    def objects(self, schema, at):
+        """Every schema below this one, with its place."""
+        if isinstance(schema, dict):
+            yield at, schema
+            for name, part in schema.items():
+                if name not in ("example", "examples", "enum", "const", "x-data"):
+                    yield from self.objects(part, f"{at}/{name}")
+        elif isinstance(schema, list):
+            for n, part in enumerate(schema):
+                yield from self.objects(part, f"{at}/{n}")
+
+    def test_fault_34_no_object_is_without_members(self):
+        """openapi-typescript makes Record<string, never> of an object that says nothing of its members."""
+        bare = [at for at, schema in self.objects({k: self.document[k] for k in ("paths", "components")}, "")
+                if schema.get("type") == "object" and not schema.get("properties") and "additionalProperties" not in schema
+                and "allOf" not in schema]
+        self.assertEqual(bare, [])
+        patch = self.resolve({"$ref": "#/components/schemas/EntryPatch"})["properties"]
+        self.assertIn("null", str(patch["label"]["type"]))
+        self.assertNotIn("spawnDepth", patch)
+
+    def test_fault_34_a_default_makes_no_member_of_a_body_required(self):
+        """openapi-typescript makes a property with a default one that must be there."""
+        self.assertEqual([f"{at}/{name}" for at, schema in self.objects(self.document["components"]["schemas"], "") if isinstance(
+            schema.get("properties"), dict) for name, member in schema["properties"].items() if "default" in member], [])
+        self.assertEqual([at for at, schema in self.objects(self.document["paths"], "") if isinstance(schema.get("properties"), dict)
+                          and any("default" in member for member in schema["properties"].values())], [])
+
+    def test_fault_34_patch_takes_both_types_and_they_are_told(self):
+        patch = self.document["paths"]["/v1/agents/{agent}/sessions/{key}"]["patch"]
+        self.assertEqual(set(patch["requestBody"]["content"]), {"application/merge-patch+json", "application/json"})

@@ -7,6 +7,7 @@
 #include "store/answers_live.hpp"
 #include "store/answers_sealed.hpp"
 #include "store/files.hpp"
+#include "store/json_crc.hpp"
 
 namespace sessiond {
 namespace {
@@ -124,7 +125,7 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
 void AnswerStore::put(const Answer& answer) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  std::string line = to_json(answer) + '\n';
+  std::string line = with_crc(to_json(answer)) + '\n';
   auto kept = std::make_shared<const Answer>(answer);
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/answers.hpp"
+#include "store/json_crc.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -61,6 +62,7 @@ std::string to_json(const Answer& answer) {
 Result<Answer> answer_from_json(std::string_view text) {
   if (const auto checked = json::check(text); !checked)
     return fail(Code::bad_request, "no idempotency answer: " + checked.error().detail);
+  if (!crc_fits(text)) return fail(Code::bad_request, "no idempotency answer: its CRC does not fit");
   const auto scope = from_hex(json::string_at(text, "k").value_or(""));
   const auto request = from_hex(json::string_at(text, "b").value_or(""));
   const auto time = json::int_at(text, "t");

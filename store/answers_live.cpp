@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "store/fault_point.hpp"
+#include "store/json_crc.hpp"
 
 namespace sessiond::answers {
 namespace fs = std::filesystem;
@@ -125,7 +126,7 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
     std::ranges::sort(in_order, {}, &Held::offset);
     for (Held* held : in_order) {
       held->offset = bytes.size();
-      bytes += to_json(*held->answer) + '\n';
+      bytes += with_crc(to_json(*held->answer)) + '\n';
       held->length = static_cast<std::uint32_t>(bytes.size() - held->offset);
     }
     pending_.clear();

@@ -5,11 +5,13 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 
 #include "store/journal_catalog.hpp"
+#include "store/journal_check.hpp"
 #include "store/journal_log.hpp"
 #include "store/journal_page.hpp"
 #include "store/journal_recovery.hpp"
@@ -41,10 +43,9 @@ struct Journal::Impl {
   };
 
   Impl(JournalOptions given, OnBatch call, journal::Recovered found)
-      : options(std::move(given)),
-        on_batch(std::move(call)),
-        recovered(std::move(found)),
-        catalog(recovered.segments) {}
+      : options(std::move(given)), on_batch(std::move(call)), recovered(std::move(found)), catalog(recovered.segments) {
+    for (const std::string& what : recovered.report.damage) catalog.note_damage({}, what);
+  }
 
   void run();
   void write_all(Waiting waiting);
@@ -77,6 +78,7 @@ struct Journal::Impl {
   bool stopping = false;
 
   std::thread thread;
+  std::optional<journal::Checker> checker;  // last: it ends first
 };
 
 void Journal::Impl::run() {
@@ -158,6 +160,7 @@ Result<std::unique_ptr<Journal>> Journal::open(JournalOptions options, OnBatch o
   impl->log = std::move(*log);
   impl->recovered.segments.clear();
   impl->thread = std::thread([running = impl.get()] { running->run(); });
+  impl->checker.emplace(impl->catalog, impl->options.on_check);
   return std::unique_ptr<Journal>(new Journal(std::move(impl)));
 }
 
@@ -170,6 +173,7 @@ Journal::~Journal() {
   }
   impl_->filled.notify_one();
   impl_->thread.join();
+  impl_->checker.reset();
 }
 
 const JournalReport& Journal::report() const { return impl_->recovered.report; }
@@ -177,6 +181,9 @@ const std::string& Journal::epoch() const { return impl_->recovered.epoch; }
 std::uint64_t Journal::head() const { return impl_->catalog.head(); }
 std::uint64_t Journal::oldest() const { return impl_->catalog.oldest(); }
 std::uint64_t Journal::bytes_after(std::uint64_t seq) const { return impl_->catalog.bytes_after(seq); }
+
+std::vector<std::string> Journal::damage() const { return impl_->catalog.damage(); }
+JournalCheck Journal::check() const { return impl_->checker->progress(); }
 
 void Journal::append(Commit commit) {
   bool wake = false;
@@ -202,14 +209,14 @@ Result<void> Journal::resume() {
   return {};
 }
 
-Result<std::uint64_t> Journal::each_event(
+Result<EventsRead> Journal::each_event(
     std::uint64_t from, std::size_t max_bytes,
     const std::function<void(std::uint64_t seq, std::string_view json)>& take) const {
   return journal::read_events(impl_->catalog, from, max_bytes, take);
 }
 
 Result<JournalPage> Journal::read(std::uint64_t from, std::size_t max_bytes) const {
-  return journal::read_page(impl_->catalog, from, max_bytes);
+  return journal::read_page(impl_->catalog, impl_->recovered.lost, from, max_bytes);
 }
 
 Result<std::uint64_t> Journal::each_segment(

@@ -48,20 +48,44 @@ struct BatchOutcome {
 
 struct JournalFileOps;  // journal_file_ops.hpp
 
+// Sealed segments are read through once after each start, behind everything else: damage is found before somebody needs
+// the place, and missing indexes are made.
+struct JournalCheck {
+  std::uint64_t segments = 0;  // read so far
+  std::uint64_t of_segments = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t of_bytes = 0;
+  std::uint64_t indexes_made = 0;
+  std::string damage{};  // found in the last one, a sentence; empty: none
+  bool done() const { return segments == of_segments; }
+};
+
 struct JournalOptions {
   std::filesystem::path dir;  // <stateDir>/journal
   std::uint64_t segment_bytes = 64ULL << 20;
   std::uint64_t max_bytes = 1ULL << 30;
-  bool repair = false;           // quarantine damage before the last line, new epoch
+  std::int64_t torn_kept_ms = 168LL * 3600 * 1000;  // a torn batch that was cut off
+  bool repair = false;                              // read all of it, quarantine damage, new epoch
+  // Recovery reads from this seq on. Damage that ends before it is served around and told (report, damage()); any other
+  // is refused without `repair`. 1: all is needed.
+  std::uint64_t needed_from = 1;
   std::uint64_t first_seq = 1;   // of a journal that is created: above every rev that the stores hold
   std::uint64_t least_head = 0;  // what files were made of (CHECKPOINT): one that ends before it has lost its end
-  std::shared_ptr<const JournalFileOps> file_ops{};  // tests: failing disks; null is the system's
+  std::shared_ptr<const JournalFileOps> file_ops{};     // tests: failing disks; null is the system's
+  std::function<void(const JournalCheck&)> on_check{};  // after each segment that the check has read; on its thread
 };
 
 // What opening found; told in the log, by doctor and /readyz.
 struct JournalReport {
   bool created = false;
   std::vector<std::string> repairs{};  // one sentence each: what, which segment, offset, where it was put
+  std::vector<std::string> damage{};   // the same of what is still there: nothing that recovery needs
+};
+
+// How far each_event() came.
+struct EventsRead {
+  std::uint64_t next = 0;  // go on from here
+  bool lost = false;       // seqs [from, next) are damaged or missing; nothing was given
 };
 
 // A batch as read back.
@@ -91,6 +115,8 @@ class Journal {
   std::uint64_t head() const;                          // last durable seq; 0 when empty. Any thread.
   std::uint64_t oldest() const;                        // first seq kept. Any thread.
   std::uint64_t bytes_after(std::uint64_t seq) const;  // about; any thread
+  std::vector<std::string> damage() const;             // known by now, a sentence a segment. Any thread.
+  JournalCheck check() const;                          // how far it is. Any thread.
 
   // Queues a commit; first_seq must go on where the last one ended. After a batch that was not stored every commit that
   // is queued is given back as not_stored until resume() is called. Any thread, never blocks on the disk.
@@ -100,13 +126,14 @@ class Journal {
   Result<void> resume();
 
   // Durable batches from the one that holds `from`, about max_bytes of them (at least one). bad_cursor when from <
-  // oldest(). Any thread; blocks.
+  // oldest(); degraded, naming the place, when the event `from` is damaged or missing, unless an earlier repair has
+  // accepted its loss: then the next one that is there comes. Any thread; blocks.
   Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const;
 
   // The events alone, without a copy: take(seq, json) for each from seq `from` on, of about max_bytes of batches (at
-  // least one). The seq to go on at. As read().
-  Result<std::uint64_t> each_event(std::uint64_t from, std::size_t max_bytes,
-                                   const std::function<void(std::uint64_t seq, std::string_view json)>& take) const;
+  // least one); ends before damage, and says so when that is where it begins. bad_cursor as read().
+  Result<EventsRead> each_event(std::uint64_t from, std::size_t max_bytes,
+                                const std::function<void(std::uint64_t seq, std::string_view json)>& take) const;
 
   // For backups: every segment's file in order with how many of its bytes are durable now; none is removed before this
   // returns. The last durable seq in them. Any thread; blocks.

@@ -7,9 +7,25 @@
 #include <utility>
 
 #include "store/fault_point.hpp"
+#include "store/files.hpp"
 
 namespace sessiond::journal {
 namespace {
+
+// With its index and the torn batches that were cut off it; false: it is still there.
+bool remove_segment(const std::filesystem::path& segment) {
+  if (::unlink(segment.c_str()) != 0 && errno != ENOENT) return false;
+  fault_point("journal.segment_removed");
+  std::error_code ignored;
+  std::filesystem::remove(index_path(segment), ignored);
+  std::vector<std::filesystem::path> torn;
+  const std::string prefix = segment.filename().native() + ".torn.";
+  each_in(segment.parent_path(), [&](const std::filesystem::directory_entry& entry) {
+    if (entry.path().filename().native().starts_with(prefix)) torn.push_back(entry.path());
+  });
+  for (const auto& path : torn) std::filesystem::remove(path, ignored);
+  return true;
+}
 
 void remove_files(const std::filesystem::path& segment) {
   std::error_code ignored;  // void files and lone indexes are removed when the journal is opened
@@ -105,6 +121,8 @@ Catalog::End Catalog::end() const {
 
 std::optional<Catalog::Stretch> Catalog::locate(std::uint64_t from, const End& until) const {
   std::optional<Stretch> stretch;
+  std::uint64_t first = 0;
+  std::uint64_t next = 0;
   {
     const std::scoped_lock lock(mutex_);
     // `next == from` too: batches without events may stand at a segment's end.
@@ -112,12 +130,14 @@ std::optional<Catalog::Stretch> Catalog::locate(std::uint64_t from, const End& u
     if (it == segments_.end()) return std::nullopt;
     stretch = stretch_of(*it, until);
     if (!stretch) return std::nullopt;
+    first = it->name.first;
+    next = it->next;
     if (it->index) {
       stretch->offset = std::min(it->index->offset_for(from), stretch->end);
       return stretch;
     }
   }
-  if (const auto sealed = load_index(stretch->path))
+  if (const auto sealed = load_index(stretch->path); sealed && sealed->first == first && sealed->next == next)
     stretch->offset = std::min(sealed->index.offset_for(from), stretch->end);
   return stretch;
 }
@@ -149,8 +169,38 @@ bool Catalog::holds(std::uint64_t serial) const {
   return std::ranges::binary_search(segments_, serial, {}, &Segment::serial);
 }
 
+std::vector<Segment> Catalog::sealed() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Segment> out;
+  for (std::size_t i = 0; i + 1 < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    out.push_back({.name = segment.name,
+                   .path = segment.path,
+                   .next = segment.next,
+                   .end = segment.end,
+                   .serial = segment.serial});
+  }
+  return out;
+}
+
+void Catalog::note_damage(const std::filesystem::path& segment, std::string what) const {
+  constexpr std::size_t most = 20;  // of one segment
+  const std::scoped_lock lock(mutex_);
+  std::set<std::string>& known = damage_[segment];
+  if (known.size() < most) known.insert(std::move(what));
+}
+
+std::vector<std::string> Catalog::damage() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> all;
+  for (const auto& [path, known] : damage_) all.insert(all.end(), known.begin(), known.end());
+  return all;
+}
+
+// The list comes first, the files after it: a reader that finds a file gone finds its seqs gone too, and is told so.
 void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t max_bytes) {
   const std::scoped_lock one_at_a_time(removing_);
+  while (!to_remove_.empty() && remove_segment(to_remove_.front())) to_remove_.erase(to_remove_.begin());
   for (;;) {
     std::filesystem::path path;
     {
@@ -160,17 +210,13 @@ void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t ma
       for (const Segment& segment : segments_) total += segment.end;
       path = segments_.front().path;
       if (total <= max_bytes && segments_.front().next > old + 1) return;
+      segments_.erase(segments_.begin());
+      oldest_.store(segments_.front().name.first, std::memory_order_release);
+      damage_.erase(path);
     }
-    // The oldest is removed first and alone: whatever is interrupted, what is left has no hole. What cannot be removed
-    // now is tried again the next time.
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return;
-    fault_point("journal.segment_removed");
-    std::error_code ignored;
-    std::filesystem::remove(index_path(path), ignored);
-    const std::scoped_lock lock(mutex_);
-    if (segments_.front().path != path) return;
-    segments_.erase(segments_.begin());
-    oldest_.store(segments_.front().name.first, std::memory_order_release);
+    // The oldest is removed first: whatever is interrupted, what is left has no hole. What cannot be removed now is
+    // tried again the next time, before any other.
+    if (!to_remove_.empty() || !remove_segment(path)) to_remove_.push_back(path);
   }
 }
 

@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "store/journal_segment.hpp"
@@ -50,6 +53,11 @@ class Catalog {
   std::optional<Stretch> following(std::uint64_t serial, const End& until) const;
 
   bool holds(std::uint64_t serial) const;  // the segment is still part of the log
+  std::vector<Segment> sealed() const;     // without their indexes
+
+  // Remembers what is wrong with a segment, one sentence each, until retention takes it. An empty path is never taken.
+  void note_damage(const std::filesystem::path& segment, std::string what) const;
+  std::vector<std::string> damage() const;
 
   // Every segment in order, each with how many of its bytes are durable; none is removed before this returns. The last
   // durable seq in them.
@@ -65,6 +73,8 @@ class Catalog {
   mutable std::mutex removing_;  // held while files are removed, or must not be; mutex_ never is over the disk's work
   std::vector<Segment> segments_;
   std::uint64_t last_serial_ = 0;
+  std::vector<std::filesystem::path> to_remove_;  // retention's, that could not be removed yet; under removing_
+  mutable std::map<std::filesystem::path, std::set<std::string>> damage_;  // under mutex_
   std::atomic<std::uint64_t> head_;
   std::atomic<std::uint64_t> oldest_;
 };

@@ -52,10 +52,14 @@ Result<void> save_index(const std::filesystem::path& segment, const SealedIndex&
     put(bytes, offset);
   }
   put(bytes, crc32_of(bytes));
+  // Renamed into its place: others may be reading the one that is there.
   const auto path = index_path(segment);
-  const auto file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  const auto temp = std::filesystem::path(path.native() + ".tmp");
+  const auto file = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return std::unexpected(file.error());
-  return write_all(file->get(), bytes, path.native());
+  if (auto written = write_all(file->get(), bytes, temp.native()); !written) return written;
+  if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", temp.native(), errno));
+  return {};
 }
 
 std::optional<SealedIndex> load_index(const std::filesystem::path& segment) {

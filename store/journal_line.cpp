@@ -54,6 +54,18 @@ std::vector<std::string> strings(std::string_view array) {
   return out;
 }
 
+// What follows the CRC, when that fits it.
+std::optional<std::string_view> sound_body(std::string_view text) {
+  if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
+  std::uint32_t crc = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + crc_digits, crc, 16);
+  if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
+  if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
+  const std::string_view body = text.substr(body_at);
+  if (!body.starts_with(body_start) || crc32_of(body) != crc) return std::nullopt;
+  return body;
+}
+
 // As build_line lays it out: the events are gone through once, what follows them not at all.
 std::optional<Line> events_of(std::string_view body) {
   static constexpr std::string_view before_events = ",\"events\":";
@@ -99,15 +111,20 @@ std::string override_line(std::uint64_t seq) {
   return line;
 }
 
-std::optional<Line> parse_line(std::string_view text, Parts parts) {
-  if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
-  std::uint32_t crc = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + crc_digits, crc, 16);
-  if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
-  if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
-  const std::string_view body = text.substr(body_at);
-  if (!body.starts_with(body_start) || crc32_of(body) != crc) return std::nullopt;
+std::optional<std::uint64_t> seq_of_line(std::string_view text) {
+  return sound_body(text) ? first_seq_in(text) : std::nullopt;
+}
 
+std::optional<std::uint64_t> first_seq_in(std::string_view beginning) {
+  if (beginning.size() < body_at || !beginning.substr(body_at).starts_with(body_start)) return std::nullopt;
+  const std::string_view digits = beginning.substr(body_at + body_start.size());
+  return as_seq(digits.substr(0, digits.find_first_of(",}")));
+}
+
+std::optional<Line> parse_line(std::string_view text, Parts parts) {
+  const auto sound = sound_body(text);
+  if (!sound) return std::nullopt;
+  const std::string_view body = *sound;
   if (parts == Parts::events) {
     if (auto line = events_of(body)) return line;
   }

@@ -31,6 +31,10 @@ struct Line {
 // wrote is not looked at.
 enum class Parts : std::uint8_t { all, events };
 std::optional<Line> parse_line(std::string_view text, Parts parts = Parts::all);
+// The first seq of a line whose CRC fits, without looking at its events; nothing when it is damaged.
+std::optional<std::uint64_t> seq_of_line(std::string_view text);
+// The same of how a line begins, its CRC not looked at.
+std::optional<std::uint64_t> first_seq_in(std::string_view beginning);
 StoredBatch to_batch(const Line& line, std::uint64_t from);  // events before `from` are dropped
 
 // Where inside `text` another line seems to begin; npos if nowhere. What we write can have these bytes only at the

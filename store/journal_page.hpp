@@ -6,13 +6,15 @@
 
 #include "store/journal.hpp"
 #include "store/journal_catalog.hpp"
+#include "store/journal_recovery.hpp"
 
 namespace sessiond::journal {
 
-// See Journal::read. A damaged line is a `degraded` problem naming segment and offset.
-Result<JournalPage> read_page(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes);
+// See Journal::read. `lost`: seqs whose loss an earlier repair has accepted.
+Result<JournalPage> read_page(const Catalog& catalog, const std::vector<Epoch::Hole>& lost, std::uint64_t from,
+                              std::size_t max_bytes);
 // See Journal::each_event.
-Result<std::uint64_t> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
-                                  const std::function<void(std::uint64_t, std::string_view)>& take);
+Result<EventsRead> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
+                               const std::function<void(std::uint64_t, std::string_view)>& take);
 
 }  // namespace sessiond::journal

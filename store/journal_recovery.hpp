@@ -1,6 +1,7 @@
 // Opening a journal: which segments there are, where they end, what is damaged, and what a repair makes of it (FORMATS
-// §1 "Opening"). Only the last segment is read through; sealed ones are taken by their index, their lines are verified
-// when they are read.
+// §1 "Opening"). The last segment is read through, and what recovery needs of those without an index; other sealed ones
+// are taken by their index or by their two ends, their lines are verified when they are read and by the check
+// (journal_check.hpp). A repair believes nothing and reads all of them.
 #pragma once
 
 #include <string>
@@ -12,14 +13,6 @@
 
 namespace sessiond::journal {
 
-struct Recovered {
-  std::vector<Segment>
-      segments{};  // in order, without holes but known ones; the last is live; empty: nothing there yet
-  std::string epoch{};
-  JournalReport report{};
-};
-Result<Recovered> recover(const JournalOptions& options);
-
 // EPOCH: {"epoch":"<8 hex>","holes":[[from,to],…]}; seqs [from, to) were lost.
 struct Epoch {
   struct Hole {
@@ -30,6 +23,15 @@ struct Epoch {
   std::string epoch{};
   std::vector<Hole> holes{};
 };
+
+struct Recovered {
+  std::vector<Segment> segments{};  // in order; the last is live; empty: nothing there yet
+  std::string epoch{};
+  std::vector<Epoch::Hole> lost{};  // between them, as earlier repairs have accepted
+  JournalReport report{};
+};
+Result<Recovered> recover(const JournalOptions& options);
+
 std::optional<Epoch> load_epoch(const std::filesystem::path& dir);  // nothing when missing or no epoch
 Result<void> save_epoch(const std::filesystem::path& dir, const Epoch& epoch);
 std::string mint_epoch();

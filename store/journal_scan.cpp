@@ -84,4 +84,34 @@ Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, 
   return scan;
 }
 
+Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t end, const std::atomic<bool>& stop) {
+  LineReader reader(fd, 0, end, name);
+  CheckedLines out;
+  std::uint64_t least = 0;
+  std::uint64_t at = 0;
+  const auto damage = [&](std::uint64_t offset, std::uint64_t to) {
+    if (!out.damages.empty() && out.damages.back().end == offset) {
+      out.damages.back().end = to;
+    } else {
+      out.damages.push_back({.offset = offset, .end = to, .one_line = false});
+    }
+  };
+  while (!stop) {
+    const auto raw = reader.next();
+    if (!raw) return std::unexpected(raw.error());
+    if (!*raw) break;
+    const auto [offset, text, ended] = **raw;
+    at = offset + text.size() + (ended ? 1 : 0);
+    const auto seq = ended ? seq_of_line(text) : std::nullopt;
+    if (!seq || *seq < least) {
+      damage(offset, at);
+      continue;
+    }
+    least = *seq;
+    out.index.add(*seq, offset);
+  }
+  if (!stop && at < end) damage(at, end);  // it is shorter than it was
+  return out;
+}
+
 }  // namespace sessiond::journal

@@ -3,6 +3,7 @@
 // can keep what lies behind it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct Scan {
   // The only damage is a batch at the very end that was not completely written.
   bool torn_only() const { return damages.size() == 1 && damages[0].one_line && damages[0].end == size; }
 };
+
+// A look at the lines alone, as fast as their CRCs can be computed: where they begin, and which are damaged. For sealed
+// segments of which it is known what they hold. Ends early, with what it has, when `stop` is set.
+struct CheckedLines {
+  SparseIndex index{};
+  std::vector<Damage> damages{};
+};
+Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t end, const std::atomic<bool>& stop);
 
 // The segment's batches have seqs [first, until): what comes at or after `until` is void and not looked at.
 Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, std::uint64_t until);

@@ -41,6 +41,12 @@ std::optional<SegmentName> parse_segment_name(std::string_view name) {
   return segment;
 }
 
+bool is_torn_name(const std::filesystem::path& file) {
+  const std::string name = file.filename().native();
+  const std::size_t torn = name.find(".torn.");
+  return torn != std::string::npos && parse_segment_name(std::string_view(name).substr(0, torn));
+}
+
 Result<std::vector<SegmentName>> list_segments(const std::filesystem::path& dir) {
   std::vector<SegmentName> names;
   std::error_code error;

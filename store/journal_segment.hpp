@@ -23,6 +23,8 @@ struct SegmentName {
 };
 std::string to_string(const SegmentName& name);
 std::optional<SegmentName> parse_segment_name(std::string_view name);
+// <segment>.torn.<time>: a batch that a kill cut short, of which nobody was told that it was stored.
+bool is_torn_name(const std::filesystem::path& file);
 Result<std::vector<SegmentName>> list_segments(const std::filesystem::path& dir);  // in order
 
 // What is known of a segment: seqs [name.first, next) in bytes [0, end).

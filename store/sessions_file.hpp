@@ -51,7 +51,9 @@ struct LoadReport {
   // The store is damaged and still stands; the entries are those of an earlier generation. Replay the journal since the
   // checkpoint before the last over them, then checkpoint: that puts the damaged one aside.
   bool rebuilt = false;
-  bool first = false;  // nothing was known of this store before
+  enum class Base : std::uint8_t { nothing, written, previous };
+  Base base = Base::nothing;  // of what it was rebuilt: no generation, the last that we wrote, or the one before
+  bool first = false;         // nothing was known of this store before
   // The file is not the one that our last checkpoint wrote.
   bool changed_while_down = false;
   // What others changed against the last generation that we wrote, where that is still known; `entries` may lack a part

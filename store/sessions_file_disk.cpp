@@ -108,8 +108,9 @@ Result<void> write_note(const fs::path& path, const StoreNote& note) {
   auto fd = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
   if (!fd) return std::unexpected(fd.error());
   if (auto written = write_all(fd->get(), text, temp.native()); !written) return written;
+  if (auto synced = sync_file(fd->get(), temp); !synced) return synced;
   if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", path.native(), errno));
-  return {};
+  return sync_dir(path.parent_path());
 }
 
 GenerationFiles::GenerationFiles(const fs::path& previous_file)

@@ -58,7 +58,7 @@ struct StoreNote {
   std::optional<Stamp> next{};
 };
 std::optional<StoreNote> read_note(const std::filesystem::path& path);
-// Atomic, not fsynced: a note that a power failure took costs a comparison, no data.
+// Atomic and durable: without it nothing would say whose the temp file of a checkpoint is that a power failure left.
 Result<void> write_note(const std::filesystem::path& path, const StoreNote& note);
 
 struct GenerationFiles {

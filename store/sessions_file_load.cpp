@@ -106,9 +106,11 @@ void SessionsFile::Impl::rebuild(LoadReport& report) {
   if (auto last = last_written(snapshot)) {
     base = std::move(*last);
     from = "the last generation that we wrote";
+    report.base = LoadReport::Base::written;
   } else if (auto before = good_store(files.previous)) {
     base = std::move(before->entries);
     from = fmt::format("the generation in {}", files.previous.native());
+    report.base = LoadReport::Base::previous;
   }
   report.rebuilt = true;
   report.repairs.push_back(fmt::format("{} is rebuilt from {}: {} entries; the journal goes over it",

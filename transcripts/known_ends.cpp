@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "store/files.hpp"
+#include "store/json_crc.hpp"
 #include "store/raw_json.hpp"
 
 namespace sessiond {
@@ -37,17 +38,31 @@ void merge(std::vector<Stretch>& stretches, Stretch added) {
 Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
   KnownEnds ends(std::move(dir), std::move(record));
   auto text = read_file(ends.record_);
-  if (text) {
-    ends.read(*text);
+  if (text && ends.read(*text)) {
+    if (ends.lines_ == 0) ends.distrust();
     return ends;
   }
-  if (text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
-  if (adopt) ends.adopt();
+  if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+  ends.was_damaged_ = text.has_value();
+  ends.lines_ = 0;
+  if (adopt || ends.was_damaged_) ends.adopt();
   if (auto saved = ends.save(); !saved) return std::unexpected(std::move(saved.error()));
   return ends;
 }
 
+// The record's end is missing: of a transcript that is not as the rest says nothing is known. So what was told once is
+// not told again, line by line; readers of that transcript start anew.
+void KnownEnds::distrust() {
+  for (const std::string& file : listing()) {
+    const auto growth = look(file);
+    if (growth && *growth) ends_[file] = {.inode = (*growth)->inode + 1, .size = (*growth)->size};
+  }
+}
+
+bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).read(record); }
+
 void KnownEnds::adopt() {
+  ends_.clear();
   for (const std::string& file : listing()) {
     struct stat status{};
     if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
@@ -55,17 +70,24 @@ void KnownEnds::adopt() {
   }
 }
 
-void KnownEnds::read(std::string_view text) {
+bool KnownEnds::read(std::string_view text) {
+  std::uint64_t expected = 1;  // lines, as the first one says of those that were written at once
+  std::uint64_t files = 0;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view one = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++lines_;
-    if (end == std::string_view::npos || !json::check(one)) {  // torn by a crash: save() had not returned
+    if (end == std::string_view::npos || !json::check(one) || !crc_fits(one)) {
       lines_ = 0;
-      return;
+      return files >= expected && end == std::string_view::npos;  // torn by a crash: save() had not returned
     }
     const std::string file = json::string_at(one, "file").value_or("");
+    if (file.empty()) {
+      expected = number_at(one, "size");
+      continue;
+    }
+    ++files;
     End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
     for (const std::string_view pair : json::elements(json::find(one, "beyond").value_or("[]"))) {
       std::vector<std::uint64_t> ends;
@@ -79,6 +101,7 @@ void KnownEnds::read(std::string_view text) {
       ends_[file] = std::move(known);
     }
   }
+  return files >= expected;
 }
 
 std::vector<std::string> KnownEnds::listing() const {
@@ -185,17 +208,18 @@ std::string KnownEnds::line(std::string_view file, const End& end) {
     writer.raw("beyond", "[" + beyond + "]");
   }
   writer.close();
-  return out + "\n";
+  return with_crc(std::move(out)) + "\n";
 }
 
 Result<void> KnownEnds::save() {
   std::string text;
   if (lines_ == 0 || lines_ + changed_.size() > 2 * ends_.size() + least_garbage) {
+    text = line("", End{.size = ends_.size()});  // of no file: how many follow
     for (const auto& [file, end] : ends_) text += line(file, end);
     if (auto made = make_dirs(record_.parent_path()); !made) return made;
     lines_ = 0;  // whatever becomes of it
     if (auto written = replace_file(record_, text); !written) return written;
-    lines_ = ends_.size();
+    lines_ = ends_.size() + 1;
   } else if (!changed_.empty()) {
     for (const std::string& file : changed_) {
       const auto at = ends_.find(file);

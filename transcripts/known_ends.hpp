@@ -44,8 +44,11 @@ struct Growth {
 class KnownEnds {
  public:
   // Of the transcripts in `dir`, as `record` has them. Without one it is made: with `adopt` everything that stands
-  // there now is known, else nothing.
+  // there now is known, else nothing. A damaged one is made anew with all that stands there: what was told already is
+  // not told again.
   static Result<KnownEnds> open(std::filesystem::path dir, std::filesystem::path record, bool adopt);
+
+  static bool is_sound(std::string_view record);  // what open() would believe
 
   // Lines of this file are ours or published. Of another inode than is known: nothing is said, look() tells.
   void add(std::string_view file, std::uint64_t inode, Stretch lines);
@@ -58,6 +61,7 @@ class KnownEnds {
   // To any: one listing, a stat each.
   Result<std::vector<Growth>> look() const;
 
+  bool was_damaged() const { return was_damaged_; }
   bool saved() const { return changed_.empty(); }
   Result<void> save();  // durable when it returns
 
@@ -71,7 +75,8 @@ class KnownEnds {
   KnownEnds(std::filesystem::path dir, std::filesystem::path record)
       : dir_(std::move(dir)), record_(std::move(record)) {}
   void adopt();
-  void read(std::string_view text);
+  void distrust();
+  bool read(std::string_view text);  // false: it is damaged
   std::vector<std::string> listing() const;
   static std::string line(std::string_view file, const End& end);
 
@@ -80,6 +85,7 @@ class KnownEnds {
   std::map<std::string, End, std::less<>> ends_;
   std::set<std::string, std::less<>> changed_;  // since the record was written
   std::size_t lines_ = 0;                       // in the record; 0: to be written anew
+  bool was_damaged_ = false;
 };
 
 }  // namespace sessiond

@@ -28,6 +28,13 @@ bool may_read_details(Api& api, const Request& request) {
   return who && who->sees_everything();
 }
 
+// How far the journal was read through since the start; null when it is done.
+std::string journal_check_json(const JournalCheck& check) {
+  if (check.done()) return "null";
+  return fmt::format(R"({{"segments":{},"ofSegments":{},"bytes":{},"ofBytes":{}}})", check.segments, check.of_segments,
+                     check.bytes, check.of_bytes);
+}
+
 // 200 when it can take writes and its files follow; 503 with every reason otherwise. Repairs are told, they make nobody
 // unready.
 Served readyz(Api& api, Request& request) {
@@ -36,6 +43,7 @@ Served readyz(Api& api, Request& request) {
   if (!details) {
     status.repairs.clear();
     status.unwatched.clear();
+    status.damage.clear();
   }
   std::vector<std::string> reasons;
   if (api.draining) reasons.emplace_back("shutting down");
@@ -58,6 +66,8 @@ Served readyz(Api& api, Request& request) {
   writer.raw("reasons", json_array(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
   writer.raw("repairs", json_array(status.repairs));
+  writer.raw("damage", json_array(status.damage));
+  writer.raw("journalCheck", journal_check_json(status.journal_check));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));

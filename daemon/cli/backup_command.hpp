@@ -17,7 +17,8 @@ struct BackupCommand {
 struct RestoreCommand {
   Where where{};
   std::string from{};  // a backup directory, a tar archive, or "-"
-  bool force = false;  // the state directory is not empty
+  bool force = false;        // the state directory is not empty
+  bool keep_tokens = false;  // the present ones, not those of the backup
 };
 
 int run(const BackupCommand& command);   // 0 done and whole, 1 failed, 2 wrong usage

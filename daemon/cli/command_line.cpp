@@ -240,6 +240,8 @@ class CommandLine {
         ->required()
         ->transform(absolute());
     restore_->add_flag("--force", restore_options_.force, "The state directory is not empty: move it aside");
+    restore_->add_flag("--keep-tokens", restore_options_.keep_tokens,
+                       "Keep the present tokens.json, so that no revoked token comes back");
   }
 
   Command command() const {

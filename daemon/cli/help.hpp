@@ -149,6 +149,7 @@ At the end the doctor looks at it and says what it found.
 Examples:
   sessiond restore /backups/2026-03-01
   sessiond restore /backups/2026-03-01 --force    keeps what was there as <state dir>.before-restore.<time>
+  sessiond restore /backups/2026-03-01 --force --keep-tokens    and its tokens: none that was revoked comes back
   zstdcat sessions.tar.zst | sessiond restore - --state-dir /srv/sessiond
 
 Exit codes:

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,6 +17,7 @@
 #include <system_error>
 #include <vector>
 
+#include "daemon/auth/token_record.hpp"
 #include "daemon/backup/pack.hpp"
 #include "daemon/backup/unpack.hpp"
 #include "daemon/cli/backup_command.hpp"
@@ -23,6 +25,7 @@
 #include "daemon/cli/settings.hpp"
 #include "daemon/cli/state_lock.hpp"
 #include "daemon/doctor/doctor.hpp"
+#include "daemon/doctor/restores.hpp"
 #include "daemon/doctor/state_owner.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/ledger.hpp"
@@ -116,16 +119,20 @@ Result<void> sync_all(const fs::path& dir) {
   return {};
 }
 
-// `fresh` takes the place of `state_dir`; where that lies then.
-Result<fs::path> exchange(const fs::path& fresh, const fs::path& state_dir, const fs::path& aside) {
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, state_dir.c_str(), RENAME_EXCHANGE) == 0) return fresh;
+// `fresh` takes the place of `state_dir`, and the other way round.
+Result<void> exchange(const fs::path& fresh, const fs::path& state_dir) {
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, state_dir.c_str(), RENAME_EXCHANGE) == 0) return {};
+  // Where two directories cannot change places, there is a moment with neither; the doctor knows these names.
+  const fs::path between = fresh.native() + ".old";
   const bool cannot = errno == EINVAL || errno == ENOSYS;
-  if (!cannot || ::rename(state_dir.c_str(), aside.c_str()) != 0)
+  if (!cannot || ::rename(state_dir.c_str(), between.c_str()) != 0)
     return std::unexpected(io_problem("replace", state_dir.native(), errno));
   if (::rename(fresh.c_str(), state_dir.c_str()) != 0)
     return fail(Code::internal, fmt::format("{} is at {}, the restored one at {}: rename it", state_dir.native(),
-                                            aside.native(), fresh.native()));
-  return aside;
+                                            between.native(), fresh.native()));
+  if (::rename(between.c_str(), fresh.c_str()) != 0)
+    return std::unexpected(io_problem("move aside", between.native(), errno));
+  return {};
 }
 
 fs::path beside(const fs::path& state_dir, std::string_view ending) { return state_dir.native() + std::string(ending); }
@@ -137,14 +144,14 @@ fs::path aside_of(const fs::path& state_dir) {
                                        now.time_since_epoch().count() % 1000));
 }
 
-// A directory beside the state directory, so on its file system; removed with all that is in it, unless let go.
+// A directory beside the state directory, so on its file system; removed with all that is in it.
 class Scratch {
  public:
   explicit Scratch(const fs::path& state_dir)
       : path_(beside(state_dir, fmt::format(".restore.{}.{}.tmp", ::getpid(), random_uuid()))) {}
   ~Scratch() {
     std::error_code ignored;
-    if (ours_) fs::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -156,18 +163,18 @@ class Scratch {
                                   "; the state directory is replaced as a whole, so its parent must be "
                                   "writable: name one below that is (--state-dir, stateDir)");
   }
-  void let_go() { ours_ = false; }
   const fs::path& path() const { return path_; }
 
  private:
   fs::path path_;
-  bool ours_ = true;
 };
 
 struct Restored {
   Manifest manifest{};
   std::optional<fs::path> aside{};    // where the old state directory is
   std::vector<std::string> faults{};  // what is wrong though it is in place
+  std::vector<std::string> back{};    // tokens that were revoked, rotated or never there, and count again
+  std::vector<std::string> gone{};    // tokens that count no more
 };
 
 // Ready to be served: in unpacker.root().
@@ -189,29 +196,68 @@ Result<Restored> unpack(const Config& config, const std::string& from, Unpacker&
   return restored;
 }
 
-// After the exchange nothing fails any more: what goes wrong is told.
-Result<void> put_in_place(const fs::path& fresh, const fs::path& state_dir, bool occupied, Scratch& scratch,
+// What was backed up gets the name under which the old state will lie, and then they change places: whenever this is
+// killed, each of the two has a name that says what it is (daemon/doctor/restores.hpp). Until then the manifest in it
+// says that it is not in place. After the exchange nothing fails any more: what goes wrong is told.
+Result<void> put_in_place(Unpacker& unpacker, const fs::path& state_dir, bool occupied, const Scratch& scratch,
                           Restored& restored) {
   const fs::path aside = aside_of(state_dir);
-  const auto old = exchange(fresh, state_dir, aside);
-  if (!old) return std::unexpected(old.error());
-  scratch.let_go();  // the old state may be in it
   std::error_code error;
-  if (!occupied) {
-    fs::remove_all(*old, error);  // a lock and sockets
-  } else if (*old == aside || ::rename(old->c_str(), aside.c_str()) == 0) {
+  if (auto marked = replace_file(unpacker.root() / manifest_name, unpacker.manifest_text()); !marked) return marked;
+  if (::rename(unpacker.root().c_str(), aside.c_str()) != 0)
+    return std::unexpected(io_problem("rename", unpacker.root().native(), errno));
+  ::rmdir(scratch.path().c_str());  // of an archive that has all in one folder
+  auto done = sync_dir(state_dir.parent_path());
+  if (done) done = exchange(aside, state_dir);
+  if (!done) {
+    if (fs::exists(state_dir, error)) fs::remove_all(aside, error);
+    return done;
+  }
+  if (::unlink((state_dir / manifest_name).c_str()) != 0)
+    restored.faults.push_back(io_problem("remove", (state_dir / manifest_name).native(), errno).detail);
+  if (occupied) {
     restored.aside = aside;
   } else {
-    restored.faults.push_back(io_problem("move aside", old->native(), errno).detail);
-    restored.aside = *old;
+    fs::remove_all(aside, error);  // a lock and sockets
   }
-  ::rmdir(scratch.path().c_str());  // of an archive that has all in one folder
   if (auto synced = sync_dir(state_dir.parent_path()); !synced) restored.faults.push_back(synced.error().detail);
   return {};
 }
 
+std::vector<TokenRecord> tokens_in(const fs::path& dir) {
+  const auto text = read_file(dir / "tokens.json");
+  auto records = text ? parse_tokens(*text) : std::unexpected(text.error());
+  return records ? std::move(*records) : std::vector<TokenRecord>{};
+}
+
+std::string named(const TokenInfo& info) {
+  return fmt::format("{} ({}{}{})", info.id, name(info.role), info.note.empty() ? "" : ", ", info.note);
+}
+
+// Tokens that count again, or no more, with the tokens.json of the backup.
+void compare_tokens(const fs::path& present, const fs::path& fresh, Restored& restored) {
+  const std::vector<TokenRecord> now = tokens_in(present);
+  const std::vector<TokenRecord> then = tokens_in(fresh);
+  const auto same = [](const std::vector<TokenRecord>& all, const TokenRecord& one) {
+    return std::ranges::any_of(
+        all, [&](const TokenRecord& other) { return other.info.id == one.info.id && other.hash == one.hash; });
+  };
+  for (const TokenRecord& one : then)
+    if (!same(now, one)) restored.back.push_back(named(one.info));
+  for (const TokenRecord& one : now)
+    if (!same(then, one)) restored.gone.push_back(named(one.info));
+}
+
+// The present tokens.json takes the place of the one in the backup.
+Result<void> keep_present_tokens(const fs::path& present, const fs::path& fresh) {
+  const auto text = read_file(present / "tokens.json");
+  if (!text) return std::unexpected(text.error());
+  if (auto sound = parse_tokens(*text); !sound) return std::unexpected(std::move(sound.error()));
+  return replace_file(fresh / "tokens.json", *text);
+}
+
 // `in_use`: another process has the state directory.
-Result<Restored> restore(const Config& config, const std::string& from, bool force, bool& in_use) {
+Result<Restored> restore(const Config& config, const RestoreCommand& command, bool& in_use) {
   if (auto right = check_user(config.state_dir); !right) return std::unexpected(std::move(right.error()));
   if (auto made = make_dirs(config.state_dir); !made) return std::unexpected(std::move(made.error()));
   const auto lock = StateLock::acquire(config.state_dir, "restore");  // of the old directory, to the end
@@ -224,16 +270,20 @@ Result<Restored> restore(const Config& config, const std::string& from, bool for
   if (error) return std::unexpected(io_problem("resolve", config.state_dir, error.value()));
   const auto there = occupant(state_dir);
   if (!there) return std::unexpected(there.error());
-  if (*there && !force)
+  if (*there && !command.force)
     return fail(Code::validation_failed,
                 fmt::format("{} is not empty ({}): --force moves it aside, or name another one (--state-dir)",
                             state_dir.native(), (*there)->filename().native()));
   Scratch scratch(state_dir);
   if (auto made = scratch.make(); !made) return std::unexpected(std::move(made.error()));
   Unpacker unpacker(scratch.path());
-  auto restored = unpack(config, from, unpacker);
+  auto restored = unpack(config, command.from, unpacker);
   if (!restored) return restored;
-  if (auto placed = put_in_place(unpacker.root(), state_dir, there->has_value(), scratch, *restored); !placed)
+  if (command.keep_tokens)
+    if (auto kept = keep_present_tokens(state_dir, unpacker.root()); !kept)
+      return std::unexpected(std::move(kept.error()));
+  if (fs::exists(state_dir / "tokens.json", error)) compare_tokens(state_dir, unpacker.root(), *restored);
+  if (auto placed = put_in_place(unpacker, state_dir, there->has_value(), scratch, *restored); !placed)
     return std::unexpected(std::move(placed.error()));
   return restored;
 }
@@ -257,7 +307,9 @@ int run(const RestoreCommand& command) {
   const Config& config = settings->config;
   log::set_up(log::Level::warn, log::Format::text);
   bool in_use = false;
-  const auto restored = restore(config, command.from, command.force, in_use);
+  for (const Finding& left : find_left_restores(config.state_dir))
+    if (left.level != Finding::Level::ok) fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
+  const auto restored = restore(config, command, in_use);
   if (!restored) {
     fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);
     return in_use ? state_directory_in_use : not_restored;
@@ -271,6 +323,15 @@ int run(const RestoreCommand& command) {
   for (const std::string& fault : restored->faults)
     report.error("restore", config.state_dir, fault,
                  "see what follows; sessiond serve tells what it cannot go on with");
+  const auto tell_tokens = [&](const std::vector<std::string>& tokens, std::string_view what, std::string advice) {
+    if (!tokens.empty())
+      report.warning("tokens", (fs::path(config.state_dir) / "tokens.json").native(),
+                     fmt::format("{}: {}", what, fmt::join(tokens, ", ")), std::move(advice));
+  };
+  tell_tokens(restored->back, "tokens that the present ones did not have are valid again",
+              "revoke them (sessiond token revoke ID), or restore with --keep-tokens");
+  tell_tokens(restored->gone, "tokens made since the backup are valid no more",
+              "make new ones (sessiond token create), or restore with --keep-tokens");
   report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
   fmt::print("{}", to_text(report));
   const int found = report.exit_code();

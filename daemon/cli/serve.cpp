@@ -76,6 +76,10 @@ Result<std::string> cursor_secret(const std::filesystem::path& path) {
   auto kept = read_file(path);
   if (kept && kept->size() == 64) return kept;
   if (!kept && kept.error().code != Code::not_found) return kept;
+  if (kept)
+    log::warn("cursor_key_replaced", {{"path", path.string()},
+                                      {"why", "it was damaged"},
+                                      {"next", "list cursors and stream tickets given out before are refused"}});
   std::string fresh = random_hex(64);
   if (auto written = replace_file(path, fresh); !written) return std::unexpected(std::move(written.error()));
   return fresh;

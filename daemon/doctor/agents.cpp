@@ -179,7 +179,9 @@ class AgentCheck {
                        fmt::format("{} of {} entries have a rev above the journal's last seq {}, e.g. {}", ahead,
                                    entries.size(), *exam_.head, example),
                        "the end of the journal was lost, or store and journal are of different copies: put back the "
-                       "journal that belongs to it, or move journal/ away, which begins a new epoch");
+                       "journal that belongs to it if there is one; else start once with sessiond serve --repair, or "
+                       "run sessiond doctor --repair: the journal goes on above it, under a new epoch");
+    exam_.damaged_journal = true;
   }
 
   Examination& exam_;

@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "daemon/doctor/examination.hpp"
+#include "daemon/ledger/obstacles.hpp"
 #include "store/answers_sealed.hpp"
 #include "store/files.hpp"
 #include "store/journal_recovery.hpp"
 #include "store/journal_scan.hpp"
 #include "store/journal_segment.hpp"
+#include "store/json_crc.hpp"
 #include "store/raw_json.hpp"
 #include "store/sessions_file_disk.hpp"
+#include "transcripts/known_ends.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
@@ -23,8 +27,11 @@ namespace {
 
 constexpr std::uint64_t open_end = std::numeric_limits<std::uint64_t>::max();
 constexpr std::string_view repair_advice =
-    "start once with sessiond serve --repair: the damage is put aside, what is lost is reported, subscribers resync. "
-    "Copy the journal first";
+    "start once with sessiond serve --repair, or run sessiond doctor --repair: the damage is put aside, what is lost "
+    "is "
+    "reported, subscribers resync. Copy the journal first";
+constexpr off_t cursor_key_bytes = 64;
+constexpr std::string_view move_advice = "start sessiond serve, or run sessiond doctor --repair: it is moved aside";
 
 class JournalCheck {
  public:
@@ -32,6 +39,7 @@ class JournalCheck {
 
   void run() {
     // Before the journal: what a running daemon writes meanwhile is then never behind it.
+    tell_obstacles();
     exam_.checkpoint = read_checkpoint();
     const auto listed = list_dir(exam_, "journal", dir_);
     if (listed.empty()) {
@@ -46,8 +54,7 @@ class JournalCheck {
     }
     if (names->empty()) {
       if (exam_.checkpoint)
-        exam_.report.error("journal", dir_.native(), "there is a CHECKPOINT, but not one segment",
-                           "events were lost: the next start begins a new epoch from the files");
+        tell_broken(dir_.native(), "there is a CHECKPOINT, but not one segment: events may be lost");
       return;
     }
     epoch_ = load_epoch(dir_);
@@ -57,22 +64,50 @@ class JournalCheck {
     look_at_segments(*names);
     if (exam_.cancelled()) return;
     exam_.head = next_ - 1;
-    if (exam_.checkpoint) look_at_checkpoint(*exam_.checkpoint);
+    if (exam_.checkpoint) {
+      look_at_checkpoint(*exam_.checkpoint);
+    } else if (!stat_of(dir_ / "CHECKPOINT")) {
+      exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
+                      "there is none: the next start goes through the whole journal");
+    }
     exam_.report.ok("journal", dir_.native(),
                     fmt::format("{} segment{}, {}, seqs {} to {}, epoch {}", segments_, segments_ == 1 ? "" : "s",
                                 in_bytes(bytes_), first_, next_ - 1, epoch_ ? epoch_->epoch : "unknown"));
   }
 
  private:
+  void tell_broken(const std::string& path, std::string detail) {
+    exam_.damaged_journal = true;
+    exam_.report.error("journal", path, std::move(detail), std::string(repair_advice));
+  }
+
+  // What the next start moves out of the way.
+  void tell_obstacles() {
+    for (const Obstacle& obstacle : find_obstacles(dir_)) {
+      obstacles_.insert(obstacle.path);
+      exam_.fault({.level = Finding::Level::error,
+                   .check = "journal",
+                   .path = obstacle.path.native(),
+                   .detail = obstacle.what,
+                   .advice = std::string(move_advice)},
+                  [&]() -> Result<Step> {
+                    const auto aside = put_aside(obstacle);
+                    if (!aside) return std::unexpected(aside.error());
+                    return Step{.path = obstacle.path.native(), .detail = "moved aside", .kept = aside->native()};
+                  });
+    }
+  }
+
   std::optional<CheckpointFile> read_checkpoint() {
     const fs::path path = dir_ / "CHECKPOINT";
+    if (obstacles_.contains(path)) return {};
     const auto text = read_file(path);
     if (!text) {
       if (text.error().code != Code::not_found)
         exam_.report.error("checkpoint", path.native(), text.error().detail, "make it readable for the daemon's user");
       return {};
     }
-    const bool sound = json::check(*text) && text->starts_with('{');
+    const bool sound = json::check(*text) && text->starts_with('{') && crc_fits(*text);
     const auto seq = sound ? json::int_at(*text, "seq") : std::nullopt;
     if (!seq || *seq < 0) {
       exam_.report.warning("checkpoint", path.native(), "is damaged",
@@ -92,10 +127,12 @@ class JournalCheck {
     std::uint64_t most = checkpoint.seq;
     for (const auto& [agent, reached] : checkpoint.agents) most = std::max(most, reached);
     if (most > next_ - 1) {
+      exam_.damaged_journal = true;
       exam_.report.error("checkpoint", path,
-                         fmt::format("the files hold events to seq {}, the journal ends at {}", most, next_ - 1),
-                         "the end of the journal was lost or an old one was put here: put back the newer one, or move "
-                         "journal/ away, which begins a new epoch from the files");
+                         fmt::format("the files hold events to seq {}, the journal ends at {}: its end was lost, or an "
+                                     "old one was put here",
+                                     most, next_ - 1),
+                         "put back the newer one if there is one; else " + std::string(repair_advice));
     } else if (epoch_ && !checkpoint.epoch.empty() && checkpoint.epoch != epoch_->epoch) {
       exam_.report.warning("checkpoint", path,
                            fmt::format("is of epoch {}, the journal of {}", checkpoint.epoch, epoch_->epoch),
@@ -127,6 +164,8 @@ class JournalCheck {
 
   void look_at_segment(const SegmentName& name, std::uint64_t until) {
     const fs::path path = dir_ / to_string(name);
+    if (const auto status = stat_of(path); status && !S_ISREG(status->st_mode))
+      return tell_broken(path.native(), "is no file: the segment that stood here is gone");
     const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
     if (!file) {
       // Retention took it meanwhile, which begins with the oldest.
@@ -155,33 +194,30 @@ class JournalCheck {
   }
 
   void tell_damage(const fs::path& path, const Scan& scan, bool last) {
-    if (!scan.damages.empty()) exam_.damaged_journal = true;
     if (last && scan.torn_only()) {
       const Damage& torn = scan.damages.front();
       if (!exam_.daemon_running)
-        exam_.report.warning(
-            "journal", path.native(),
-            fmt::format("ends in a torn batch at offset {} ({})", torn.offset, in_bytes(torn.end - torn.offset)),
-            "nothing to do: nobody was told that it was stored, and the next start cuts it off into a "
-            "file beside it");
+        exam_.report.ok("journal", path.native(),
+                        fmt::format("ends in a torn batch at offset {} ({}), as a kill leaves it: nobody was told that "
+                                    "it was stored, the next start cuts it off",
+                                    torn.offset, in_bytes(torn.end - torn.offset)));
       return;
     }
     for (const Damage& damage : scan.damages)
-      exam_.report.error(
-          "journal", path.native(),
-          fmt::format("is damaged at offset {} ({})", damage.offset, in_bytes(damage.end - damage.offset)),
-          std::string(repair_advice));
+      tell_broken(path.native(),
+                  fmt::format("is damaged at offset {} ({})", damage.offset, in_bytes(damage.end - damage.offset)));
   }
 
   void tell_hole(std::uint64_t from, std::uint64_t to) {
     const std::string range =
         from + 1 == to ? fmt::format("seq {} is", from) : fmt::format("seqs {} to {} are", from, to - 1);
-    const Epoch::Hole hole{.from = from, .to = to};
-    if (epoch_ && std::ranges::find(epoch_->holes, hole) != epoch_->holes.end()) {
+    const bool known = epoch_ && std::ranges::any_of(epoch_->holes, [&](const Epoch::Hole& lost) {
+                         return lost.from <= from && to <= lost.to;
+                       });
+    if (known) {
       exam_.report.ok("journal", dir_.native(), fmt::format("{} known to be lost, from an earlier repair", range));
     } else {
-      exam_.damaged_journal = true;
-      exam_.report.error("journal", dir_.native(), fmt::format("{} missing", range), std::string(repair_advice));
+      tell_broken(dir_.native(), fmt::format("{} missing", range));
     }
   }
 
@@ -192,8 +228,16 @@ class JournalCheck {
     const std::uint64_t end = scan.runs.empty() ? 0 : scan.runs.back().end;
     const std::uint64_t next = scan.runs.empty() ? first : scan.runs.back().next;
     if (next != until || sealed->end > scan.size || (sealed->end < end && sealed->end != 0))
-      exam_.report.warning("journal", index_path(path).native(), "does not say what its segment holds",
-                           "remove it while no daemon runs: it is made again");
+      exam_.fault({.level = Finding::Level::warning,
+                   .check = "journal",
+                   .path = index_path(path).native(),
+                   .detail = "does not say what its segment holds",
+                   .advice = "remove it while no daemon runs, or run sessiond doctor --repair: it is made again"},
+                  [&]() -> Result<Step> {
+                    auto kept = exam_.put_away(index_path(path));
+                    if (!kept) return std::unexpected(kept.error());
+                    return Step{.path = index_path(path).native(), .detail = "moved away", .kept = kept->native()};
+                  });
   }
 
   void look_at_files(const std::vector<Listed>& listed) {
@@ -201,8 +245,13 @@ class JournalCheck {
     if (const auto status = stat_of(dir_)) modes.look(dir_, *status);
     for (const Listed& file : listed) {
       const fs::path path = dir_ / file.name;
+      if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
       modes.look(path, file.status);
       if (check_link(exam_, path, file.status)) continue;
+      if (file.name == "cursor.key" && file.status.st_size != cursor_key_bytes)
+        exam_.report.warning("cursor_key", path.native(), "is damaged",
+                             "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
+                             "given out before are refused");
       if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
           file.name == "clock" || file.name == "logouts" || file.name.ends_with(".idx"))
         continue;
@@ -215,6 +264,11 @@ class JournalCheck {
         look_at_previous(path, modes);
       } else if (file.name.ends_with(".tmp")) {
         check_temporary(exam_, path, file.status);
+      } else if (is_torn_name(file.name)) {
+        exam_.report.ok("quarantine", path.native(),
+                        fmt::format("a batch that a kill cut short, {}: nobody was told that it was stored; goes with "
+                                    "journal.retention",
+                                    in_bytes(static_cast<std::uint64_t>(file.status.st_size))));
       } else if (file.name.contains(".torn.") || file.name.contains(".damaged.")) {
         exam_.report.warning("quarantine", path.native(),
                              fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
@@ -227,12 +281,23 @@ class JournalCheck {
     modes.tell(dir_);
   }
 
+  // What a start or a repair put aside.
+  bool tell_quarantined(const fs::path& path, const Listed& file) {
+    if (!file.name.contains(".damaged.")) return false;
+    exam_.report.warning("quarantine", path.native(),
+                         fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
+                                     in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
+                         "look at it, then remove it");
+    return true;
+  }
+
   // Idempotency answers: every line's form. A damaged one only means that its key is not known any more.
   void look_at_keys(const fs::path& dir, ModeCheck& modes) {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
     for (const Listed& file : list_dir(exam_, "journal", dir)) {
       const fs::path path = dir / file.name;
+      if (tell_quarantined(path, file) || obstacles_.contains(path)) continue;
       modes.look(path, file.status);
       bytes += static_cast<std::uint64_t>(file.status.st_size);
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
@@ -251,7 +316,14 @@ class JournalCheck {
     exam_.report.ok("idempotency", dir.native(), fmt::format("{} answers, {}", count, in_bytes(bytes)));
   }
 
-  // Line indexes, which are made again; and what repairs took away.
+  void look_at_ends(const fs::path& path) {
+    const auto text = path.extension() == ".jsonl" ? read_file(path) : Result<std::string>("");
+    if (exam_.daemon_running || path.extension() != ".jsonl" || (text && KnownEnds::is_sound(*text))) return;
+    exam_.report.warning("known_ends", path.native(), text ? "is damaged" : text.error().detail,
+                         "nothing to do: the next start makes it anew with all that stands in the transcripts by then");
+  }
+
+  // How far transcripts are known; line indexes, which are made again; and what repairs took away.
   void count_folder(const fs::path& dir, std::string_view name, ModeCheck& modes) {
     std::uint64_t files = 0;
     std::uint64_t bytes = 0;
@@ -259,10 +331,16 @@ class JournalCheck {
     for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
       const auto status = stat_of(it->path());
       if (!status) continue;
+      const Listed listed{.name = it->path().filename().native(), .status = *status};
+      if (name != "kept" && (tell_quarantined(it->path(), listed) || obstacles_.contains(it->path()))) {
+        if (S_ISDIR(status->st_mode)) it.disable_recursion_pending();
+        continue;
+      }
       modes.look(it->path(), *status);
       if (!S_ISREG(status->st_mode)) continue;
       ++files;
       bytes += static_cast<std::uint64_t>(status->st_size);
+      if (name == "ends") look_at_ends(it->path());
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     if (error)
@@ -277,6 +355,7 @@ class JournalCheck {
   void look_at_previous(const fs::path& dir, ModeCheck& modes) {
     for (const Listed& file : list_dir(exam_, "journal", dir)) {
       const fs::path path = dir / file.name;
+      if (tell_quarantined(path, file) || obstacles_.contains(path)) continue;
       modes.look(path, file.status);
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
       if (!file.name.ends_with(".json") || exam_.cancelled()) continue;
@@ -293,6 +372,7 @@ class JournalCheck {
 
   Examination& exam_;
   fs::path dir_;
+  std::set<fs::path> obstacles_{};
   std::optional<Epoch> epoch_{};
   std::size_t segments_ = 0;
   std::uint64_t bytes_ = 0;

@@ -11,6 +11,7 @@
 
 #include "daemon/auth/token_record.hpp"
 #include "daemon/doctor/examination.hpp"
+#include "daemon/doctor/restores.hpp"
 #include "daemon/doctor/state_owner.hpp"
 #include "policy/send_policy.hpp"
 #include "store/file_system.hpp"
@@ -197,6 +198,7 @@ void check_secret_file(Examination& exam, const std::string& path) {
 }  // namespace
 
 bool check_place(Examination& exam) {
+  for (Finding& left : find_left_restores(exam.options.state_dir)) exam.report.add(std::move(left));
   if (!check_dir(exam)) return false;
   check_daemon(exam);
   check_space(exam);

@@ -73,6 +73,7 @@ struct Ledger::Agent {
   std::uint64_t file_seq = 0;      // sessions.json holds everything up to here
   std::uint64_t lines_seq = 0;     // its transcripts hold everything up to here
   std::uint64_t previous_seq = 0;  // and the generation before it, everything up to here
+  std::uint64_t written_seq = 0;   // the last generation that we wrote has everything up to here; 0: not known
   std::uint64_t bytes = 0;
   std::string trouble{};  // why the last checkpoint failed
 

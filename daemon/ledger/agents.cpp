@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <charconv>
 #include <filesystem>
 
 #include "daemon/http/hop.hpp"
@@ -16,6 +17,8 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/process.hpp"
+#include "store/sessions_file_disk.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {
@@ -24,13 +27,25 @@ namespace {
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
 
+// `<store>.<pid>.<…>.tmp` of a process that is no more. The note of a checkpoint has settled its own; this one's note
+// was lost.
+bool is_left_temp(std::string_view file, std::string_view store) {
+  if (!file.starts_with(store) || !file.ends_with(".tmp")) return false;
+  const std::string_view rest = file.substr(store.size());
+  std::int64_t pid = 0;
+  const auto [stop, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), pid);
+  return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && process_status(pid).dead;
+}
+
 // By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
 // archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
-// archive that is gone is not told any more.
-void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records) {
+// archive that is gone is not told any more. `left`: temporary files that nobody will name again.
+void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records,
+                std::string_view store, std::vector<std::filesystem::path>& left) {
   std::unordered_map<std::string, std::int64_t> archives;  // and their times
   each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
+    if (is_left_temp(file, store)) left.push_back(entry.path());
     const auto named = parse_file_name(file);
     if (!named) return;
     const std::size_t at = named->stem.find("-topic-");
@@ -93,6 +108,16 @@ void go_back(AgentState& state, const ForeignChange& change) {
 
 }  // namespace
 
+// It may hold the only copy of another program's version, so it is kept.
+void Ledger::keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const {
+  const auto kept = paths_.journal_dir() / "kept" / time_for_names() / temp.lexically_relative(paths_.state_dir());
+  auto moved = make_dirs(kept.parent_path());
+  if (moved) moved = move_file(temp, kept);
+  if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all of ours
+  told.push_back(moved ? fmt::format("{} was left by an interrupted write; it is now {}", temp.native(), kept.native())
+                       : moved.error().detail);
+}
+
 Ledger::Agent& Ledger::slot(const std::string& id) {
   auto found = agents_.find(id);
   if (found == agents_.end()) {
@@ -113,7 +138,7 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
 
 Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                               std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                              std::uint64_t archived_from) const {
+                                              std::uint64_t archived_from, Generations hold) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
@@ -140,10 +165,19 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
-  if (report->rebuilt) replay_from = std::max<std::uint64_t>(journal_->oldest(), 1);
+  // From where the generation ends of which it was made: what is older is not needed, damaged or not.
+  if (report->rebuilt) {
+    using Base = LoadReport::Base;
+    const std::uint64_t held = report->base == Base::written    ? hold.written
+                               : report->base == Base::previous ? hold.previous
+                                                                : 0;
+    replay_from = std::max<std::uint64_t>(journal_->oldest(), held + 1);
+  }
   auto records = read_archive_records(paths_.archive_records(id));
   if (!records) return std::unexpected(std::move(records.error()));
-  find_files(*loaded.state, dir, std::move(*records));
+  std::vector<std::filesystem::path> left;
+  find_files(*loaded.state, dir, std::move(*records), paths_.store_file(id).filename().native(), left);
+  for (const std::filesystem::path& temp : left) keep_away(temp, loaded.repairs);
   OwnVersions own(loaded.foreign);
   const std::uint64_t state_from = replay_from;
   if (replay_from != 0) replay_from = std::min(replay_from, archived_from);
@@ -194,8 +228,9 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   const bool first = !agent.file && !agent.rebuild;
   const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
   auto loaded = co_await hop(
-      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1] {
-        return load_from_disk(id, file, history, replay_from, archived_from);
+      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1,
+                hold = Generations{.written = agent.written_seq, .previous = agent.previous_seq}] {
+        return load_from_disk(id, file, history, replay_from, archived_from, hold);
       });
   Result<void> outcome;
   bool room = true;

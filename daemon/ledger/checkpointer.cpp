@@ -14,6 +14,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/json_crc.hpp"
 #include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
@@ -109,6 +110,7 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
     ++counters_.checkpoints;
     watch(agent);  // its folder may be new
     agent.previous_seq = std::exchange(agent.file_seq, seq);
+    agent.written_seq = seq;
     agent.trouble.clear();
     agent.lock_wanted = 0;
   } else {
@@ -191,6 +193,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   writer.integer("seq", static_cast<std::int64_t>(seq));
   std::string agents = "{";
   std::string previous = "{";
+  std::string own = "{";
   std::uint64_t least = seq;
   std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
   std::uint64_t least_previous = seq;
@@ -211,11 +214,13 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
     least_previous = std::min(least_previous, agent->previous_seq);
     agents += fmt::format("{}{}:{}", agents.size() > 1 ? "," : "", json::quote(id), reached);
     previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->previous_seq);
+    own += fmt::format("{}{}:{}", own.size() > 1 ? "," : "", json::quote(id), agent->written_seq);
   }
   writer.raw("agents", agents + "}");
   writer.raw("previous", previous + "}");
+  writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await hop(stores_, [this, json = json + "\n"] {
+  auto written = co_await hop(stores_, [this, json = with_crc(std::move(json)) + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
     fault_point("marks.answers_synced");
     answers_->expire(clock_->now());

@@ -426,6 +426,8 @@ LedgerStatus Ledger::status() const {
     out.refusal = "transcripts cannot be written (see the log)";
   }
   out.repairs = repairs_;
+  out.damage = journal_->damage();
+  out.journal_check = journal_->check();
   out.unwatched = unwatched_;
   out.answers_truncated = answers_->truncated();
   if (!sync_trouble_.empty()) out.lagging.push_back(sync_trouble_);

@@ -71,6 +71,8 @@ struct LedgerStatus {
   bool writable = true;
   std::string refusal;               // why not writable
   std::vector<std::string> repairs;  // since the start
+  std::vector<std::string> damage;   // of the journal, that is still there; nothing that a start needs
+  JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
   std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL
@@ -160,10 +162,16 @@ class Ledger {
   // agents.cpp
   Agent& slot(const std::string& id);
   asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
+  // Up to which seq the generations of a store surely hold the journal's events; 0: not known.
+  struct Generations {
+    std::uint64_t written = 0;   // the last that we wrote
+    std::uint64_t previous = 0;  // what it took the place of
+  };
   // Replays from `replay_from` (0: nothing); of what is before it, from `archived_from` on, only what was archived.
   Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
                                 std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                std::uint64_t archived_from) const;
+                                std::uint64_t archived_from, Generations hold) const;
+  void keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const;
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
@@ -187,6 +195,7 @@ class Ledger {
   void evict_idle();
   asio::awaitable<void> purge_ephemeral(std::string id);
   asio::awaitable<Result<void>> mend_transcript(const std::string& agent, const std::string& file);
+  void note_repair(std::string what);  // in the log and for /readyz
   // `path`: what was repaired, where it is not the agent's store.
   void tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path = {});
   void tell_evictions(const std::string& agent, const std::vector<Eviction>& evictions);

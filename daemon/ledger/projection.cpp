@@ -1,5 +1,7 @@
 #include "daemon/ledger/projection.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -30,9 +32,11 @@ constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each hold
 
 }  // namespace
 
-Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting)
+Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
+                       std::function<void(std::string)> on_repair)
     : paths_(paths),
       adopting_(adopting),
+      on_repair_(std::move(on_repair)),
       appender_(
           paths.state_dir(), locks,
           [this](const std::string& path, std::uint64_t inode, Stretch lines) { on_lines(path, inode, lines); },
@@ -44,6 +48,9 @@ Result<KnownEnds*> Projection::ends(const std::string& agent) {
   if (auto below = resolve_below(paths_.state_dir(), dir); !below) return std::unexpected(std::move(below.error()));
   auto opened = KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopting_);
   if (!opened) return std::unexpected(std::move(opened.error()));
+  if (opened->was_damaged() && on_repair_)
+    on_repair_(fmt::format("{} was damaged: every line that stands in the agent's transcripts now counts as known",
+                           paths_.known_ends(agent).native()));
   return &ends_.emplace(dir, std::move(*opened)).first->second;
 }
 

@@ -36,8 +36,9 @@ namespace sessiond {
 class Projection {
  public:
   // `locks`: of transcripts, in shared mode (appender.hpp). `adopting`: what stands in a folder that is seen for the
-  // first time is taken as known.
-  Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting);
+  // first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
+  Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
+             std::function<void(std::string)> on_repair = {});
 
   // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
   using Redirect = std::function<std::optional<std::string>(std::uint64_t seq, const std::string& file)>;
@@ -111,6 +112,7 @@ class Projection {
 
   const Paths& paths_;
   const std::atomic<bool>& adopting_;
+  std::function<void(std::string)> on_repair_;
   std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
   mutable std::mutex written_mutex_;
   std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> written_;  // by folder, name

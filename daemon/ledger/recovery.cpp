@@ -10,23 +10,33 @@
 #include "daemon/ledger/apply.hpp"
 #include "daemon/ledger/external.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/ledger/obstacles.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/journal_segment.hpp"
+#include "store/json_crc.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {
 namespace {
 
-// CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…}}. Agents that are not named have everything up to
-// `seq`.
+// CHECKPOINT: {"epoch","seq","agents":{"<id>":<seq>},"previous":{…},"written":{…},"crc"}. Agents that are not named
+// have everything up to `seq`.
 struct Checkpoint {
   std::uint64_t seq = 0;
   std::map<std::string, std::uint64_t> agents;
   std::map<std::string, std::uint64_t> previous;
+  std::map<std::string, std::uint64_t> written;
+  bool known = false;    // it was there, and sound
+  bool damaged = false;  // it was there
 
   std::uint64_t reached(const std::string& agent) const {
     const auto found = agents.find(agent);
     return found == agents.end() ? seq : found->second;
+  }
+  std::uint64_t written_by_us(const std::string& agent) const {
+    const auto found = written.find(agent);
+    return found == written.end() ? 0 : found->second;
   }
   std::uint64_t least() const {
     std::uint64_t out = seq;
@@ -42,10 +52,12 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
     if (text.error().code == Code::not_found) return out;
     return std::unexpected(std::move(text.error()));
   }
-  if (!json::check(*text)) {
+  if (!json::check(*text) || !crc_fits(*text) || json::int_at(*text, "seq").value_or(-1) < 0) {
     log::warn("checkpoint_damaged", {{"path", path.string()}, {"next", "replaying the whole journal"}});
+    out.damaged = true;
     return out;
   }
+  out.known = true;
   out.seq = static_cast<std::uint64_t>(json::int_at(*text, "seq").value_or(0));
   const auto read = [&text](std::string_view name, std::map<std::string, std::uint64_t>& into) {
     for (const json::Member& member : json::members(json::find(*text, name).value_or("{}"))) {
@@ -54,6 +66,7 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   };
   read("agents", out.agents);
   read("previous", out.previous);
+  read("written", out.written);
   return out;
 }
 
@@ -75,7 +88,8 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       ids_(IdSource::secure()),
       files_(asio::make_strand(disk.get_executor())),
       stores_(asio::make_strand(disk.get_executor())),
-      projection_(paths_, transcript_locks(config), adopting_),
+      projection_(paths_, transcript_locks(config), adopting_,
+                  [this](std::string what) { asio::post(io_, [this, what] { note_repair("journal: " + what); }); }),
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       answers_(std::move(answers)),
@@ -111,6 +125,7 @@ class Recovery {
     for (const auto& [id, seq] : checkpoint_.previous) {
       Ledger::Agent& slot = ledger_.slot(id);
       if (slot.previous_seq == 0) slot.previous_seq = seq;
+      if (slot.written_seq == 0) slot.written_seq = checkpoint_.written_by_us(id);
       if (slot.file_seq == 0) slot.file_seq = checkpoint_.reached(id);
     }
     return {};
@@ -147,6 +162,8 @@ class Recovery {
     std::uint64_t from = std::max(checkpoint_.least() + 1, ledger_.journal_->oldest());
     while (from <= ledger_.journal_->head()) {
       auto page = ledger_.journal_->read(from, replay_page_bytes);
+      if (!page && page.error().code == Code::degraded)
+        return fail(Code::degraded, page.error().detail + "; start with --repair to go on without what is lost");
       if (!page) return std::unexpected(std::move(page.error()));
       for (const StoredBatch& batch : page->batches) {
         if (auto fine = call(batch); !fine) return fine;
@@ -221,7 +238,11 @@ class Recovery {
   }
 
   Result<void> agent(const std::string& id, const std::vector<Event>& events) {
-    auto loaded = ledger_.load_from_disk(id, nullptr, nullptr, 0, UINT64_MAX);
+    const auto previous = checkpoint_.previous.find(id);
+    const std::uint64_t written = checkpoint_.written_by_us(id);
+    auto loaded = ledger_.load_from_disk(
+        id, nullptr, nullptr, 0, UINT64_MAX,
+        {.written = written, .previous = previous == checkpoint_.previous.end() ? 0 : previous->second});
     if (!loaded) return std::unexpected(std::move(loaded.error()));
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
@@ -233,7 +254,7 @@ class Recovery {
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
     slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
-    const auto previous = checkpoint_.previous.find(id);
+    slot.written_seq = written;
     slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
     slot.touched = slot.looked = slot.dirty_since = steady_ms();
     slot.loading = loaded->foreign.has_value();  // until it is merged nobody looks at the file
@@ -255,14 +276,9 @@ class Recovery {
 
 namespace {
 
-// A journal that is new or lost beside stores that are not: its seqs must begin above every rev, or versions would come
-// twice.
-Result<std::uint64_t> seq_above_revs(const Paths& paths) {
-  bool has_journal = false;
-  each_in(paths.journal_dir(), [&](const std::filesystem::directory_entry& entry) {
-    has_journal = has_journal || entry.path().extension() == ".jsonl";
-  });
-  if (has_journal) return 1;
+// The highest rev that a store has: a journal that was lost, or whose end was, must go on above it, or versions would
+// come twice.
+Result<std::uint64_t> highest_rev(const Paths& paths) {
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
     auto text = read_file(paths.store_file(agent));
@@ -272,7 +288,45 @@ Result<std::uint64_t> seq_above_revs(const Paths& paths) {
     for (const json::Member& entry : json::members(*text))
       most = std::max(most, json::int_at(entry.value, "rev").value_or(0));
   }
-  return static_cast<std::uint64_t>(most) + 1;
+  return static_cast<std::uint64_t>(most);
+}
+
+// What opening the journal must know of the files beside it.
+struct Files {
+  std::uint64_t first_seq = 1;   // of a new journal
+  std::uint64_t least_head = 0;  // of one that is there
+};
+Result<Files> look_at_files(const Paths& paths, const Checkpoint& checkpoint, bool repair) {
+  auto segments = journal::list_segments(paths.journal_dir());
+  if (!segments) return std::unexpected(std::move(segments.error()));
+  Files files{.first_seq = checkpoint.seq + 1, .least_head = checkpoint.seq};
+  if (!segments->empty() && checkpoint.known && !repair) return files;  // every store read: only where it is needed
+  const auto rev = highest_rev(paths);
+  if (!rev) return std::unexpected(rev.error());
+  files.first_seq = std::max(files.first_seq, *rev + 1);
+  if (!segments->empty()) files.least_head = std::max(files.least_head, *rev);
+  return files;
+}
+
+std::vector<std::string> clear_the_way(const Paths& paths) {
+  std::vector<std::string> told;
+  for (const Obstacle& obstacle : find_obstacles(paths.journal_dir())) {
+    const auto aside = put_aside(obstacle);
+    told.push_back(fmt::format("{} {}; {}", obstacle.path.native(), obstacle.what,
+                               aside ? "moved to " + aside->filename().native() : aside.error().detail));
+  }
+  return told;
+}
+
+void log_check(const JournalCheck& check) {
+  constexpr std::uint64_t told_every = 8;  // segments
+  if (!check.damage.empty())
+    log::warn("journal_damaged", {{"what", check.damage}, {"next", "serve --repair puts the damage aside"}});
+  if (check.done() || check.segments % told_every == 0)
+    log::info(check.done() ? "journal_checked" : "journal_check", {{"segments", check.segments},
+                                                                   {"of", check.of_segments},
+                                                                   {"bytes", check.bytes},
+                                                                   {"indexes_made", check.indexes_made}});
 }
 
 // What a killed process was about to rename. The journal's folder is ours alone; in the state directory others may have
@@ -286,6 +340,9 @@ void remove_left_temps(const Paths& paths) {
        {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
     each_in(paths.journal_dir() / folder, remove);
   }
+  each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
+    if (!agent.is_symlink(error) && agent.is_directory(error)) each_in(agent.path(), remove);
+  });
   each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string name = entry.path().filename().native();
     if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry);
@@ -308,23 +365,28 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                {"next",
                 "sessions.json is looked at, then renamed over: what a program that ignores its lock writes in "
                 "between is lost"}});
-  const auto first_seq = seq_above_revs(paths);
-  if (!first_seq) return std::unexpected(first_seq.error());
+  const std::vector<std::string> moved = clear_the_way(paths);
   auto checkpoint = read_checkpoint(paths.journal_dir() / "CHECKPOINT");
   if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
+  const auto files = look_at_files(paths, *checkpoint, repair);
+  if (!files) return std::unexpected(files.error());
   // The journal's thread tells the ledger, which is made after the journal: nothing is appended before.
   auto self = std::make_shared<Ledger*>(nullptr);
-  auto journal = Journal::open({.dir = paths.journal_dir(),
-                                .segment_bytes = config.journal.segment_bytes,
-                                .max_bytes = config.journal.max_bytes,
-                                .repair = repair,
-                                .first_seq = std::max(*first_seq, checkpoint->seq + 1),
-                                .least_head = checkpoint->seq},
-                               [&io, self](BatchOutcome outcome) {
-                                 asio::post(io, [self, outcome = std::move(outcome)]() mutable {
-                                   if (*self != nullptr) (*self)->on_outcome(std::move(outcome));
-                                 });
-                               });
+  auto journal =
+      Journal::open({.dir = paths.journal_dir(),
+                     .segment_bytes = config.journal.segment_bytes,
+                     .max_bytes = config.journal.max_bytes,
+                     .torn_kept_ms = config.journal.retention_ms,
+                     .repair = repair,
+                     .needed_from = checkpoint->least() + 1,
+                     .first_seq = files->first_seq,
+                     .least_head = files->least_head,
+                     .on_check = [&io](const JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }},
+                    [&io, self](BatchOutcome outcome) {
+                      asio::post(io, [self, outcome = std::move(outcome)]() mutable {
+                        if (*self != nullptr) (*self)->on_outcome(std::move(outcome));
+                      });
+                    });
   if (!journal) return std::unexpected(std::move(journal.error()));
   auto answers =
       AnswerStore::open({.dir = paths.journal_dir() / "keys",
@@ -337,10 +399,12 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
   *self = ledger.get();
   ledger->projection_.on_oldest([journal = ledger->journal_.get()] { return journal->oldest(); });
-  for (const std::string& what : ledger->journal_->report().repairs) {
-    log::warn("journal_repaired", {{"what", what}});
-    ledger->repairs_.push_back("journal: " + what);
-  }
+  for (const std::string& what : moved) ledger->note_repair("journal: " + what);
+  if (checkpoint->damaged) ledger->note_repair("journal: CHECKPOINT was damaged; the whole journal is gone through");
+  for (const std::string& what : ledger->journal_->report().repairs) ledger->note_repair("journal: " + what);
+  for (const std::string& what : ledger->journal_->report().damage)
+    log::warn("journal_damaged", {{"what", what}, {"next", "serve --repair puts the damage aside"}});
+  for (std::string& what : ledger->answers_->take_repairs()) ledger->note_repair("idempotency: " + what);
   Recovery recovery(*ledger, std::move(*checkpoint));
   if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
   std::optional<Result<void>> done;

@@ -117,7 +117,7 @@ Result<void> take_stores(StateCut& cut, const Paths& paths) {
   auto taken = take(cut, "journal/CHECKPOINT", checkpoint);
   if (taken)
     taken = take_folder(cut, "journal/", journal, Depth::flat, [&](const fs::path& file) {
-      return file != checkpoint && !is_made_again(file.native()) && !is_segment(file);
+      return file != checkpoint && !is_made_again(file.native()) && !is_segment(file) && !journal::is_torn_name(file);
     });
   for (const std::string folder : {"keys", "previous"}) {
     if (!taken) return taken;

@@ -11,7 +11,8 @@
 // does not matter: segments and transcripts only grow, a replaced or purged one lives on under the link, a reset
 // renames the other name. (The link moves ctime: the ledger looks at each sessions.json once more.) A program that
 // shortens a transcript or writes a sessions.json in place meanwhile makes the copy fail, never wrong.
-// Not taken: locks, sockets, temporary files, indexes that are made again, and what speaks of inodes (previous/*.note,
+// Not taken: locks, sockets, temporary files, indexes that are made again, torn batches (journal/*.torn.*), and what
+// speaks of inodes (previous/*.note,
 // *.current.json: the last generation by another name). Of an OpenClaw tree only the sessions folders, whole: the rest
 // (its configuration, credentials, workspaces) is not ours.
 #pragma once

@@ -99,6 +99,11 @@ asio::awaitable<void> Ledger::purge_ephemeral(std::string id) {
   }
 }
 
+void Ledger::note_repair(std::string what) {
+  log::warn("journal_repaired", {{"what", what}});
+  repairs_.push_back(std::move(what));
+}
+
 void Ledger::tell_repairs(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path) {
   for (const std::string& what : repairs) {
     // An odd store that nobody writes again is found odd each time it is read: told once.

@@ -206,6 +206,7 @@ void Hub::page_read(Reader& reader, std::uint64_t from, Result<StoredPage> page)
 // The next page is read while this one is sent.
 void Hub::take_page(Reader& reader, StoredPage page) {
   const std::uint64_t next = page.next;
+  if (page.lost) return pass_over(reader, std::min(next, tail_.oldest()));
   if (page.ends.empty()) {
     reader.next = next;
   } else {
@@ -226,6 +227,19 @@ void Hub::cannot_read(Reader& reader, const Problem& problem) {
   reader.said = std::min(oldest, tail_.head());
   const std::string text = gap(id(reader.next - 1), reader.said, "retention");
   reader.next = oldest;
+  after(reader, reader.say(text, Clock::now()));
+}
+
+// Events from where it is up to `next` are damaged in the journal: it is told, and goes on behind them.
+void Hub::pass_over(Reader& reader, std::uint64_t next) {
+  log::warn("stream_gap", {{"request_id", reader.wish.request_id},
+                           {"reason", "damage"},
+                           {"first", reader.next},
+                           {"last", next - 1},
+                           {"next", "sessiond doctor says what is damaged"}});
+  reader.said = next - 1;
+  const std::string text = gap(id(reader.next - 1), reader.said, "damage");
+  reader.next = next;
   after(reader, reader.say(text, Clock::now()));
 }
 

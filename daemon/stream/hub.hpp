@@ -109,6 +109,7 @@ class Hub {
   void read_log(Reader& reader, std::uint64_t from);
   void page_read(Reader& reader, std::uint64_t from, Result<StoredPage> page);
   void take_page(Reader& reader, StoredPage page);
+  void pass_over(Reader& reader, std::uint64_t next);
   void cannot_read(Reader& reader, const Problem& problem);
 
   void make_ready(Reader& reader);

@@ -40,6 +40,7 @@ boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const 
     const std::uint64_t wanted = std::min<std::uint64_t>(n - found, stored->seqs.size());
     if (wanted > 0) start = stored->seqs[stored->seqs.size() - static_cast<std::size_t>(wanted)];
     found += wanted;
+    if (stored->lost) break;  // what is replayed has no hole in it
     looked_at += stored->bytes;
     if (stored->bytes < stride_bytes) stride = std::min(stride * 2, longest_stride);
     end = from;

@@ -1,5 +1,6 @@
 // Where a stream with replay=<n> begins: before the last n events that its view shows. They are looked for backwards,
-// first in the tail in memory, then in about 64 MiB of the journal; those found until then are the ones replayed.
+// first in the tail in memory, then in about 64 MiB of the journal and not beyond damage; those found until then are
+// the ones replayed.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

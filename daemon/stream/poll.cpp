@@ -1,6 +1,7 @@
 // Long polling: pages of the same log, by the same view, for clients that cannot read a stream.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -98,9 +99,16 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
         const std::uint64_t oldest = context_.journal.oldest();
         if (stored.error().code != Code::bad_cursor || oldest <= page.next)
           co_return std::unexpected(std::move(stored.error()));
-        if (page.count > 0) break;  // the gap is the next page's
+        if (page.count > 0 || !gap.empty()) break;  // the gap is the next page's
         gap = gap_data(id(page.next - 1), id(oldest), "retention");
         page.next = oldest;
+        continue;
+      }
+      if (stored->lost) {
+        if (page.count > 0 || !gap.empty()) break;
+        const std::uint64_t next = std::min(stored->next, tail_.oldest());
+        gap = gap_data(id(page.next - 1), id(next - 1), "damage");
+        page.next = next;
         continue;
       }
       std::size_t begin = 0;

@@ -15,16 +15,17 @@ constexpr std::size_t page_bytes = 256 << 10;
 
 // Calls take(seq, json) for every event of one page up to `last`; where to read on.
 template <class Take>
-Result<std::uint64_t> for_each(const Journal& journal, std::uint64_t from, std::uint64_t last, Take take) {
+Result<EventsRead> for_each(const Journal& journal, std::uint64_t from, std::uint64_t last, Take take) {
   Result<void> understood;
-  auto next = journal.each_event(from, page_bytes, [&](std::uint64_t seq, std::string_view json) {
+  auto read = journal.each_event(from, page_bytes, [&](std::uint64_t seq, std::string_view json) {
     if (seq <= last && understood) understood = take(seq, json);
   });
-  if (!next) return next;
+  if (!read) return read;
   if (!understood) return std::unexpected(std::move(understood.error()));
-  if (*next <= from)
+  if (read->next <= from)
     return fail(Code::degraded, fmt::format("the journal has nothing at seq {} and says that it has", from));
-  return std::min(*next, last + 1);
+  read->next = std::min(read->next, last + 1);
+  return read;
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
   StoredPage out;
   out.text.reserve(page_bytes + page_bytes / 4);
   const bool all = view.shows_all();
-  auto next = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
+  auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
     if (all) {
       const auto type = json::string_at(json, "type");
       if (!type) return fail(Code::bad_request, fmt::format("what the journal has at seq {} is no event", seq));
@@ -47,23 +48,28 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
     out.ends.push_back({seq, out.text.size()});
     return {};
   });
-  if (!next) return std::unexpected(std::move(next.error()));
-  out.next = *next;
+  if (!read) return std::unexpected(std::move(read.error()));
+  out.next = read->next;
+  out.lost = read->lost;
   return out;
 }
 
 Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last) {
   StoredSeqs out;
   while (from <= last) {
-    auto next = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
+    auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
       out.bytes += json.size();
       auto event = parse_event(std::string(json));
       if (!event) return std::unexpected(std::move(event.error()));
       if (view.shows(event->envelope)) out.seqs.push_back(seq);
       return {};
     });
-    if (!next) return std::unexpected(std::move(next.error()));
-    from = *next;
+    if (!read) return std::unexpected(std::move(read.error()));
+    if (read->lost) {
+      out.lost = true;
+      out.seqs.clear();
+    }
+    from = read->next;
   }
   return out;
 }

@@ -1,4 +1,5 @@
 #include "store/answers.hpp"
+#include "store/json_crc.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -109,7 +110,7 @@ TEST_CASE("putting again is harmless; the newer answer of a scope wins, in one s
     const auto store = open_store(options);
     for (int i = 0; i < 100; ++i) store->put(answer(1));
     REQUIRE(store->flush(false).has_value());
-    CHECK(fs::file_size(files(dir.path(), ".jsonl").at(0)) == to_json(answer(1)).size() + 1);
+    CHECK(fs::file_size(files(dir.path(), ".jsonl").at(0)) == with_crc(to_json(answer(1))).size() + 1);
     for (int i = 2; i < 30; ++i) store->put(answer(i));
     REQUIRE(store->flush(true).has_value());
     CHECK(files(dir.path(), ".idx").size() >= 5);
@@ -140,7 +141,7 @@ TEST_CASE(
   }
   const fs::path file = files(dir.path(), ".jsonl").at(0);
   const std::string text = *read_file(file);
-  const std::size_t line = to_json(answer(0)).size() + 1;
+  const std::size_t line = with_crc(to_json(answer(0))).size() + 1;
   for (std::size_t size = 0; size <= text.size(); ++size) {
     CAPTURE(size);
     write_file(file, text.substr(0, size));

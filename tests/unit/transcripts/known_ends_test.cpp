@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <algorithm>
 
 #include <fstream>
 
@@ -161,6 +162,30 @@ TEST_CASE("known ends: a torn record says what it said before, and is made anew"
   again.add("a.jsonl", inode, {4, 8});
   REQUIRE(again.save());
   CHECK_FALSE(look(folder.open()));
+}
+
+TEST_CASE("fault 7: known ends: a damaged record is made anew with all that stands there, so nothing is told twice") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\n");
+  folder.write("b.jsonl", "two\n");
+  static_cast<void>(folder.open());
+  std::string whole;
+  std::getline(std::ifstream(folder.record, std::ios::binary), whole, '\0');
+  REQUIRE(std::ranges::count(whole, '\n') == 3);
+  const auto damage = [&](std::string_view text) {
+    std::ofstream(folder.record, std::ios::binary | std::ios::trunc) << text;
+    CHECK(folder.open().look()->empty());
+    CHECK_FALSE(folder.open().was_damaged());
+  };
+  std::ofstream(folder.record, std::ios::binary | std::ios::trunc).flush();
+  CHECK(folder.open().was_damaged());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    CAPTURE(at);
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    damage(flipped);
+    if (at + 1 < whole.size()) damage(whole.substr(0, at));
+  }
 }
 
 TEST_CASE("known ends: the record does not grow without end") {

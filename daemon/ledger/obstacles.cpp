@@ -1,0 +1,68 @@
+#include "daemon/ledger/obstacles.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+#include <system_error>
+
+#include "store/files.hpp"
+#include "store/journal_segment.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array single_files{"CHECKPOINT", "EPOCH", "clock", "cursor.key", "logouts", "tickets"};
+constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "previous"};
+constexpr std::array flat_folders{"archives", "ends", "keys", "previous"};  // that hold files and nothing else
+
+bool is_ours(const fs::path& path) {
+  const fs::path ending = path.extension();
+  return ending == ".json" || ending == ".jsonl" || ending == ".idx" || ending == ".note";
+}
+
+}  // namespace
+
+std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
+  std::vector<Obstacle> found;
+  const auto wants_file = [&found](const fs::path& path) {
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+    found.push_back(
+        {.path = path, .what = S_ISDIR(status.st_mode) ? "is a folder where a file should be" : "is no plain file"});
+  };
+  for (const char* name : single_files) wants_file(journal_dir / name);
+  each_in(journal_dir, [&](const fs::directory_entry& entry) {
+    if (entry.path().extension() == ".idx") wants_file(entry.path());
+  });
+  for (const char* name : folders) {
+    struct stat status{};
+    const fs::path path = journal_dir / name;
+    if (::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
+      found.push_back({.path = path, .what = "is a file where a folder should be"});
+  }
+  for (const char* name : flat_folders) {
+    if (fs::is_symlink(journal_dir / name)) continue;  // whether it may be one is judged where it is used
+    each_in(journal_dir / name, [&](const fs::directory_entry& entry) {
+      if (is_ours(entry.path())) wants_file(entry.path());
+    });
+  }
+  return found;
+}
+
+Result<fs::path> put_aside(const Obstacle& obstacle) {
+  fs::path aside = fmt::format("{}.damaged.{}", obstacle.path.native(), time_for_names());
+  if (::rename(obstacle.path.c_str(), aside.c_str()) != 0)
+    return std::unexpected(io_problem("move", obstacle.path.native(), errno));
+  struct stat status{};
+  if (::lstat(aside.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
+    static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600));  // as all of ours
+  if (auto synced = sync_dir(obstacle.path.parent_path()); !synced) return std::unexpected(std::move(synced.error()));
+  return aside;
+}
+
+}  // namespace sessiond

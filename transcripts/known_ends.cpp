@@ -37,12 +37,10 @@ void merge(std::vector<Stretch>& stretches, Stretch added) {
 Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
   KnownEnds ends(std::move(dir), std::move(record));
   auto text = read_file(ends.record_);
-  if (text) {
-    ends.read(*text);
-    return ends;
-  }
-  if (text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
-  if (adopt) ends.adopt();
+  if (text && ends.read(*text)) return ends;
+  if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+  if (text) ends.repairs_.push_back(fmt::format("{} was damaged and is made anew", ends.record_.native()));
+  if (text || adopt) ends.adopt();
   if (auto saved = ends.save(); !saved) return std::unexpected(std::move(saved.error()));
   return ends;
 }
@@ -51,19 +49,19 @@ void KnownEnds::adopt() {
   for (const std::string& file : listing()) {
     struct stat status{};
     if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    ends_[file] = {.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
+    ends_.try_emplace(file, End{.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)});
   }
 }
 
-void KnownEnds::read(std::string_view text) {
+bool KnownEnds::read(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view one = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++lines_;
-    if (end == std::string_view::npos || !json::check(one)) {  // torn by a crash: save() had not returned
+    if (end == std::string_view::npos || !json::check(one)) {
       lines_ = 0;
-      return;
+      return text.empty() && end == std::string_view::npos;  // torn by a crash: save() had not returned
     }
     const std::string file = json::string_at(one, "file").value_or("");
     End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
@@ -79,6 +77,7 @@ void KnownEnds::read(std::string_view text) {
       ends_[file] = std::move(known);
     }
   }
+  return true;
 }
 
 std::vector<std::string> KnownEnds::listing() const {
@@ -159,12 +158,16 @@ Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
   return growth;
 }
 
-Result<std::vector<Growth>> KnownEnds::look() const {
-  std::vector<Growth> found;
+std::set<std::string, std::less<>> KnownEnds::names() const {
   std::set<std::string, std::less<>> files;
   for (std::string& file : listing()) files.insert(std::move(file));
   for (const auto& [file, end] : ends_) files.insert(file);
-  for (const std::string& file : files) {
+  return files;
+}
+
+Result<std::vector<Growth>> KnownEnds::look() const {
+  std::vector<Growth> found;
+  for (const std::string& file : names()) {
     auto growth = look(file);
     if (!growth) return std::unexpected(std::move(growth.error()));
     if (*growth) found.push_back(std::move(**growth));

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/problem.hpp"
@@ -44,7 +45,8 @@ struct Growth {
 class KnownEnds {
  public:
   // Of the transcripts in `dir`, as `record` has them. Without one it is made: with `adopt` everything that stands
-  // there now is known, else nothing.
+  // there now is known, else nothing. Where the record is damaged, what it no longer names is taken as known: told
+  // twice would be worse than not at all, and it is served in any case.
   static Result<KnownEnds> open(std::filesystem::path dir, std::filesystem::path record, bool adopt);
 
   // Lines of this file are ours or published. Of another inode than is known: nothing is said, look() tells.
@@ -58,6 +60,10 @@ class KnownEnds {
   // To any: one listing, a stat each.
   Result<std::vector<Growth>> look() const;
 
+  // What was wrong with the record, one sentence each, since the last call.
+  std::vector<std::string> take_repairs() { return std::exchange(repairs_, {}); }
+  // Of every transcript that is there or was known.
+  std::set<std::string, std::less<>> names() const;
   bool saved() const { return changed_.empty(); }
   Result<void> save();  // durable when it returns
 
@@ -71,7 +77,7 @@ class KnownEnds {
   KnownEnds(std::filesystem::path dir, std::filesystem::path record)
       : dir_(std::move(dir)), record_(std::move(record)) {}
   void adopt();
-  void read(std::string_view text);
+  bool read(std::string_view text);  // false: a line of it cannot be read
   std::vector<std::string> listing() const;
   static std::string line(std::string_view file, const End& end);
 
@@ -79,7 +85,8 @@ class KnownEnds {
   std::filesystem::path record_;
   std::map<std::string, End, std::less<>> ends_;
   std::set<std::string, std::less<>> changed_;  // since the record was written
-  std::size_t lines_ = 0;                       // in the record; 0: to be written anew
+  std::vector<std::string> repairs_{};
+  std::size_t lines_ = 0;  // in the record; 0: to be written anew
 };
 
 }  // namespace sessiond

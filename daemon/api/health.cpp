@@ -35,6 +35,8 @@ Served readyz(Api& api, Request& request) {
   const bool details = may_read_details(api, request);
   if (!details) {
     status.repairs.clear();
+    status.degraded.clear();
+    status.loading.clear();
     status.unwatched.clear();
   }
   std::vector<std::string> reasons;
@@ -58,6 +60,8 @@ Served readyz(Api& api, Request& request) {
   writer.raw("reasons", json_array(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
   writer.raw("repairs", json_array(status.repairs));
+  writer.raw("degraded", json_array(status.degraded));
+  writer.raw("loading", json_array(status.loading));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));

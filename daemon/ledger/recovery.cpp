@@ -74,7 +74,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       epoch_(journal->epoch()),
       ids_(IdSource::secure()),
       files_(asio::make_strand(disk.get_executor())),
-      stores_(asio::make_strand(disk.get_executor())),
+      marks_(asio::make_strand(disk.get_executor())),
       projection_(paths_, transcript_locks(config), adopting_),
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
@@ -101,13 +101,12 @@ class Recovery {
     if (auto read = replay(); !read) return read;
     if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
     ledger_.recovered_ = ledger_.projection_.waiting();
-    ledger_.note_held(ledger_.recovered_);
+    ledger_.note_held(ledger_.held_files());
     for (const std::string& file : ledger_.recovered_)
       log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
     fault_point("recovery.replayed");
-    for (auto& [id, events] : events_) {
-      if (auto recovered = agent(id, events); !recovered) return recovered;
-    }
+    for (const std::string& id : vanished()) events_[id];
+    for (auto& [id, events] : events_) agent(id, events);
     for (const auto& [id, seq] : checkpoint_.previous) {
       Ledger::Agent& slot = ledger_.slot(id);
       if (slot.previous_seq == 0) slot.previous_seq = seq;
@@ -220,9 +219,36 @@ class Recovery {
     return {};
   }
 
-  Result<void> agent(const std::string& id, const std::vector<Event>& events) {
-    auto loaded = ledger_.load_from_disk(id, nullptr, nullptr, 0, UINT64_MAX);
-    if (!loaded) return std::unexpected(std::move(loaded.error()));
+  // Agents that CHECKPOINT or an earlier generation knows, and whose store is gone.
+  std::set<std::string> vanished() const {
+    std::set<std::string> out;
+    std::set<std::string> known;
+    for (std::string& id : ledger_.paths_.kept_agents()) known.insert(std::move(id));
+    for (const auto& [id, seq] : checkpoint_.agents) known.insert(id);
+    std::error_code error;
+    for (const std::string& id : known) {
+      const auto status = std::filesystem::symlink_status(ledger_.paths_.store_file(id), error);
+      if (status.type() == std::filesystem::file_type::not_found) out.insert(id);
+    }
+    return out;
+  }
+
+  // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
+  // read when it can be.
+  void agent(const std::string& id, const std::vector<Event>& events) {
+    const bool known = checkpoint_.agents.contains(id);
+    auto loaded = ledger_.load_from_disk(id, {.known_to = known ? checkpoint_.reached(id) : 0});
+    if (!loaded) {
+      Ledger::Agent& slot = ledger_.slot(id);
+      slot.rebuild = true;
+      slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
+      const auto before = checkpoint_.previous.find(id);
+      slot.previous_seq = before == checkpoint_.previous.end() ? slot.file_seq : before->second;
+      slot.dirty_since = steady_ms();  // tried again with the checkpoints
+      ledger_.degrade(slot, loaded.error());
+      return;
+    }
+    if (events.empty() && loaded->state->size() == 0) return;  // it had no sessions
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
       apply(*loaded->state, event, Replay::yes);
@@ -240,10 +266,7 @@ class Recovery {
     ledger_.watch(slot);
     ledger_.tell_repairs(id, loaded->repairs);
     ledger_.tell_evictions(id, loaded->evictions);
-    if (loaded->foreign) {
-      foreign_[id] = std::move(*loaded->foreign);
-    }
-    return {};
+    if (loaded->foreign) foreign_[id] = std::move(*loaded->foreign);
   }
 
   Ledger& ledger_;
@@ -266,13 +289,56 @@ Result<std::uint64_t> seq_above_revs(const Paths& paths) {
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
     auto text = read_file(paths.store_file(agent));
-    if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+    if (!text && text.error().code != Code::not_found)
+      log::warn("store_not_read", {{"agent", agent}, {"error", text.error().detail}});
     if (!text || text->find("\"rev\"") == std::string::npos || !json::check(*text, {.max_depth = json::foreign_depth}))
       continue;
     for (const json::Member& entry : json::members(*text))
       most = std::max(most, json::int_at(entry.value, "rev").value_or(0));
   }
   return static_cast<std::uint64_t>(most) + 1;
+}
+
+// Files beside the journal that can be made anew, or whose loss costs little: what stands in the place of one and is
+// none is moved to journal/kept, so that no start fails for it. What was moved, one sentence each.
+std::vector<std::string> keep_what_is_no_file(const Paths& paths) {
+  std::vector<std::string> told;
+  const std::filesystem::path kept = paths.journal_dir() / "kept" / time_for_names();
+  const auto keep = [&](const std::filesystem::path& path, std::string_view why) {
+    std::error_code error;
+    const auto to = kept / path.lexically_relative(paths.state_dir());
+    if (auto made = make_dirs(to.parent_path()); !made) return;  // whoever needs the file says what is wrong
+    std::filesystem::rename(path, to, error);
+    if (!error)
+      told.push_back(fmt::format("{} {}: it was moved to {} and is made anew", path.native(), why, to.native()));
+  };
+  const auto look = [&](const std::filesystem::path& path) {
+    std::error_code error;
+    const auto type = std::filesystem::symlink_status(path, error).type();
+    if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular) return;
+    keep(path, "was no file");
+  };
+  for (const std::string_view name : {"CHECKPOINT", "cursor.key", "tickets"}) look(paths.journal_dir() / name);
+  std::vector<std::filesystem::path> listed;  // before any is moved
+  const auto list = [&listed](const std::filesystem::directory_entry& entry) { listed.push_back(entry.path()); };
+  for (const std::string_view folder : {"ends", "keys", "previous"}) each_in(paths.journal_dir() / folder, list);
+  each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
+    std::error_code error;
+    if (agent.is_directory(error) && !agent.is_symlink(error)) each_in(agent.path(), list);
+  });
+  for (const auto& path : listed) look(path);
+  const auto key = read_file(paths.journal_dir() / "cursor.key");
+  if (key && key->size() != 64) keep(paths.journal_dir() / "cursor.key", "had another length");
+  const std::string tickets = read_file(paths.journal_dir() / "tickets").value_or("");
+  for (std::string_view rest = tickets; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    if (!json::check(line)) {
+      keep(paths.journal_dir() / "tickets", "was damaged, so streams need new tickets");
+      break;
+    }
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  return told;
 }
 
 // What a killed process was about to rename. The journal's folder is ours alone; in the state directory others may have
@@ -301,6 +367,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
+  std::vector<std::string> kept = keep_what_is_no_file(paths);
   if (!can_exchange(paths.journal_dir()))
     log::warn("no_exchange",
               {{"path", config.state_dir},
@@ -337,6 +404,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
   *self = ledger.get();
   ledger->projection_.on_oldest([journal = ledger->journal_.get()] { return journal->oldest(); });
+  for (std::string& what : kept) {
+    log::warn("put_aside", {{"what", what}});
+    ledger->repairs_.push_back(std::move(what));
+  }
   for (const std::string& what : ledger->journal_->report().repairs) {
     log::warn("journal_repaired", {{"what", what}});
     ledger->repairs_.push_back("journal: " + what);

@@ -12,6 +12,7 @@
 #include "daemon/stream/streams.hpp"
 #include "store/limits.hpp"
 #include "store/raw_json.hpp"
+#include "store/utf8.hpp"
 
 namespace sessiond {
 
@@ -26,7 +27,8 @@ struct Page {
 
   void add(std::uint64_t seq, std::string_view json) {
     if (count++ != 0) events += ',';
-    events += json;
+    std::string held;
+    events += as_utf8(json, held);
     next = seq + 1;
   }
 };

@@ -163,6 +163,24 @@ Result<Fd> open_file(const fs::path& path, int flags) {
   }
 }
 
+Problem in_the_way(const fs::path& path, Problem why) {
+  const auto degraded = [&path](std::string_view what) {
+    return Problem{.code = Code::degraded, .detail = fmt::format("{} {}", path.native(), what)};
+  };
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOTDIR) return degraded("cannot be used: its folder is none");
+    if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
+    return why;
+  }
+  if (S_ISDIR(status.st_mode)) return degraded("is a folder, where a file should be");
+  if (S_ISLNK(status.st_mode)) return degraded("is a symbolic link, where a file should be");
+  if (!S_ISREG(status.st_mode)) return degraded("is not a regular file");
+  if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
+  if (::access(path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) return degraded("may not be read and written by us");
+  return why;
+}
+
 Result<void> confine_below(const fs::path& dir) {
   fence() = {};
   if (dir.empty()) return {};

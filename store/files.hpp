@@ -66,6 +66,10 @@ bool can_exchange(const std::filesystem::path& dir);
 // Refuses (EXDEV-like invalid_id) a relative name that would leave `base` by "..", "/" or a symbolic link.
 Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, std::string_view relative);
 
+// Why opening `path` failed, as a Problem of that file alone (degraded) when something else stands in its place: a
+// folder, a link, a pipe, a file where its folder should be, or something that we may not touch. Else `why` as it is.
+Problem in_the_way(const std::filesystem::path& path, Problem why);
+
 // The time now as names of files put aside have it: 2026-11-21T22-00-00.000Z (':' as '-').
 std::string time_for_names();
 std::string random_hex(std::size_t digits);

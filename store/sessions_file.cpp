@@ -36,7 +36,7 @@ Result<ForeignChange> SessionsFile::Impl::reread() {
   if (!theirs) return std::unexpected(theirs.error());
   if (theirs->kind == StoreRead::Kind::good) return adopt(std::move(*theirs));
   // A store that vanished is no more a deletion of every session than a damaged one is.
-  damage = theirs->kind == StoreRead::Kind::absent ? "it vanished" : theirs->damage;
+  damage = theirs->kind == StoreRead::Kind::absent ? vanished : theirs->damage;
   snapshot = std::move(theirs->snapshot);
   return ForeignChange{};
 }
@@ -69,6 +69,13 @@ Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<Name
   if (!free) return std::unexpected(free.error());
   return checkpoint(changes);
 }
+
+void SessionsFile::accept_absent() {
+  impl_->base.clear();
+  impl_->damage.clear();
+}
+
+bool SessionsFile::damaged() const { return !impl_->damage.empty(); }
 
 std::vector<Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
 

@@ -53,6 +53,7 @@ struct LoadReport {
   bool rebuilt = false;
   enum class Base : std::uint8_t { nothing, written, previous };
   Base base = Base::nothing;  // of what it was rebuilt: no generation, the last that we wrote, or the one before
+  bool vanished = false;      // rebuilt, because there is no file where one was
   bool first = false;         // nothing was known of this store before
   // The file is not the one that our last checkpoint wrote.
   bool changed_while_down = false;
@@ -75,6 +76,7 @@ class SessionsFile {
     std::filesystem::path previous;  // journal/previous/<agent>.json
     LockOptions lock{};
     bool exchange = true;  // false: as on a file system without RENAME_EXCHANGE
+    bool known = false;    // the journal knows the agent: a store that is missing is damage, whatever lies beside it
     // history() of the object that had this store before: what others still hold of then is told from what they change.
     std::shared_ptr<EntryHistory> history{};
   };
@@ -84,9 +86,13 @@ class SessionsFile {
 
   // Is the file there as we left it? Two stats, nothing is loaded; false when that cannot be said.
   static bool untouched(const Options& options);
-  // Reads the store; an absent one is empty. One that is no JSON object is read as the generation before it; the first
-  // checkpoint moves it to sessions.json.corrupt.<time>.
+  // Reads the store. An absent one is empty when nothing was ever known of it; else it is read as the last generation,
+  // like one that is no JSON object, which the first checkpoint moves to sessions.json.corrupt.<time>. `degraded`:
+  // something stands there that cannot be read at all.
   Result<LoadReport> load();
+  // After a load that found the store gone: the journal says that it had no sessions left, so nothing is missing.
+  void accept_absent();
+  bool damaged() const;  // as of the last look; the next one that finds the same writes it again
   // Has another program replaced or changed the file since we read or wrote it? Cheap (one stat); then reads and
   // compares. The base becomes theirs.
   Result<std::optional<ForeignChange>> poll();

@@ -63,14 +63,17 @@ Result<StoreRead> read_store(const fs::path& path) {
     auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
     if (!fd) {
       if (fd.error().code == Code::not_found) return StoreRead{};
-      return std::unexpected(fd.error());
+      Problem why = in_the_way(path, std::move(fd.error()));
+      why.code = Code::degraded;
+      return std::unexpected(std::move(why));
     }
     struct stat before{};
     struct stat after{};
     if (::fstat(fd->get(), &before) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-    if (!S_ISREG(before.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
+    if (!S_ISREG(before.st_mode))
+      return std::unexpected(in_the_way(path, {.code = Code::degraded, .detail = path.native() + " was replaced"}));
     auto text = read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
-    if (!text) return std::unexpected(text.error());
+    if (!text) return fail(Code::degraded, std::move(text.error().detail));
     if (::fstat(fd->get(), &after) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
     if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it is being rewritten in place
     read.snapshot = snapshot_of(std::move(*fd), before);

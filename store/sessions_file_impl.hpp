@@ -3,12 +3,15 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/entry_history.hpp"
 #include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
+
+constexpr std::string_view vanished = "it vanished";  // the damage of a store that is gone
 
 struct SessionsFile::Impl {
   explicit Impl(Options given)

@@ -113,8 +113,9 @@ void SessionsFile::Impl::rebuild(LoadReport& report) {
     report.base = LoadReport::Base::previous;
   }
   report.rebuilt = true;
-  report.repairs.push_back(fmt::format("{} is rebuilt from {}: {} entries; the journal goes over it",
-                                       options.path.native(), from, base.size()));
+  report.repairs.push_back(fmt::format("{}{} is rebuilt from {}: {} entries; the journal goes over it",
+                                       options.path.native(), report.vanished ? " had vanished and" : "", from,
+                                       base.size()));
 }
 
 Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::optional<StoreNote>& note) {
@@ -129,6 +130,8 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   }
   std::optional<Entries> started;
   if (!ours) started = last_written(snapshot);
+  const bool came_out = stat_of(files.foreign).has_value();
+  if (ours && !came_out) return {};  // the usual start: nothing is compared
   Entries merged = base;
 
   if (auto foreign = good_store(files.foreign)) {
@@ -185,8 +188,10 @@ Result<LoadReport> SessionsFile::Impl::load() {
   for (const std::string& oddity : read->oddities) {
     report.repairs.push_back(fmt::format("{}: {}", options.path.native(), oddity));
   }
-  const bool damaged = read->kind == StoreRead::Kind::damaged;
-  damage = read->damage;
+  // A store that is gone is no deletion of every session in it.
+  report.vanished = read->kind == StoreRead::Kind::absent && (!report.first || options.known);
+  const bool damaged = read->kind == StoreRead::Kind::damaged || report.vanished;
+  damage = report.vanished ? std::string(vanished) : read->damage;
   snapshot = std::move(read->snapshot);
   base = std::move(read->entries);
   report.entries = base;

@@ -223,7 +223,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     history->changed(base, changes);
     apply_changes(base, changes);
     snapshot = std::move(temp->snapshot);
-    if (damage == "it vanished")
+    if (damage == vanished)
       repairs.push_back(fmt::format("{} had vanished: it was written again", options.path.native()));
     damage.clear();
     temp->path.clear();  // if what came out is still under this name, the note leads the next start to it

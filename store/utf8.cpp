@@ -4,6 +4,7 @@
 #include <wctype.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace sessiond {
 namespace {
@@ -76,9 +77,32 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 16);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence(text, at);
+    out.append(length == 0 ? "\xEF\xBF\xBD" : text.substr(at, length));
+    at += length == 0 ? 1 : length;
+  }
+  return out;
+}
+
+std::string_view as_utf8(std::string_view text, std::string& held) {
+  if (!invalid_utf8(text)) return text;
+  held = replace_invalid_utf8(text);
+  return held;
+}
+
 std::optional<std::size_t> invalid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
+    // Nearly all of it is ASCII: eight bytes at a time.
+    for (std::uint64_t eight = 0; at + sizeof(eight) <= text.size(); at += sizeof(eight)) {
+      std::memcpy(&eight, text.data() + at, sizeof(eight));
+      if ((eight & 0x8080808080808080ULL) != 0) break;
+    }
+    if (at == text.size()) break;
     const std::size_t length = utf8_sequence(text, at);
     if (length == 0) return at;
     at += length;

@@ -113,12 +113,14 @@ struct TranscriptAppender::Impl {
   std::map<std::string, FileLock, std::less<>> held{};  // for more than one flush
   std::optional<LockOptions> locks{};
   std::set<std::string, std::less<>> waiting{};
+  std::map<std::string, std::string, std::less<>> stuck{};
   std::vector<Eviction> evictions{};
 
   Result<FileLock> take_lock(std::string_view file);
   Result<std::optional<FileLock>> lock(std::string_view file);
   void renumber(const std::string& file, std::optional<std::uint64_t> from);
   Result<OpenFile*> open(const std::string& file);
+  Result<OpenFile*> open_now(const std::string& file);
   void forget(const std::string& file);
   Result<void> flush(const std::string& file, Pending& lines);
   Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
@@ -161,8 +163,19 @@ void TranscriptAppender::Impl::renumber(const std::string& file, std::optional<s
   if (!fresh) at->second = std::min(at->second, *from);
 }
 
-// The file that stands at the name now; made when there is none.
 Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
+  auto opened = open_now(file);
+  if (opened) {
+    stuck.erase(file);
+    return opened;
+  }
+  Problem why = in_the_way(state_dir / file, std::move(opened.error()));
+  if (why.code == Code::degraded) stuck[file] = why.detail;
+  return std::unexpected(std::move(why));
+}
+
+// The file that stands at the name now; made when there is none.
+Result<OpenFile*> TranscriptAppender::Impl::open_now(const std::string& file) {
   struct stat status{};
   if (const auto known = by_name.find(file); known != by_name.end()) {
     OpenFile& cached = *known->second;
@@ -186,7 +199,7 @@ Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
   if (!fd) return std::unexpected(fd.error());
   auto opened = status_of(fd->get(), *path);
   if (!opened) return std::unexpected(opened.error());
-  if (!S_ISREG(opened->st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path->native()));
+  if (!S_ISREG(opened->st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path->native()));
   if (opened->st_size == 0) fault_point("transcript.created");
   while (open_files.size() >= most_open_files) forget(std::string(open_files.back().file));
   open_files.push_front({.file = file,
@@ -321,6 +334,8 @@ Result<void> TranscriptAppender::Impl::sync_file(const std::string& file, Unsync
   if (const auto known = by_name.find(file); known != by_name.end() && !written.lost) {
     fd = known->second->fd.get();
   } else {
+    struct stat named{};  // removed or replaced by another program: what we wrote is nobody's any more
+    if (::lstat((state_dir / file).c_str(), &named) != 0 || named.st_ino != written.inode) return {};
     auto path = resolve_below(state_dir, file);
     if (!path) return std::unexpected(path.error());
     auto again = open_file(*path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
@@ -387,7 +402,9 @@ Result<void> TranscriptAppender::flush() {
   Result<void> first;
   for (auto at = impl_->pending.begin(); at != impl_->pending.end();) {
     auto flushed = impl_->flush_one(at++);
-    if (!flushed && flushed.error().code != Code::lock_timeout && first) first = std::move(flushed);
+    const bool waits =
+        !flushed && (flushed.error().code == Code::lock_timeout || flushed.error().code == Code::degraded);
+    if (!flushed && !waits && first) first = std::move(flushed);
   }
   return first;
 }
@@ -402,6 +419,8 @@ Result<void> TranscriptAppender::sync() {
   }
   for (auto at = impl_->new_in.begin(); at != impl_->new_in.end();) {
     auto synced = sync_dir(*at);
+    struct stat named{};  // a folder that is gone has no names to be kept
+    if (!synced && (::lstat(at->c_str(), &named) != 0 || !S_ISDIR(named.st_mode))) synced = {};
     if (!synced && first) first = synced;
     at = synced ? impl_->new_in.erase(at) : std::next(at);
   }
@@ -433,6 +452,8 @@ Result<void> TranscriptAppender::hold(const std::string& file) {
 void TranscriptAppender::release(const std::string& file) { impl_->held.erase(file); }
 
 const std::set<std::string, std::less<>>& TranscriptAppender::waiting() const { return impl_->waiting; }
+
+const std::map<std::string, std::string, std::less<>>& TranscriptAppender::stuck() const { return impl_->stuck; }
 
 std::vector<Eviction> TranscriptAppender::take_evictions() { return std::exchange(impl_->evictions, {}); }
 

@@ -51,11 +51,14 @@ class TranscriptAppender {
   bool has_pending_below(std::string_view dir) const;  // `dir` ends in '/'
   // Writes what is remembered; of one file, or of all. A failure keeps the lines for the next try and names the file.
   Result<void> flush(std::string_view file);  // lock_timeout when its lock is held now
-  Result<void> flush();                       // leaves out those whose lock is held: waiting() has them then
+  // Leaves out those whose lock is held (waiting() has them then) and those in whose place something else stands
+  // (stuck()): `degraded`, when one is asked for. Their lines are kept.
+  Result<void> flush();
   // fsyncs every file written since the last sync, and the directories of new ones. Flushes first.
   Result<void> sync();
   const std::set<std::string, std::less<>>& waiting() const;  // files whose lines wait for another program's lock
-  std::vector<Eviction> take_evictions();                     // stale locks taken away since the last call
+  const std::map<std::string, std::string, std::less<>>& stuck() const;  // file -> what stands in its way
+  std::vector<Eviction> take_evictions();                                // stale locks taken away since the last call
   // Files where something else stood at the place since the last call: whoever keeps positions must look at them again.
   std::vector<std::string> take_displaced();
   // Files where lines stand further behind than was told since the last call, with the least place that was told.

@@ -37,18 +37,6 @@ std::string time_json(const EntryFields& fields) {
   return time_json(json::find(fields.message, "timestamp").value_or(""));
 }
 
-// Other programs may have cut a character in half; what we send is UTF-8.
-std::string repaired(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + 16);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_sequence(text, at);
-    out.append(length == 0 ? "\xEF\xBF\xBD" : text.substr(at, length));
-    at += length == 0 ? 1 : length;
-  }
-  return out;
-}
-
 std::string_view beginning(std::string_view line) {
   std::size_t end = std::min(line.size(), shown_of_damage);
   if (end < line.size())  // not through the middle of a character
@@ -128,11 +116,11 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
   const std::string id = id_json(fields, line, seq);  // of the line as it is stored
   std::string repair;
   if (invalid_utf8(line)) {
-    repair = repaired(line);
+    repair = replace_invalid_utf8(line);
     line = repair;
     fields = read_fields(line);
   }
-  const std::string shown_id = invalid_utf8(id) ? repaired(id) : id;
+  const std::string shown_id = invalid_utf8(id) ? replace_invalid_utf8(id) : id;
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);
   if (view == View::chat) return view_chat(fields, line, shown_id, seq);
   return view_full(fields, line, shown_id, seq);
@@ -148,7 +136,7 @@ std::string entry_id(std::string_view line, std::uint64_t seq) {
   const EntryFields fields = read_fields(line);
   if (fields.shape == EntryShape::unreadable || fields.id.empty()) return derived_id(line, seq);
   std::string id = json::as_string(fields.id).value_or("");
-  return invalid_utf8(id) ? repaired(id) : id;
+  return invalid_utf8(id) ? replace_invalid_utf8(id) : id;
 }
 
 }  // namespace sessiond

@@ -66,7 +66,7 @@ void KnownEnds::adopt() {
   for (const std::string& file : listing()) {
     struct stat status{};
     if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    ends_[file] = {.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
+    ends_.try_emplace(file, End{.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)});
   }
 }
 
@@ -182,12 +182,16 @@ Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
   return growth;
 }
 
-Result<std::vector<Growth>> KnownEnds::look() const {
-  std::vector<Growth> found;
+std::set<std::string, std::less<>> KnownEnds::names() const {
   std::set<std::string, std::less<>> files;
   for (std::string& file : listing()) files.insert(std::move(file));
   for (const auto& [file, end] : ends_) files.insert(file);
-  for (const std::string& file : files) {
+  return files;
+}
+
+Result<std::vector<Growth>> KnownEnds::look() const {
+  std::vector<Growth> found;
+  for (const std::string& file : names()) {
     auto growth = look(file);
     if (!growth) return std::unexpected(std::move(growth.error()));
     if (*growth) found.push_back(std::move(**growth));

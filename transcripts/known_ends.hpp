@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/problem.hpp"
@@ -62,6 +63,8 @@ class KnownEnds {
   Result<std::vector<Growth>> look() const;
 
   bool was_damaged() const { return was_damaged_; }
+  // Of every transcript that is there or was known.
+  std::set<std::string, std::less<>> names() const;
   bool saved() const { return changed_.empty(); }
   Result<void> save();  // durable when it returns
 

@@ -32,10 +32,10 @@ Result<fs::path> copy_torn(int fd, const fs::path& path, std::uint64_t begin, st
 Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
   const auto fd = open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
   if (!fd && fd.error().code == Code::not_found) return std::nullopt;
-  if (!fd) return std::unexpected(fd.error());
+  if (!fd) return std::unexpected(in_the_way(path, fd.error()));
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-  if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
+  if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size == 0) return std::nullopt;
   LineReader reader(fd->get(), size, path.native());

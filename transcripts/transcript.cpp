@@ -126,14 +126,15 @@ void Transcript::Impl::load_id_sidecar() {
 Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) return std::unexpected(io_problem("stat", path.native(), errno));
+    const int error = errno;
+    if (error != ENOENT) return std::unexpected(in_the_way(path, io_problem("stat", path.native(), error)));
     fd = {};
     seen = {};
     forget();
     tail = {};
     return true;
   }
-  if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
+  if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   if (fd && seen == identity(status)) return true;
   auto looked = look(status, budget);
   if (!looked || !*looked) seen = {};
@@ -147,6 +148,8 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
       fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == at_path.st_ino && status.st_dev == at_path.st_dev;
   if (!open) {
     auto opened = open_file(path, O_RDONLY | O_NONBLOCK);
+    if (!opened && opened.error().code != Code::not_found)
+      return std::unexpected(in_the_way(path, std::move(opened.error())));
     if (!opened) return std::unexpected(opened.error());
     fd = std::move(*opened);
     forget();

@@ -40,6 +40,7 @@ std::optional<std::string> agent_json(const Api& api, const AgentState& state, c
 Served list(Api& api, Request& request) {
   std::string body = "{\"data\":[";
   std::uint64_t last_seq = 0;
+  std::vector<std::string> degraded;
   for (const std::string& agent : co_await api.ledger.agent_ids()) {
     if (!request.principal.sees_agent(agent)) continue;
     std::uint64_t seq = 0;
@@ -50,14 +51,15 @@ Served list(Api& api, Request& request) {
                                    return agent_json(api, state, request.principal);
                                  });
     if (!shown) {
-      if (shown.error().code == Code::agent_not_found) continue;
+      if (shown.error().code == Code::degraded) degraded.push_back(agent);
+      if (shown.error().code == Code::agent_not_found || shown.error().code == Code::degraded) continue;
       co_return std::unexpected(shown.error());
     }
     if (!*shown) continue;
     last_seq = std::max(last_seq, seq);
     body.append(body.back() == '[' ? "" : ",").append(**shown);
   }
-  body += fmt::format(R"(],"asOf":"{}"}})", api.ledger.as_of(last_seq));
+  body += fmt::format(R"(]{},"asOf":"{}"}})", degraded_member(request.principal, degraded), api.ledger.as_of(last_seq));
   co_return json_response(std::move(body));
 }
 

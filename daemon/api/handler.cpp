@@ -227,6 +227,16 @@ Result<std::optional<bool>> query_bool(const Request& request, std::string_view 
   return fail(Code::bad_request, fmt::format("{} must be true or false", name));
 }
 
+std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents) {
+  if (agents.empty()) return {};
+  std::string out = ",\"degraded\":[";
+  for (const std::string& agent : agents) {
+    if (!principal.sees_whole_agent(agent)) continue;
+    out.append(out.back() == '[' ? "" : ",").append(json::quote(agent));
+  }
+  return out + "]";
+}
+
 std::optional<std::string> query_text(const Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   return text == nullptr ? std::nullopt : std::optional(*text);

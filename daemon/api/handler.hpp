@@ -51,6 +51,9 @@ enum class Match : std::uint8_t { ignored, honoured, required };
 Result<Target> target_param(const Request& request, const Api& api, Match match);
 // The session a path names as the token may see it: else session_not_found. Never for archived transcripts.
 Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal);
+// `,"degraded":[…]` of a list over agents that lacks these, whose stores cannot be read; those of which the token sees
+// only a part are not named. "" when there are none.
+std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents);
 // Cache-Control: no-cache asks for a look at the disk.
 bool wants_fresh(const Request& request);
 

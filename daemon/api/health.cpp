@@ -42,6 +42,8 @@ Served readyz(Api& api, Request& request) {
   const bool details = may_read_details(api, request);
   if (!details) {
     status.repairs.clear();
+    status.degraded.clear();
+    status.loading.clear();
     status.unwatched.clear();
     status.damage.clear();
   }
@@ -68,6 +70,8 @@ Served readyz(Api& api, Request& request) {
   writer.raw("repairs", json_array(status.repairs));
   writer.raw("damage", json_array(status.damage));
   writer.raw("journalCheck", journal_check_json(status.journal_check));
+  writer.raw("degraded", json_array(status.degraded));
+  writer.raw("loading", json_array(status.loading));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));

@@ -36,7 +36,6 @@ struct Position {
   std::string agent;
 };
 
-
 std::string write_cursor(const Api& api, const Query& query, const Position& at, std::string_view as_of) {
   std::string text;
   json::ObjectWriter writer(text);
@@ -221,7 +220,7 @@ class Scanner {
 using Progresses = std::map<std::string, Progress, std::less<>>;
 
 Response page_of(const Api& api, const Request& request, const Query& query, const std::string& as_of,
-                 const Ledger::States& states, Progresses& progresses) {
+                 const Ledger::States& states, Progresses& progresses, const std::vector<std::string>& degraded) {
   std::vector<Position> found;
   std::optional<Position> cut;
   for (auto& [agent, progress] : progresses) {
@@ -252,8 +251,9 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";
-  body += fmt::format(R"(],"page":{{"next":{},"hasMore":{}}},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
-                      more, as_of);
+  body +=
+      fmt::format(R"(],"page":{{"next":{},"hasMore":{}}}{},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
+                  more, degraded_member(request.principal, degraded), as_of);
   Response response = json_response(std::move(body));
   if (!next.empty()) {
     std::string link = request.path + "?";
@@ -287,9 +287,11 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
   bool fresh = wants_fresh(request);
   // A few sessions at a time, so that others get their turn. What changes meanwhile is newer than the page's asOf: an
   // event tells of it.
+  std::vector<std::string> degraded;
   for (Progresses progresses;;) {
     auto turn = co_await api.ledger.show_all(
-        agents, fresh, [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
+        agents, fresh,
+        [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
           if (states.empty() && !may_be_absent)
             return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
           if (as_of.empty()) as_of = api.ledger.as_of(seen.seq());
@@ -301,9 +303,10 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
             if (!progress.ended) Scanner(*state, *query, request.principal, progress, budget).run();
             ended = ended && progress.ended;
           }
-          if (ended) now.page = page_of(api, request, *query, as_of, states, now.progresses);
+          if (ended) now.page = page_of(api, request, *query, as_of, states, now.progresses, degraded);
           return now;
-        });
+        },
+        over_agents ? &degraded : nullptr);
     if (!turn) co_return std::unexpected(std::move(turn.error()));
     if (turn->page) co_return std::move(*turn->page);
     progresses = std::move(turn->progresses);

@@ -13,6 +13,7 @@
 #include "store/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/utf8.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {
@@ -357,7 +358,8 @@ Served history(Api& api, Request& request) {
         std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
                                        json::quote((*session)->session_id));
         for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
-          body.append(",").append(old);
+          std::string held;
+          body.append(",").append(as_utf8(old, held));
         }
         return as_of_response(api, body + "]}", seen.seq());
       });

@@ -106,6 +106,8 @@ class CommandLine {
         ->check(not_empty());
     serve_->add_flag("--repair", serve_options_.repair,
                      "Put damaged parts of the journal aside and go on without them, under a new epoch");
+    serve_->add_flag("--ignore-sqlite", serve_options_.ignore_sqlite,
+                     "Serve beside the databases of OpenClaw 2026.8 and later, whose sessions are not seen");
   }
 
   void add_token() {

@@ -13,6 +13,7 @@
 #include "daemon/cli/state_lock.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/doctor/repair.hpp"
+#include "daemon/doctor/state_owner.hpp"
 
 namespace sessiond {
 
@@ -61,7 +62,9 @@ void mend_and_examine(const DoctorCommand& command, const Config& config, Report
     in_use = !taken && taken.error().code == Code::degraded;
     if (!taken)
       return report.error("daemon", config.state_dir, taken.error().detail,
-                          "stop it first: files are only changed while no daemon runs");
+                          taken.error().code == Code::degraded
+                              ? "stop it first: files are only changed while no daemon runs"
+                              : fmt::format("run: mv '{0}' '{0}.damaged'", state_lock_file(config.state_dir).native()));
     lock = std::move(*taken);
     options.lock_held = true;
     if (command.repair) report.append(run_repair(config));

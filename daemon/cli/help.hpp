@@ -38,6 +38,7 @@ Examples:
   sessiond serve --state-dir ~/.openclaw          serve an existing OpenClaw tree
   sessiond serve --listen 127.0.0.1:8080          on another address than listen.tcp says
   sessiond serve --repair                         once, when the journal is damaged: go on without what is lost
+  sessiond serve --ignore-sqlite                  beside databases of OpenClaw 2026.8, whose sessions it does not see
 
 Exit codes:
   0 ended by a signal   1 could not start   2 wrong usage   3 another daemon has the state directory

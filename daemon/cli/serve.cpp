@@ -71,6 +71,16 @@ void set_up_log(const Config& config) {
   log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
 }
 
+Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
+  return {
+      .code = Code::degraded,
+      .detail = fmt::format("{} is a database of OpenClaw 2026.8 or later{}: its sessions would not be served. Name "
+                            "another state directory (--state-dir), or start with --ignore-sqlite to serve the JSON "
+                            "stores beside it",
+                            databases.front().native(),
+                            databases.size() == 1 ? "" : fmt::format(" ({} more)", databases.size() - 1))};
+}
+
 // Random bytes that sign list cursors and stream tickets; kept, so that these outlive a restart.
 Result<std::string> cursor_secret(const std::filesystem::path& path) {
   auto kept = read_file(path);
@@ -388,6 +398,8 @@ int serve(const ServeOptions& options) {
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());
   if (auto fenced = confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
+  const auto databases = Paths(state_dir, config->store.path_template).databases();
+  if (!databases.empty() && !options.ignore_sqlite) return refuse("sqlite_state", keeps_sqlite(databases));
   auto tokens = Tokens::load(state_dir / "tokens.json");
   if (!tokens) return refuse("tokens_unreadable", tokens.error());
   if (auto read = read_policy(state_dir / "policy.json", *rules); !read)

@@ -74,7 +74,13 @@ class AgentCheck {
     const std::string store_name = store_.filename().native();
     const fs::path path = dir_ / file.name;
     const std::string_view name = file.name;
-    if (check_link(exam_, path, file.status) || name == store_name) return;
+    const bool ours = name == store_name || is_transcript_like(name) || S_ISLNK(file.status.st_mode);
+    if (ours && check_kind(exam_, path, file.status)) {
+      if (name == store_name) exam_.damaged_stores.push_back(agent_);
+      told_ = told_ || name == store_name;
+      return;
+    }
+    if (name == store_name) return;
     if (!unsettled_.empty() && name.starts_with(unsettled_)) {
       exam_.report.ok("temporary", path.native(), "of a checkpoint that was interrupted: the next start settles it");
       return;
@@ -86,10 +92,11 @@ class AgentCheck {
     } else if (is_transcript_like(name)) {
       return;
     } else if (name.contains(".corrupt.") || name.contains(".torn.") || name.contains(".damaged.")) {
-      exam_.report.warning("quarantine", path.native(),
-                           fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
-                                       in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-                           "look whether it holds what is missing elsewhere, then remove it");
+      exam_.report.warning(
+          "quarantine", path.native(),
+          fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
+                      in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
+          fmt::format("look whether it holds what is missing elsewhere, then run: rm -r '{}'", path.native()));
     } else if (name.ends_with(".sqlite") || name.ends_with(".db")) {
       exam_.report.warning("foreign_gateway", path.native(),
                            "a database: OpenClaw 2026.8 and later keep sessions there",
@@ -110,6 +117,7 @@ class AgentCheck {
 
   // Nothing: it cannot be said whose transcripts are whose.
   std::optional<std::vector<NamedEntry>> look_at_store() {
+    if (told_) return {};
     auto read = read_store(store_);
     const std::string path = store_.native();
     if (!read) {
@@ -147,10 +155,11 @@ class AgentCheck {
   void tell_absent() {
     const auto earlier = earlier_entries();
     if (earlier.value_or(0) == 0) return exam_.report.ok("sessions", store_.native(), "none yet");
-    exam_.report.error("sessions", store_.native(),
-                       fmt::format("is gone; an earlier generation has {} entries", *earlier),
-                       fmt::format("if nobody meant to remove it, copy {} there before sessiond starts",
-                                   generations().previous.native()));
+    exam_.report.error(
+        "sessions", store_.native(), fmt::format("is gone; an earlier generation has {} entries", *earlier),
+        "start sessiond, or doctor --repair: it is rebuilt from that generation and the journal. To remove "
+        "an agent, first delete its sessions (DELETE, or put {} in its sessions.json), then its folder");
+    exam_.damaged_stores.push_back(agent_);
   }
 
   void tell_damaged(const std::string& damage) {
@@ -188,6 +197,7 @@ class AgentCheck {
   std::string agent_;
   fs::path store_;
   fs::path dir_;
+  bool told_ = false;        // what stands in the store's place
   std::string unsettled_{};  // the temp file of a checkpoint that its note says was under way
 };
 
@@ -280,22 +290,44 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
              });
 }
 
-bool check_link(Examination& exam, const fs::path& path, const struct stat& status) {
-  if (!S_ISLNK(status.st_mode)) return false;
-  const bool inside =
-      resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native()).has_value();
-  std::error_code error;
-  const fs::path target = fs::read_symlink(path, error);
-  exam.report.error(
-      "symlink", path.native(),
-      fmt::format("leads to {}{}", target.native(), inside ? "" : ", which is not in the state directory"),
-      "links are refused where a file is expected: put the file itself there, or remove the link");
+bool check_kind(Examination& exam, const fs::path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return false;
+  std::string what = S_ISDIR(status.st_mode) ? "is a folder, where a file is expected" : "is not a regular file";
+  const bool link = S_ISLNK(status.st_mode);
+  if (link) {
+    const bool inside =
+        resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native()).has_value();
+    std::error_code error;
+    what = fmt::format("leads to {}{}", fs::read_symlink(path, error).native(),
+                       inside ? "" : ", which is not in the state directory");
+  }
+  exam.fault({.level = Finding::Level::error,
+              .check = link ? "symlink" : "kind",
+              .path = path.native(),
+              .detail = std::move(what),
+              .advice = "put the file itself there; or sessiond doctor --repair, which moves it to journal/kept"},
+             [&]() -> Result<Step> {
+               auto kept = exam.put_away(path);
+               if (!kept) return std::unexpected(kept.error());
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+             });
   return true;
+}
+
+void check_databases(Examination& exam) {
+  for (const fs::path& path : exam.paths.databases())
+    exam.report.error("sqlite", path.native(),
+                      "a database in which OpenClaw 2026.8 or later keeps sessions: sessiond does not see them",
+                      "serve another state directory (--state-dir), or start with sessiond serve --ignore-sqlite to "
+                      "serve the JSON stores beside it");
 }
 
 void check_agents(Examination& exam) {
   check_names(exam);
-  const auto agents = exam.paths.agents();
+  check_databases(exam);
+  auto agents = exam.paths.agents();
+  for (std::string& agent : exam.paths.kept_agents())  // its folder may be gone
+    if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(std::move(agent));
   if (agents.empty()) exam.report.ok("agents", exam.options.state_dir.native(), "no agent has sessions yet");
   for (const std::string& agent : agents) {
     if (exam.cancelled()) return;

@@ -47,7 +47,10 @@ Result<fs::path> Examination::put_away(const fs::path& path) {
   auto to = place_to_keep(path);
   if (!to) return to;
   if (auto moved = move_file(path, *to); !moved) return std::unexpected(moved.error());
-  if (::chmod(to->c_str(), 0600) != 0) return std::unexpected(io_problem("chmod", to->native(), errno));
+  struct stat status{};
+  const bool plain = ::lstat(to->c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+  if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0)
+    return std::unexpected(io_problem("chmod", to->native(), errno));
   for (const fs::path& dir : {to->parent_path(), path.parent_path()})
     if (auto synced = sync_dir(dir); !synced) return std::unexpected(synced.error());
   return to;

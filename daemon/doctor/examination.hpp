@@ -46,6 +46,7 @@ struct Examination {
 
   // What a start with --repair makes good again.
   bool damaged_journal = false;
+  bool lost_lines = false;                    // transcripts lack entries: the whole journal is gone through again
   std::vector<std::string> damaged_stores{};  // agents
 
   // What the journal says, for the checks after it; nothing: there is none, or it was not to be read.
@@ -110,8 +111,8 @@ std::vector<Listed> list_dir(Examination& exam, std::string_view check, const st
 
 // sessions.json.lock or <transcript>.jsonl.lock beside `target`.
 void check_lock(Examination& exam, const std::filesystem::path& target);
-// A symbolic link, which is never followed to a file; false when it is none.
-bool check_link(Examination& exam, const std::filesystem::path& path, const struct stat& status);
+// Something else than a file where a file of ours is expected: true, and told. A repair moves it away.
+bool check_kind(Examination& exam, const std::filesystem::path& path, const struct stat& status);
 // A temporary file: in flight while the process lives whose pid stands in its name, else left by a crash.
 void check_temporary(Examination& exam, const std::filesystem::path& path, const struct stat& status);
 

@@ -102,6 +102,8 @@ class JournalCheck {
     const fs::path path = dir_ / "CHECKPOINT";
     if (obstacles_.contains(path)) return {};
     const auto text = read_file(path);
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return {};  // told with the files
     if (!text) {
       if (text.error().code != Code::not_found)
         exam_.report.error("checkpoint", path.native(), text.error().detail, "make it readable for the daemon's user");
@@ -247,7 +249,9 @@ class JournalCheck {
       const fs::path path = dir_ / file.name;
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
       modes.look(path, file.status);
-      if (check_link(exam_, path, file.status)) continue;
+      const bool folder = file.name == "keys" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
+                          file.name == "previous" || file.name.ends_with(".tmp");
+      if (!folder && check_kind(exam_, path, file.status)) continue;
       if (file.name == "cursor.key" && file.status.st_size != cursor_key_bytes)
         exam_.report.warning("cursor_key", path.native(), "is damaged",
                              "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
@@ -273,7 +277,7 @@ class JournalCheck {
         exam_.report.warning("quarantine", path.native(),
                              fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
                                          in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-                             "look at it (cut -c10- | jq), then remove it");
+                             fmt::format("look at it (cut -c10- | jq), then run: rm -r '{}'", path.native()));
       } else {
         exam_.report.warning("foreign_file", path.native(), "is none of ours", "move it out of journal/");
       }
@@ -301,6 +305,7 @@ class JournalCheck {
       modes.look(path, file.status);
       bytes += static_cast<std::uint64_t>(file.status.st_size);
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
+      if (check_kind(exam_, path, file.status)) continue;
       if (!file.name.ends_with(".jsonl") || exam_.cancelled()) continue;
       std::vector<std::string> damages;
       const auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
@@ -328,6 +333,7 @@ class JournalCheck {
     std::uint64_t files = 0;
     std::uint64_t bytes = 0;
     std::error_code error;
+    std::vector<fs::path> odd;  // looked at when the folder is no longer being listed: a repair moves them
     for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
       const auto status = stat_of(it->path());
       if (!status) continue;
@@ -337,12 +343,19 @@ class JournalCheck {
         continue;
       }
       modes.look(it->path(), *status);
+      const bool expected = S_ISREG(status->st_mode) || name == "kept" || (name == "index" && it.depth() == 0);
+      if (!expected) {
+        odd.push_back(it->path());
+        if (it->is_directory(error)) it.disable_recursion_pending();
+      }
       if (!S_ISREG(status->st_mode)) continue;
       ++files;
       bytes += static_cast<std::uint64_t>(status->st_size);
       if (name == "ends") look_at_ends(it->path());
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
+    for (const fs::path& path : odd)
+      if (const auto status = stat_of(path)) check_kind(exam_, path, *status);
     if (error)
       exam_.report.error("journal", dir.native(), fmt::format("cannot be read: {}", error.message()),
                          "run the doctor as the user that the daemon runs as; check the disk");
@@ -358,14 +371,23 @@ class JournalCheck {
       if (tell_quarantined(path, file) || obstacles_.contains(path)) continue;
       modes.look(path, file.status);
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
+      if (check_kind(exam_, path, file.status)) continue;
       if (!file.name.ends_with(".json") || exam_.cancelled()) continue;
       const auto read = read_store(path);
       if (!read) {
         exam_.report.warning("previous", path.native(), read.error().detail, "make it readable for the daemon's user");
       } else if (read->kind == StoreRead::Kind::damaged) {
-        exam_.report.warning("previous", path.native(),
-                             fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
-                             "it is only needed when sessions.json is damaged too, and made again with checkpoints");
+        exam_.fault({.level = Finding::Level::warning,
+                     .check = "previous",
+                     .path = path.native(),
+                     .detail = fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
+                     .advice = "it is only needed when sessions.json is damaged too, and made again with checkpoints; "
+                               "sessiond doctor --repair moves it away"},
+                    [&]() -> Result<Step> {
+                      auto kept = exam_.put_away(path);
+                      if (!kept) return std::unexpected(kept.error());
+                      return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+                    });
       }
     }
   }

@@ -75,7 +75,7 @@ void check_daemon(Examination& exam) {
   const auto owner = state_owner(exam.options.state_dir);
   if (!owner) {
     exam.report.error("daemon", lock, owner.error().detail,
-                      "make it a plain file of the daemon's user, or remove it while no daemon runs");
+                      fmt::format("while no daemon runs, run: mv '{0}' '{0}.damaged'", lock));
     return;
   }
   if (!*owner) {
@@ -218,21 +218,29 @@ void check_tokens(Examination& exam) {
       exam.report.ok("tokens", tokens.native(),
                      fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
     } else {
-      exam.report.error("tokens", tokens.native(), fmt::format("is damaged: {}", records.error().detail),
-                        "nobody can log in until it is repaired; or move it away and make new tokens (sessiond token "
-                        "create)");
+      exam.report.error(
+          "tokens", tokens.native(), fmt::format("is damaged: {}", records.error().detail),
+          fmt::format("nobody can log in until it is repaired. To begin with a new admin token, which the "
+                      "next start makes, run: mv '{0}' '{0}.damaged'",
+                      tokens.native()));
     }
   } else if (text.error().code != Code::not_found) {
-    exam.report.error("tokens", tokens.native(), text.error().detail, "make it readable for the daemon's user");
+    exam.report.error(
+        "tokens", tokens.native(), text.error().detail,
+        fmt::format("make it readable for the daemon's user; or run: mv '{0}' '{0}.damaged'", tokens.native()));
   }
 
   const auto policy = exam.options.state_dir / "policy.json";
   if (const auto text = read_file(policy); text) {
     if (const auto parsed = parse_send_policy(*text, ""); !parsed)
-      exam.report.error("policy", policy.native(), parsed.error().detail,
-                        "repair it, or move it away: the rules of the configuration hold then");
+      exam.report.error(
+          "policy", policy.native(), parsed.error().detail,
+          fmt::format("repair it. To let the rules of the configuration hold, run: mv '{0}' '{0}.damaged'",
+                      policy.native()));
   } else if (text.error().code != Code::not_found) {
-    exam.report.error("policy", policy.native(), text.error().detail, "make it readable for the daemon's user");
+    exam.report.error(
+        "policy", policy.native(), text.error().detail,
+        fmt::format("make it readable for the daemon's user; or run: mv '{0}' '{0}.damaged'", policy.native()));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "daemon/doctor/examination.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/sessions_file_disk.hpp"
 
 namespace sessiond {
 namespace {
@@ -58,7 +59,11 @@ Report run_repair(const Config& config) {
   for (const Step& step : exam.report.steps()) report.step(step);
   for (const Finding& finding : exam.report.findings())
     if (finding.check == "repair") report.add(finding);
-  if (!exam.damaged_journal && exam.damaged_stores.empty()) return report;
+  if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
+  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && stat_of(checkpoint)) {
+    if (auto kept = exam.put_away(checkpoint); !kept)  // then all of the journal is applied again
+      report.error("repair", checkpoint.native(), kept.error().detail, "see to it that it can be moved");
+  }
 
   const std::string place = exam.damaged_journal ? exam.paths.journal_dir().native() : config.state_dir;
   const auto repairs = rebuild(config, exam.damaged_stores);

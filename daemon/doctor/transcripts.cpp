@@ -69,7 +69,7 @@ class TranscriptCheck {
     for (const Listed& file : files) {
       if (exam_.cancelled()) return;
       const bool archived = file.name.contains(".jsonl.reset.") || file.name.contains(".jsonl.deleted.");
-      if (S_ISLNK(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
+      if (!S_ISREG(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
       if (archived) ++archives_;
       if (!archived) present_.insert(file.name);
       look_at(file, archived);
@@ -213,12 +213,20 @@ class TranscriptCheck {
     if (exam_.daemon_running || exam_.lags(agent_)) return;
     for (const auto& [id, held] : sessions_) {
       if (held.found >= held.counted) continue;
-      exam_.report.warning(
-          "missing", (dir_ / (id + ".jsonl")).native(),
-          held.files == 0 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
-                          : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
-          "look for it among the files put aside (.torn., .corrupt., journal/kept) and in a backup; if another program "
-          "has reset the session, all is well");
+      exam_.fault({.level = Finding::Level::warning,
+                   .check = "missing",
+                   .path = (dir_ / (id + ".jsonl")).native(),
+                   .detail = held.files == 0
+                                 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
+                                 : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
+                   .advice = "sessiond doctor --repair brings back what the journal still has. What is missing after "
+                             "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
+                             "if another program has reset the session, all is well"},
+                  [&]() -> Result<Step> {
+                    exam_.lost_lines = true;
+                    return Step{.path = (dir_ / (id + ".jsonl")).native(),
+                                .detail = "the journal is gone through for what is missing"};
+                  });
     }
   }
 

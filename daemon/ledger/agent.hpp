@@ -14,6 +14,7 @@
 
 namespace sessiond {
 
+Problem degraded_problem(const std::string& agent, std::string_view why);
 std::int64_t wall_ms();    // ms since the epoch
 std::int64_t steady_ms();  // monotonic
 
@@ -49,9 +50,14 @@ DirtyEntry dirty_entry(AgentState& state, const std::string& key);
 std::vector<NamedEntry> in_order(std::vector<DirtyEntry> dirty);
 
 struct Ledger::Agent {
-  std::string id{};
+  Agent(std::string name, asio::thread_pool& disk)
+      : id(std::move(name)), turn(asio::make_strand(disk.get_executor())) {}
+
+  std::string id;
+  // What is done to its sessions.json, one thing at a time. A strand of its own: nobody waits for another agent's disk.
+  asio::strand<asio::thread_pool::executor_type> turn;
   std::shared_ptr<AgentState> state{};   // null: not loaded
-  std::shared_ptr<SessionsFile> file{};  // stores_ strand only
+  std::shared_ptr<SessionsFile> file{};  // on `turn` only
   std::shared_ptr<EntryHistory>
       history{};                   // of the file that has left memory, while somebody may still undo what it wrote
   std::int64_t history_until = 0;  // steady ms
@@ -59,6 +65,7 @@ struct Ledger::Agent {
   bool loading = false;
   bool rebuild = false;  // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;  // somebody touched its folder
+  bool damaged = false;  // its file was, at the last look
   bool looking = false;
   bool following = false;              // its transcripts
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
@@ -75,7 +82,10 @@ struct Ledger::Agent {
   std::uint64_t previous_seq = 0;  // and the generation before it, everything up to here
   std::uint64_t written_seq = 0;   // the last generation that we wrote has everything up to here; 0: not known
   std::uint64_t bytes = 0;
-  std::string trouble{};  // why the last checkpoint failed
+  std::string trouble{};   // why the last checkpoint failed
+  std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
+  std::uint64_t loading_bytes = 0;  // of a big store that is being read now
+  bool empty = false;               // when it was last in memory it had no sessions
 
   // In memory only because somebody wanted to make it, and then did not.
   bool nobody() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
@@ -87,6 +97,22 @@ struct Ledger::InFlight {
   std::vector<Event> events;
   std::vector<Answer> answers;
   bool archives = false;  // renames files
+};
+
+// Up to which seq the generations of a store surely hold the journal's events; 0: not known.
+struct Ledger::Generations {
+  std::uint64_t written = 0;   // the last that we wrote
+  std::uint64_t previous = 0;  // what it took the place of
+};
+
+// How an agent is to be loaded.
+struct Ledger::LoadWish {
+  std::shared_ptr<SessionsFile> file{};      // where it was in memory before
+  std::shared_ptr<EntryHistory> history{};   // else what is left of it
+  std::uint64_t replay_from = 0;             // of the journal; 0: the file has it all
+  std::uint64_t archived_from = UINT64_MAX;  // of what is before that, from here on which archives were made
+  std::uint64_t known_to = 0;  // the file held everything up to here: that it is gone is damage, if this left sessions
+  Generations hold{};
 };
 
 // What loading an agent brought.

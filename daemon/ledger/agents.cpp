@@ -26,6 +26,7 @@ namespace {
 
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
+constexpr std::uint64_t big_store = 8ULL << 20;  // bytes; reading one takes so long that others must not wait behind it
 
 // `<store>.<pid>.<…>.tmp` of a process that is no more. The note of a checkpoint has settled its own; this one's note
 // was lost.
@@ -39,13 +40,15 @@ bool is_left_temp(std::string_view file, std::string_view store) {
 
 // By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
 // archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
-// archive that is gone is not told any more. `left`: temporary files that nobody will name again.
+// archive that is gone is not told any more. `left`: temporary files that nobody will name again. With `files`, the names
+// of all.
 void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records,
-                std::string_view store, std::vector<std::filesystem::path>& left) {
+                std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
   std::unordered_map<std::string, std::int64_t> archives;  // and their times
   each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
+    if (files != nullptr) files->insert(file);
     const auto named = parse_file_name(file);
     if (!named) return;
     const std::size_t at = named->stem.find("-topic-");
@@ -93,6 +96,23 @@ Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view
   return out;
 }
 
+// What is to be said of a store that was gone, beside what it was rebuilt from.
+std::string about_vanished(const AgentState& state, const std::set<std::string>& files) {
+  std::size_t lost = 0;
+  std::string example;
+  for (const auto& [key, session] : state.by_name()) {
+    if (session->message_count.value_or(0) == 0 || files.contains(AgentState::file_of(*session, {}))) continue;
+    if (lost++ == 0) example = AgentState::file_of(*session, {});
+  }
+  std::string text =
+      lost == 0 ? std::string("all transcripts are there")
+                : fmt::format("{} of {} sessions lost their transcript with it, e.g. {}", lost, state.size(), example);
+  return fmt::format(
+      "of agent {}: {}. To remove an agent, first delete its sessions (DELETE, or put {{}} into its "
+      "sessions.json), then its folder",
+      state.id(), text);
+}
+
 // The store as we left it: what others changed meanwhile is then committed like any other change.
 void go_back(AgentState& state, const ForeignChange& change) {
   for (const NamedEntry& entry : change.created) {
@@ -121,8 +141,7 @@ void Ledger::keep_away(const std::filesystem::path& temp, std::vector<std::strin
 Ledger::Agent& Ledger::slot(const std::string& id) {
   auto found = agents_.find(id);
   if (found == agents_.end()) {
-    found = agents_.emplace(id, std::make_shared<Agent>()).first;
-    found->second->id = id;
+    found = agents_.emplace(id, std::make_shared<Agent>(id, disk_)).first;
   }
   return *found->second;
 }
@@ -136,14 +155,38 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
                    .stale = std::chrono::milliseconds(lock.stale_ms)}};
 }
 
-Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                              std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                              std::uint64_t archived_from, Generations hold) const {
+// What the journal has of this agent from a seq on (0: nothing), each event applied, then shown to `seen`. Of what is
+// before it, from `archived_from` on, only which archives were made: a record of one may not be in its file yet.
+template <class Seen>
+Result<void> Ledger::replay_agent(AgentState& state, std::uint64_t from, std::uint64_t archived_from, Seen seen) const {
+  const std::uint64_t state_from = from;
+  if (from != 0) from = std::min(from, archived_from);
+  while (from != 0 && from <= journal_->head()) {
+    auto page = journal_->read(std::max(from, journal_->oldest()), replay_page_bytes);
+    if (!page) return std::unexpected(std::move(page.error()));
+    for (const StoredBatch& batch : page->batches) {
+      for (const Bytes& bytes : batch.events) {
+        auto event = parse_event(*bytes);
+        if (!event || event->envelope.agent != state.id()) continue;
+        if (event->envelope.seq < state_from) {
+          if (auto record = archive_record(*event)) state.remember(std::move(*record));
+          continue;
+        }
+        apply(state, *event, Replay::yes);
+        seen(*event);
+      }
+    }
+    from = page->next;
+  }
+  return {};
+}
+
+Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, LoadWish wish) const {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(id);
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
   Loaded loaded{.state = std::make_shared<AgentState>(id),
-                .file = std::move(file),
+                .file = std::move(wish.file),
                 .repairs = {},
                 .evictions = {},
                 .foreign = {},
@@ -152,7 +195,8 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   loaded.exists = std::filesystem::exists(dir, error);
   if (!loaded.file) {
     auto options = store_options(id);
-    options.history = std::move(history);
+    options.history = std::move(wish.history);
+    options.known = wish.known_to != 0;
     loaded.file = std::make_shared<SessionsFile>(std::move(options));
   }
   auto report = loaded.file->load();
@@ -165,40 +209,41 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
   if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
+  std::uint64_t replay_from = wish.replay_from;
   // From where the generation ends of which it was made: what is older is not needed, damaged or not.
   if (report->rebuilt) {
     using Base = LoadReport::Base;
-    const std::uint64_t held = report->base == Base::written    ? hold.written
-                               : report->base == Base::previous ? hold.previous
+    const std::uint64_t held = report->base == Base::written    ? wish.hold.written
+                               : report->base == Base::previous ? wish.hold.previous
                                                                 : 0;
     replay_from = std::max<std::uint64_t>(journal_->oldest(), held + 1);
   }
   auto records = read_archive_records(paths_.archive_records(id));
   if (!records) return std::unexpected(std::move(records.error()));
+  const std::string store = paths_.store_file(id).filename().native();
+  std::set<std::string> files;
   std::vector<std::filesystem::path> left;
-  find_files(*loaded.state, dir, std::move(*records), paths_.store_file(id).filename().native(), left);
+  find_files(*loaded.state, dir, *records, store, left, report->vanished ? &files : nullptr);
   for (const std::filesystem::path& temp : left) keep_away(temp, loaded.repairs);
   OwnVersions own(loaded.foreign);
-  const std::uint64_t state_from = replay_from;
-  if (replay_from != 0) replay_from = std::min(replay_from, archived_from);
-  while (replay_from != 0 && replay_from <= journal_->head()) {
-    auto page = journal_->read(std::max(replay_from, journal_->oldest()), replay_page_bytes);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (const StoredBatch& batch : page->batches) {
-      for (const Bytes& bytes : batch.events) {
-        auto event = parse_event(*bytes);
-        if (!event || event->envelope.agent != id) continue;
-        if (event->envelope.seq < state_from) {  // the store has it; a record of an archive may not be in its file yet
-          if (auto record = archive_record(*event)) loaded.state->remember(std::move(*record));
-          continue;
-        }
-        apply(*loaded.state, *event, Replay::yes);
-        own.applied(*loaded.state, *event);
-      }
-    }
-    replay_from = page->next;
-  }
+  bool had_sessions = loaded.state->size() != 0;  // the file that is gone, by what it held up to known_to
+  auto replayed = replay_agent(*loaded.state, replay_from, wish.archived_from, [&](const Event& event) {
+    own.applied(*loaded.state, event);
+    if (event.envelope.seq <= wish.known_to) had_sessions = loaded.state->size() != 0;
+  });
+  if (!replayed) return std::unexpected(std::move(replayed.error()));
   own.leave_out(loaded.foreign);
+  if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
+    report->rebuilt = false;
+    loaded.file->accept_absent();
+    loaded.repairs.clear();
+    loaded.state = std::make_shared<AgentState>(id);
+    find_files(*loaded.state, dir, std::move(*records), store, left, nullptr);
+    replayed = replay_agent(*loaded.state, wish.replay_from, wish.archived_from, [](const Event&) {});
+    if (!replayed) return std::unexpected(std::move(replayed.error()));
+  } else if (report->vanished) {
+    loaded.repairs.push_back(about_vanished(*loaded.state, files));
+  }
   if (report->rebuilt) {  // the first thing that stands there again is all that is durable
     fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;
@@ -214,8 +259,68 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, std::shared
       loaded.state->changed_by_us.clear();
     }
   }
+  loaded.exists = loaded.exists || report->rebuilt;
   loaded.evictions = loaded.file->take_evictions();
   return loaded;
+}
+
+// On the agent's own strand; big ones one after another.
+asio::awaitable<Result<Ledger::Loaded>> Ledger::load_in_turn(std::shared_ptr<Agent> agent) {
+  const std::string id = agent->id;
+  const bool known = agent->file_seq != 0 && !agent->empty;
+  LoadWish wish{.file = agent->file,
+                .history = agent->history,
+                .replay_from = agent->rebuild ? agent->file_seq + 1 : 0,
+                .archived_from = checkpointed_ + 1,
+                .known_to = known ? agent->file_seq : 0,
+                .hold = {.written = agent->written_seq, .previous = agent->previous_seq}};
+  const std::uint64_t bytes = co_await hop(agent->turn, [path = paths_.store_file(id)] {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    return error ? 0 : static_cast<std::uint64_t>(size);
+  });
+  const bool big = bytes >= big_store;
+  const std::int64_t begin = steady_ms();
+  if (big) {
+    agent->loading_bytes = bytes;
+    log::info("agent_loading", {{"agent", id}, {"bytes", bytes}});
+    while (big_load_) co_await big_load_ended_.wait(0);
+    big_load_ = true;
+  }
+  auto loaded = co_await hop(agent->turn, [this, id, wish] { return load_from_disk(id, wish); });
+  if (big) {
+    big_load_ = false;
+    big_load_ended_.release(0);
+    agent->loading_bytes = 0;
+    log::info("agent_loaded",
+              {{"agent", id}, {"sessions", loaded ? loaded->state->size() : 0}, {"ms", steady_ms() - begin}});
+  }
+  co_return loaded;
+}
+
+Problem Ledger::degrade(Agent& agent, const Problem& why) {
+  const bool transient = why.code == Code::storage_full || why.code == Code::lock_timeout || why.code == Code::draining;
+  if (transient) return why;
+  if (agent.degraded != why.detail) {
+    log::error("agent_degraded", {{"agent", agent.id},
+                                  {"error", why.detail},
+                                  {"next",
+                                   "it alone answers 503; put a plain file there, or move away what stands "
+                                   "there: then it is rebuilt, at the next request"}});
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("reason", why.detail);
+    writer.close();
+    if (!failed_ && !stopping_) tell(EventType::store_degraded, std::move(data), agent.id);
+  }
+  agent.degraded = why.detail;
+  return degraded_problem(agent.id, why.detail);
+}
+
+void Ledger::mended(Agent& agent) {
+  if (agent.degraded.empty()) return;
+  agent.degraded.clear();
+  log::info("agent_mended", {{"agent", agent.id}});
 }
 
 asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create) {
@@ -226,25 +331,23 @@ asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create)
   if (agent.state) co_return Result<void>{};
   agent.loading = true;
   const bool first = !agent.file && !agent.rebuild;
-  const std::uint64_t replay_from = agent.rebuild ? agent.file_seq + 1 : 0;
-  auto loaded = co_await hop(
-      stores_, [this, id, file = agent.file, history = agent.history, replay_from, archived_from = checkpointed_ + 1,
-                hold = Generations{.written = agent.written_seq, .previous = agent.previous_seq}] {
-        return load_from_disk(id, file, history, replay_from, archived_from, hold);
-      });
+  auto loaded = co_await load_in_turn(agents_.at(id));
   Result<void> outcome;
   bool room = true;
-  if (loaded && create && !loaded->exists && loaded->state->size() == 0 && replay_from == 0) {
+  if (loaded && create && !loaded->exists && loaded->state->size() == 0 && !agent.rebuild) {
     const auto there = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
     room = there.size() < rules_.agents;
   }
   if (!loaded) {
-    outcome = std::unexpected(std::move(loaded.error()));
+    outcome = std::unexpected(degrade(agent, loaded.error()));
   } else if (!room) {
     outcome = fail_at("/agent", fmt::format("there are {} agents, as many as limits.agents allows", rules_.agents));
   } else if (!loaded->exists && loaded->state->size() == 0 && !create) {
+    agent.empty = true;
+    mended(agent);
     outcome = fail(Code::agent_not_found, fmt::format("there is no agent {}", id));
   } else {
+    mended(agent);
     outcome = co_await install(id, std::move(*loaded));
   }
   agent.loading = false;
@@ -292,7 +395,8 @@ asio::awaitable<Result<const AgentState*>> Ledger::agent(std::string id, bool fr
     if (!agent.state) continue;
     // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
     const bool looked_at =
-        agent.checkpointing || (!agent.suspect && steady_ms() - agent.looked < config_.store.cache_ttl_ms);
+        agent.degraded.empty() &&
+        (agent.checkpointing || (!agent.suspect && steady_ms() - agent.looked < config_.store.cache_ttl_ms));
     if (looked_at && !fresh) co_return agent.state.get();
     if (auto looked = co_await look_again(id); !looked) co_return std::unexpected(std::move(looked.error()));
     if (fresh) co_await look_at_lines(id, {});
@@ -307,7 +411,7 @@ const AgentState* Ledger::at_hand(std::string_view id) {
   Agent& agent = *found->second;
   const std::int64_t now = steady_ms();
   const bool looked_at = agent.checkpointing || (!agent.suspect && now - agent.looked < config_.store.cache_ttl_ms);
-  if (!agent.state || agent.loading || agent.nobody() || !looked_at) return nullptr;
+  if (!agent.state || agent.loading || agent.nobody() || !looked_at || !agent.degraded.empty()) return nullptr;
   agent.touched = now;
   return agent.state.get();
 }
@@ -325,18 +429,21 @@ asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
   if (!agent.state) co_return Result<void>{};
   agent.looking = true;
   agent.suspect = false;
-  auto polled = co_await hop(stores_, [file = agent.file] { return file->poll(); });
-  auto [repairs, evictions] =
-      co_await hop(stores_, [file = agent.file] { return std::pair(file->take_repairs(), file->take_evictions()); });
+  auto [polled, repairs, evictions, damaged] = co_await hop(agent.turn, [file = agent.file] {
+    auto found = file->poll();
+    return std::tuple(std::move(found), file->take_repairs(), file->take_evictions(), file->damaged());
+  });
+  agent.damaged = damaged;
   tell_evictions(id, evictions);
   agent.looked = steady_ms();
   tell_repairs(id, repairs);
   // Merged before anybody writes the file again: what is written is whole entries, theirs included.
   Result<void> outcome;
   if (!polled) {
-    outcome = std::unexpected(std::move(polled.error()));
-  } else if (*polled && !(*polled)->empty()) {
-    outcome = co_await commit_external(id, std::move(**polled));
+    outcome = std::unexpected(degrade(agent, polled.error()));
+  } else {
+    mended(agent);
+    if (*polled && !(*polled)->empty()) outcome = co_await commit_external(id, std::move(**polled));
   }
   agent.looking = false;
   agent.waiting.release(0);
@@ -384,8 +491,10 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
   auto ids = co_await hop(disk_.get_executor(), [this] { return paths_.agents(); });
   std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
   for (const auto& [id, agent] : agents_) {
-    if (agent->state && !agent->nobody() && std::ranges::find(ids, id) == ids.end())
-      only_here.emplace_back(id, agent->state->last_seq);
+    const bool known = (agent->state && !agent->nobody()) || !agent->degraded.empty() ||
+                       (!agent->state && agent->file_seq != 0 && !agent->empty);
+    if (known && std::ranges::find(ids, id) == ids.end())
+      only_here.emplace_back(id, agent->state ? agent->state->last_seq : 0);
   }
   for (auto& [id, last_seq] : only_here) {
     if (co_await settled(last_seq)) ids.push_back(std::move(id));

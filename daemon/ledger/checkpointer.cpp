@@ -90,14 +90,16 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
   Result<void> outcome = co_await settled(state->last_seq);
   std::optional<ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions] = co_await hop(stores_, [file = agent.file, dirty = std::move(dirty),
-                                                       dir = paths_.state_dir() / paths_.sessions_dir(id)]() mutable {
-      auto made = make_dirs(dir);
-      Result<CheckpointResult> done =
-          made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
-      return std::pair(std::move(done), file->take_evictions());
-    });
+    auto [written, evictions, repairs] = co_await hop(
+        agent.turn,
+        [file = agent.file, dirty = std::move(dirty), dir = paths_.state_dir() / paths_.sessions_dir(id)]() mutable {
+          auto made = make_dirs(dir);
+          Result<CheckpointResult> done =
+              made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
+          return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
+        });
     tell_evictions(id, evictions);
+    tell_repairs(id, repairs);
     if (written) {
       foreign = std::move(written->foreign);
       agent.bytes = written->bytes;
@@ -112,6 +114,7 @@ asio::awaitable<Result<void>> Ledger::checkpoint(std::string id) {
     agent.previous_seq = std::exchange(agent.file_seq, seq);
     agent.written_seq = seq;
     agent.trouble.clear();
+    mended(agent);
     agent.lock_wanted = 0;
   } else {
     state->dirty.insert(taken.begin(), taken.end());
@@ -135,6 +138,10 @@ void Ledger::not_written(Agent& agent, const Problem& why) {
     if (agent.lock_wanted == 0) agent.lock_wanted = now;
     agent.next_checkpoint = now + lock_poll_ms();
     if (now - agent.lock_wanted < config_.store.lock.timeout_ms) return;
+  }
+  if (why.code == Code::degraded && !failed_) {  // something else stands where its store should
+    if (agent.degraded.empty()) degrade(agent, why);
+    return;
   }
   if (agent.trouble.empty())
     log::error("checkpoint_failed", {{"agent", agent.id}, {"error", why.detail}, {"next", "trying again"}});
@@ -178,7 +185,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   const std::uint64_t seq = durable_;
   const auto begin = std::chrono::steady_clock::now();
   hand_over();
-  auto synced = co_await hop(files_, [this]() -> Result<std::set<std::string, std::less<>>> {
+  auto synced = co_await hop(files_, [this]() -> Result<HeldFiles> {
     if (auto flushed = flush_now({}); !flushed) return std::unexpected(std::move(flushed.error()));
     if (auto done = projection_.sync(); !done) return std::unexpected(std::move(done.error()));
     fault_point("marks.files_synced");
@@ -198,10 +205,12 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
   std::uint64_t least_previous = seq;
   for (const auto& [id, agent] : agents_) {
-    if (!agent->state && !agent->file && agent->file_seq == 0) continue;  // never loaded: nothing is known
+    if (!agent->state && !agent->file && agent->file_seq == 0 && !agent->rebuild) continue;  // never loaded
     const bool clean =
         !agent->rebuild && !agent->loading && (!agent->state || (agent->state->dirty.empty() && !agent->checkpointing));
     if (clean) agent->file_seq = std::max(agent->file_seq, seq);
+    // One without sessions is not named: that its folder is gone one day is nothing to be mended.
+    if (clean && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     const bool held = any_held(paths_.sessions_dir(id));
     if (!held) {
       agent->lines_seq = seq;
@@ -210,7 +219,9 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
     }
     const std::uint64_t reached = std::min({agent->file_seq, agent->lines_seq, seq});
     least = std::min(least, reached);
-    if (agent->lock_wanted == 0 && !held) least_free = std::min(least_free, reached);
+    // Nobody waits for an agent that cannot be written; what it still needs stays in the journal.
+    const bool stuck = agent->lock_wanted != 0 || held || !agent->trouble.empty() || !agent->degraded.empty();
+    if (!stuck) least_free = std::min(least_free, reached);
     least_previous = std::min(least_previous, agent->previous_seq);
     agents += fmt::format("{}{}:{}", agents.size() > 1 ? "," : "", json::quote(id), reached);
     previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->previous_seq);
@@ -220,7 +231,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await hop(stores_, [this, json = with_crc(std::move(json)) + "\n"] {
+  auto written = co_await hop(marks_, [this, json = with_crc(std::move(json)) + "\n"] {
     if (auto kept = answers_->flush(true); !kept) return kept;
     fault_point("marks.answers_synced");
     answers_->expire(clock_->now());
@@ -257,7 +268,7 @@ asio::awaitable<void> Ledger::renew_resting() {
   for (const auto& agent : resting) {
     const std::uint64_t seq = agent->file_seq;
     const auto done = co_await hop(
-        stores_, [store = paths_.store_file(agent->id), previous = paths_.previous(agent->id)]() -> Result<void> {
+        agent->turn, [store = paths_.store_file(agent->id), previous = paths_.previous(agent->id)]() -> Result<void> {
           auto read = read_store(store);
           if (!read) return std::unexpected(std::move(read.error()));
           if (read->kind == StoreRead::Kind::absent) return {};
@@ -282,7 +293,7 @@ asio::awaitable<void> Ledger::checkpoint_loop() {
     std::vector<std::string> due;
     for (const auto& [id, agent] : agents_) {
       if (agent->dirty_since == 0) continue;
-      const bool waits = agent->lock_wanted != 0 || !agent->trouble.empty();
+      const bool waits = agent->lock_wanted != 0 || !agent->trouble.empty() || !agent->degraded.empty();
       if (agent->next_checkpoint <= now || (hurry && !waits)) {
         due.push_back(id);
       } else {
@@ -329,7 +340,7 @@ asio::awaitable<Result<std::shared_ptr<StateCut>>> Ledger::cut() {
     log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
   ++cuts_;
   const auto cut = std::make_shared<StateCut>();
-  Result<void> taken = co_await hop(stores_, [this, cut]() -> Result<void> {
+  Result<void> taken = co_await hop(marks_, [this, cut]() -> Result<void> {
     auto links = LinkDir::make(paths_.journal_dir());
     if (!links) return std::unexpected(std::move(links.error()));
     cut->links = std::move(*links);

@@ -53,8 +53,9 @@ Result<void> Ledger::project_pending() {
                            : projection_.add(at->first_seq, at->events, at->places);
     if (done) {
       at = to_project_.erase(at);
-    } else if (done.error().code == Code::lock_timeout) {
-      blocked_.merge(projection_.files_of(*at++));
+    } else if (done.error().code == Code::lock_timeout || done.error().code == Code::degraded) {
+      const std::string why = done.error().code == Code::degraded ? done.error().detail : "";
+      for (const std::string& file : projection_.files_of(*at++)) blocked_.try_emplace(file, why);
     } else {
       if (!projection_failing_) log::error("files_lag", {{"error", done.error().detail}, {"next", "trying again"}});
       return fail(Code::degraded, "files lag behind the journal (see the log)");
@@ -66,8 +67,11 @@ Result<void> Ledger::project_pending() {
 Result<void> Ledger::flush_now(const std::string& file) {
   auto done = project_pending();
   auto flushed = file.empty() ? projection_.flush() : projection_.flush(file);
-  if (flushed && blocked_.contains(file)) flushed = fail(Code::lock_timeout, file + " is held by another program");
-  const bool unwritable = !flushed && flushed.error().code != Code::lock_timeout;
+  if (const auto blocked = blocked_.find(file); flushed && blocked != blocked_.end())
+    flushed = blocked->second.empty() ? fail(Code::lock_timeout, file + " is held by another program")
+                                      : fail(Code::degraded, std::string(blocked->second));
+  const bool waits = !flushed && (flushed.error().code == Code::lock_timeout || flushed.error().code == Code::degraded);
+  const bool unwritable = !flushed && !waits;
   if (unwritable && !projection_failing_)
     log::error("transcripts_unwritable", {{"error", flushed.error().detail}, {"next", "trying again"}});
   projection_failing_ = unwritable || !done;
@@ -77,9 +81,11 @@ Result<void> Ledger::flush_now(const std::string& file) {
 void Ledger::schedule_flush() {
   if (flush_scheduled_) return;
   flush_scheduled_ = true;
-  flush_timer_.expires_after(projection_failing_ ? std::chrono::milliseconds(flush_retry_ms)
-                             : held_.empty()     ? flush_delay
-                                                 : std::chrono::milliseconds(lock_poll_ms()));
+  const bool locked = std::ranges::any_of(held_, [](const auto& held) { return held.second.why.empty(); });
+  const bool retries = projection_failing_ || (!locked && !held_.empty() && gathered_.empty());
+  flush_timer_.expires_after(retries  ? std::chrono::milliseconds(flush_retry_ms)
+                             : locked ? std::chrono::milliseconds(lock_poll_ms())
+                                      : flush_delay);
   flush_timer_.async_wait([this](const boost::system::error_code& error) {
     flush_scheduled_ = false;
     if (error) return;
@@ -119,17 +125,47 @@ void Ledger::schedule_flush() {
   });
 }
 
-// On the files strand: transcripts that lack durable lines because another program holds their lock.
-std::set<std::string, std::less<>> Ledger::held_files() const {
-  auto held = projection_.waiting();
+// On the files strand: transcripts that lack durable lines because another program holds their lock, or because
+// something else stands in their place.
+Ledger::HeldFiles Ledger::held_files() const {
+  HeldFiles held = projection_.stuck();
+  for (const std::string& file : projection_.waiting()) held.try_emplace(file);
   held.insert(blocked_.begin(), blocked_.end());
   return held;
 }
 
-void Ledger::note_held(const std::set<std::string, std::less<>>& files) {
-  std::erase_if(held_, [&](const auto& held) { return !files.contains(held.first); });
-  for (const std::string& file : files) held_.try_emplace(file, steady_ms());
+void Ledger::note_held(const HeldFiles& files) {
+  std::erase_if(held_, [&](const auto& held) {
+    const bool over = !files.contains(held.first);
+    if (over && !held.second.why.empty()) log::info("transcript_mended", {{"file", held.first}});
+    return over;
+  });
+  for (const auto& [file, why] : files) {
+    Held& held = held_.try_emplace(file, Held{.since = steady_ms()}).first->second;
+    if (held.why == why) continue;
+    held.why = why;
+    if (why.empty()) continue;
+    log::error("transcript_unwritable",
+               {{"file", file},
+                {"error", why},
+                {"next", "move away what stands there: the lines that wait are written at once"}});
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("reason", why);
+    writer.close();
+    if (!failed_ && !stopping_) tell(EventType::store_degraded, std::move(data));
+  }
   std::erase_if(recovered_, [&](const std::string& file) { return !files.contains(file); });
+}
+
+// Nothing is taken for a transcript in whose place something else stands.
+Result<void> Ledger::check_stuck(const std::string& agent, const Decision& decision) const {
+  for (const TranscriptGrowth& growth : decision.growths) {
+    const auto found = held_.find(paths_.sessions_dir(agent) + growth.file);
+    if (found != held_.end() && !found->second.why.empty())
+      return std::unexpected(Problem{.code = Code::degraded, .detail = found->second.why, .retry_after_s = 5});
+  }
+  return {};
 }
 
 bool Ledger::any_held(std::string_view beginning) const {

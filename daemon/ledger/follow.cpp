@@ -1,6 +1,8 @@
 // The part of the ledger that follows other programs: what they do to sessions.json, and the lines that they append to
 // transcripts. inotify says where to look; every TTL all is looked at, one stat a file.
 
+#include <algorithm>
+
 #include "daemon/http/hop.hpp"
 #include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
@@ -10,8 +12,10 @@
 namespace sessiond {
 namespace {
 
-constexpr std::chrono::milliseconds settle_delay{20};  // one look for all that is appended meanwhile, by us as well
-constexpr std::size_t page_bytes = 1U << 20;           // of another program's lines in one commit
+constexpr std::chrono::milliseconds settle_delay{20};   // one look for all that is appended meanwhile, by us as well
+constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
+constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
+constexpr std::size_t page_bytes = 1U << 20;            // of another program's lines in one commit
 
 bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
 
@@ -70,7 +74,13 @@ void Ledger::touched(const std::string& id) {
 }
 
 asio::awaitable<void> Ledger::look_once_more(std::string id) {
-  if (const auto looked = co_await look_again(id); !looked) not_read(id, looked.error());
+  auto looked = co_await look_again(id);
+  if (looked && slot(id).damaged && !stopping_) {  // looked at again, and written again if nobody was about to
+    asio::steady_timer pause(io_, damage_delay);
+    co_await pause.async_wait(asio::use_awaitable);
+    looked = co_await look_again(id);
+  }
+  if (!looked) not_read(id, looked.error());
 }
 
 void Ledger::not_read(const std::string& id, const Problem& why) const {
@@ -98,11 +108,29 @@ asio::awaitable<void> Ledger::look_everywhere() {
     still_unwatched_.clear();
     for (const auto& dir : co_await hop(disk_.get_executor(), [this] { return paths_.nurseries(); }))
       watches(watch_.add_nursery(dir));
+    tell_databases(co_await hop(disk_.get_executor(), [this] { return paths_.databases(); }));
     for (const std::string& id : co_await agent_ids()) co_await look_at(id, {});
     unwatched_ = still_unwatched_;
   }
   adopting_ = false;
   looking_everywhere_ = false;
+}
+
+// Another program has begun to keep sessions where they are not seen: told once for each.
+void Ledger::tell_databases(const std::vector<std::filesystem::path>& found) {
+  for (const auto& path : found) {
+    if (!databases_.insert(path.native()).second) continue;
+    log::warn("sqlite_state",
+              {{"path", path.native()}, {"why", "OpenClaw 2026.8 or later keeps sessions there: they are not served"}});
+    std::string data;
+    json::ObjectWriter writer(data);
+    writer.string("reason", path.native() + ": sessions that OpenClaw 2026.8 or later keeps there are not served");
+    writer.close();
+    tell(EventType::store_degraded, std::move(data));
+  }
+  std::erase_if(databases_, [&](const std::string& path) {
+    return std::ranges::find(found, std::filesystem::path(path)) == found.end();
+  });
 }
 
 // Both the store and the transcripts. An agent that is not in memory is only brought there when something changed.
@@ -114,13 +142,13 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
   if (slot(id).state) {
     looked = co_await look_again(id);
   } else {
-    const bool untouched = co_await hop(stores_, [options = store_options(id), first = adopting_.load()] {
+    const bool untouched = co_await hop(slot(id).turn, [options = store_options(id), first = adopting_.load()] {
       if (first)
         remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
       return SessionsFile::untouched(options);
     });
     hand_over();
-    const auto growth = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
+    const auto growth = co_await foreign_lines(id, files);
     if (untouched && growth && growth->empty()) {
       if (!slot(id).state) asio::post(files_, [this, id] { projection_.let_go(id); });  // else it came meanwhile
       co_return;
@@ -132,6 +160,25 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
   co_await look_at_lines(id, std::move(files));
 }
 
+// What other programs did to these transcripts (no name: to any). All agents' readers pass through this strand: of
+// 100 000 files a few are looked at, then the others have their turn.
+asio::awaitable<Result<std::vector<Growth>>> Ledger::foreign_lines(std::string id, std::set<std::string> files) {
+  std::vector<Growth> found;
+  if (files.empty()) {
+    auto names = co_await hop(files_, [this, id] { return projection_.names(id); });
+    if (!names) co_return std::unexpected(std::move(names.error()));
+    files.insert(names->begin(), names->end());
+  }
+  while (!files.empty() && !stopping_) {
+    std::set<std::string> some;
+    while (!files.empty() && some.size() < looked_at_once) some.insert(files.extract(files.begin()));
+    auto growth = co_await hop(files_, [this, id, some = std::move(some)] { return projection_.foreign(id, some); });
+    if (!growth) co_return std::unexpected(std::move(growth.error()));
+    std::ranges::move(*growth, std::back_inserter(found));
+  }
+  co_return found;
+}
+
 // Publishes what other programs put into these transcripts of the agent (no name: into any).
 asio::awaitable<void> Ledger::look_at_lines(std::string id, std::set<std::string> files) {
   slot(id);
@@ -140,7 +187,7 @@ asio::awaitable<void> Ledger::look_at_lines(std::string id, std::set<std::string
   if (stopping_ || !agent->state) co_return;
   agent->following = true;
   hand_over();  // what has been published is known to the files' strand
-  const auto found = co_await hop(files_, [this, id, files] { return projection_.foreign(id, files); });
+  const auto found = co_await foreign_lines(id, files);
   Result<void> outcome;
   if (!found) {
     outcome = std::unexpected(found.error());
@@ -197,6 +244,13 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
     AgentState& state = *slot(id).state;
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
+    // A transcript that the record has lost: its entries were counted when they were told.
+    const bool whole = growth.kind == Growth::Kind::grown && growth.unknown.front() == Stretch{0, growth.size};
+    const bool counted =
+        !theirs.lines.empty() && !owner->topic &&
+        owner->session->message_count.value_or(-1) > static_cast<std::int64_t>(theirs.lines.back().stored.seq);
+    if (whole && counted)
+      co_return co_await hop(files_, [this, id, growth] { return projection_.take_as_known(id, growth); });
     Decision decision = decide_foreign_lines(state, *owner, theirs, context(intent, "external"));
     auto last = stage(state, decision);
     if (!last) co_return std::unexpected(std::move(last.error()));

@@ -16,6 +16,7 @@ namespace sessiond {
 namespace {
 
 constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
+constexpr std::int64_t room_patience_ms = 10'000;   // so long a writer waits for that; then 503
 constexpr int max_fetches = 64;                     // facts one decision may ask for
 constexpr int most_looks = 8;                       // at a transcript that other programs go on writing to
 constexpr std::int64_t refusal_told_ms = 5000;      // a refused write makes unready that long, or until one is stored
@@ -73,6 +74,11 @@ std::vector<Answer> answers_of(const std::vector<Digest>& scopes, const Digest& 
 }
 
 }  // namespace
+
+Problem degraded_problem(const std::string& agent, std::string_view why) {
+  return {
+      .code = Code::degraded, .detail = fmt::format("agent {} cannot be served: {}", agent, why), .retry_after_s = 5};
+}
 
 std::int64_t wall_ms() {
   using namespace std::chrono;
@@ -166,12 +172,17 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
         co_return std::unexpected(std::move(loaded.error()));
       continue;  // much may have changed while we waited
     }
+    if (!there.degraded.empty()) {
+      if (auto looked = co_await look_again(agent); !looked) co_return std::unexpected(std::move(looked.error()));
+      if (slot(agent).degraded.empty()) continue;
+      co_return std::unexpected(degraded_problem(agent, slot(agent).degraded));
+    }
     if (backlog_ > max_backlog) {
-      hold.reset();                // no lock is kept from others while we wait for room
-      checkpoint_timer_.cancel();  // wakes the loop
-      if (const auto trouble = co_await room_.wait(0)) co_return std::unexpected(*trouble);
+      hold.reset();  // no lock is kept from others while we wait for room
+      if (auto room = co_await wait_for_room(); !room) co_return std::unexpected(std::move(room.error()));
       continue;
     }
+    if (auto room = check_own_backlog(there); !room) co_return std::unexpected(std::move(room.error()));
     AgentState& state = *there.state;
     std::string rests_on;
     Context now = context(intent, "api");
@@ -202,6 +213,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     }
     decision = std::move(*decided);
     if (!decision.need) {
+      if (auto fine = check_stuck(agent, decision); !fine) co_return std::unexpected(std::move(fine.error()));
       committed = !decision.events.empty();
       auto staged = stage(state, decision, answers_of(scopes, intent.request, decision, clock_->now()));
       if (!staged) co_return std::unexpected(std::move(staged.error()));
@@ -243,6 +255,40 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
       co_return std::unexpected(std::move(written.error()));
   }
   co_return reply;
+}
+
+// Not for ever: whatever keeps the files from following the journal may stay.
+asio::awaitable<Result<void>> Ledger::wait_for_room() {
+  checkpoint_timer_.cancel();  // wakes the loop
+  if (!std::exchange(room_watched_, true)) in_background(end_waits_for_room(), "end_waits_for_room");
+  if (const auto trouble = co_await room_.wait(static_cast<std::uint64_t>(steady_ms() + room_patience_ms)))
+    co_return std::unexpected(*trouble);
+  co_return Result<void>{};
+}
+
+asio::awaitable<void> Ledger::end_waits_for_room() {
+  asio::steady_timer pause(io_);
+  do {
+    pause.expires_after(std::chrono::milliseconds(250));
+    co_await pause.async_wait(asio::use_awaitable);
+    room_.expire(static_cast<std::uint64_t>(steady_ms()),
+                 std::make_shared<const Problem>(
+                     Problem{.code = Code::degraded,
+                             .detail = fmt::format("the journal is {} MiB ahead of the files, which do not follow{}{}",
+                                                   backlog_ >> 20, sync_trouble_.empty() ? "" : ": ", sync_trouble_),
+                             .retry_after_s = 5}));
+  } while (!room_.empty() && !stopping_);
+  room_watched_ = false;
+}
+
+// An agent whose checkpoint fails is left out of what all wait for; its own events are not kept without end.
+Result<void> Ledger::check_own_backlog(const Agent& agent) const {
+  if (agent.trouble.empty() || journal_->bytes_after(agent.file_seq) <= max_backlog) return {};
+  return std::unexpected(Problem{.code = Code::degraded,
+                                 .detail = fmt::format("agent {} cannot be written, and more than {} MiB of journal "
+                                                       "wait for it: {}",
+                                                       agent.id, max_backlog >> 20, agent.trouble),
+                                 .retry_after_s = 5});
 }
 
 // The key is in flight until the answer is kept, the transcript is held until the lines are in it. Whoever waits for
@@ -430,18 +476,32 @@ LedgerStatus Ledger::status() const {
   out.journal_check = journal_->check();
   out.unwatched = unwatched_;
   out.answers_truncated = answers_->truncated();
+  for (const std::string& path : databases_)
+    out.degraded.push_back(path + ": sessions that OpenClaw 2026.8 or later keeps there are not served");
   if (!sync_trouble_.empty()) out.lagging.push_back(sync_trouble_);
   for (const auto& [id, agent] : agents_) {
     if (agent->state) ++out.agents;
-    if (agent->dirty_since != 0) out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, now - agent->dirty_since);
+    if (!agent->degraded.empty()) {
+      out.degraded.push_back(
+          fmt::format("agent {}: {}; the journal keeps {} KiB for it", id, agent->degraded,
+                      agent->rebuild || agent->dirty_since != 0 ? journal_->bytes_after(agent->file_seq) >> 10 : 0));
+    } else if (agent->dirty_since != 0) {
+      out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, now - agent->dirty_since);
+    }
+    if (agent->loading_bytes != 0)
+      out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
     if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
     if (agent->lock_wanted != 0) ++out.lock_waits;
   }
-  for (const auto& [file, held] : held_) {  // since
-    if (now - held > transcript_lock_timeout_ms)
-      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held) / 1000));
+  for (const auto& [file, held] : held_) {
+    if (!held.why.empty()) {
+      out.degraded.push_back(held.why);
+      continue;
+    }
+    ++out.lock_waits;
+    if (now - held.since > transcript_lock_timeout_ms)
+      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
   }
-  out.lock_waits += held_.size();
   out.recovering.assign(recovered_.begin(), recovered_.end());
   return out;
 }

@@ -75,6 +75,8 @@ struct LedgerStatus {
   JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
+  std::vector<std::string> degraded;   // agents and transcripts that cannot be used; only they answer 503
+  std::vector<std::string> loading;    // big stores that are being read
   std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL
   bool answers_truncated = false;
   std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
@@ -105,11 +107,12 @@ class Ledger {
   // `fresh`.
   template <class Call>  // Result<…>(const AgentState&, Seen&)
   asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> show(std::string agent, bool fresh, Call call);
-  // The same of several agents in one moment, without those that are not there.
+  // The same of several agents in one moment, without those that are not there; with `degraded`, without those that
+  // cannot be read either, which it then names.
   using States = std::vector<const AgentState*>;
   template <class Call>  // Result<…>(const States&, Seen&)
-  asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(std::vector<std::string> agents,
-                                                                              bool fresh, Call call);
+  asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(
+      std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded = nullptr);
   asio::awaitable<Result<void>> load(std::string id);  // into memory
   asio::awaitable<std::vector<std::string>> agent_ids();
   // The output gate: until everything up to `seq` is durable.
@@ -154,6 +157,8 @@ class Ledger {
   struct Agent;
   struct InFlight;
   struct Loaded;
+  struct Generations;
+  struct LoadWish;
   friend class Recovery;
 
   Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
@@ -162,16 +167,14 @@ class Ledger {
   // agents.cpp
   Agent& slot(const std::string& id);
   asio::awaitable<Result<void>> ensure_loaded(std::string id, bool create);
-  // Up to which seq the generations of a store surely hold the journal's events; 0: not known.
-  struct Generations {
-    std::uint64_t written = 0;   // the last that we wrote
-    std::uint64_t previous = 0;  // what it took the place of
-  };
-  // Replays from `replay_from` (0: nothing); of what is before it, from `archived_from` on, only what was archived.
-  Result<Loaded> load_from_disk(const std::string& id, std::shared_ptr<SessionsFile> file,
-                                std::shared_ptr<EntryHistory> history, std::uint64_t replay_from,
-                                std::uint64_t archived_from, Generations hold) const;
+  Result<Loaded> load_from_disk(const std::string& id, LoadWish wish) const;
   void keep_away(const std::filesystem::path& temp, std::vector<std::string>& told) const;
+  template <class Seen>
+  Result<void> replay_agent(AgentState& state, std::uint64_t from, std::uint64_t archived_from, Seen seen) const;
+  asio::awaitable<Result<Loaded>> load_in_turn(std::shared_ptr<Agent> agent);
+  // Its store cannot be used: told once, answered with what this returns.
+  Problem degrade(Agent& agent, const Problem& why);
+  void mended(Agent& agent);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
   SessionsFile::Options store_options(const std::string& id) const;
   asio::awaitable<Result<void>> look_again(std::string id);
@@ -209,13 +212,18 @@ class Ledger {
   void not_read(const std::string& id, const Problem& why) const;
   void follow(const std::string& id, const std::string& file);
   asio::awaitable<void> look_everywhere();
+  void tell_databases(const std::vector<std::filesystem::path>& found);
   asio::awaitable<void> look_at(std::string id, std::set<std::string> files);
+  asio::awaitable<Result<std::vector<Growth>>> foreign_lines(std::string id, std::set<std::string> files);
   asio::awaitable<void> look_at_lines(std::string id, std::set<std::string> files);
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
   asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
   asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
 
   // ledger.cpp
+  asio::awaitable<Result<void>> wait_for_room();
+  asio::awaitable<void> end_waits_for_room();
+  Result<void> check_own_backlog(const Agent& agent) const;
   Result<std::uint64_t> stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
   asio::awaitable<std::vector<Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
   void on_outcome(BatchOutcome outcome);
@@ -247,8 +255,11 @@ class Ledger {
   // lock cannot be had in time.
   asio::awaitable<Result<void>> lines_written(std::string agent, std::string file = {});
   bool any_held(std::string_view beginning) const;
-  std::set<std::string, std::less<>> held_files() const;
-  void note_held(const std::set<std::string, std::less<>>& files);
+  Result<void> check_stuck(const std::string& agent, const Decision& decision) const;
+  // By file: what stands in its way, "" where another program holds its lock.
+  using HeldFiles = std::map<std::string, std::string, std::less<>>;
+  HeldFiles held_files() const;
+  void note_held(const HeldFiles& files);
   Result<void> flush_now(const std::string& file);
   void schedule_flush();
   asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
@@ -279,18 +290,25 @@ class Ledger {
   std::string epoch_;
   IdSource ids_;
 
-  // Disk side: `files_` runs the projection, `stores_` reads and replaces sessions.json files and CHECKPOINT.
+  // Disk side: `files_` runs the projection, `marks_` writes CHECKPOINT and the answers; each agent's sessions.json has
+  // a strand of its own (Agent::turn).
   asio::strand<asio::thread_pool::executor_type> files_;
-  asio::strand<asio::thread_pool::executor_type> stores_;
+  asio::strand<asio::thread_pool::executor_type> marks_;
+  bool big_load_ = false;  // a big store is being read: one at a time, so that disk threads are left for the others
+  Waiters big_load_ended_;
   // Until everything was looked at once. What the daemon finds then is what it starts from; an agent that appears later
   // was made by another program, and all of it is published.
   std::atomic<bool> adopting_{true};
   Projection projection_;          // files_ only
   std::deque<Commit> to_project_;  // files_ only
   std::atomic<bool> projection_failing_{false};
-  std::set<std::string, std::less<>> blocked_;  // files_ only: of commits in to_project_ that wait for a lock
-  // Transcripts whose lines wait for another program's lock, as of the last flush, and since when (steady ms).
-  std::map<std::string, std::int64_t, std::less<>> held_;
+  std::map<std::string, std::string, std::less<>> blocked_;  // files_ only, like HeldFiles: of commits that wait
+  // Transcripts whose lines wait for another program's lock, as of the last flush.
+  struct Held {
+    std::int64_t since = 0;  // steady ms
+    std::string why{};       // what stands in its place; "": another program's lock
+  };
+  std::map<std::string, Held, std::less<>> held_;
   // Of them those that lack lines which the last start took from the journal.
   std::set<std::string, std::less<>> recovered_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_;  // at transcripts' locks, by path; bounded
@@ -308,7 +326,8 @@ class Ledger {
   std::uint64_t durable_ = 0;
   Waiters gate_;
   Waiters mended_;  // whoever waits for what was not stored to be forgotten
-  Waiters room_;    // commits that wait for the journal's backlog to shrink
+  Waiters room_;    // commits that wait for the journal's backlog to shrink, by their deadline (steady ms)
+  bool room_watched_ = false;
   std::function<void(std::vector<Event>)> on_events_{};
   std::unique_ptr<AnswerStore> answers_;
   std::unique_ptr<AgeClock> clock_;
@@ -317,6 +336,7 @@ class Ledger {
   std::string unwatched_;                                   // why not all folders are watched
   std::string still_unwatched_;                             // the same, in this round of looking everywhere
   std::map<std::string, std::set<std::string>> to_follow_;  // transcripts that were touched, by agent
+  std::set<std::string> databases_;                         // Paths::databases, as of the last look
   bool follow_scheduled_ = false;
   asio::steady_timer follow_timer_;
   bool looking_everywhere_ = false;

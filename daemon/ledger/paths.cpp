@@ -62,7 +62,36 @@ std::vector<std::filesystem::path> Paths::nurseries() const {
     if (!agent.empty() && entry.is_directory(error) &&
         !std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
       out.push_back(entry.path());
+    // A database may appear there.
+    if (!agent.empty() && std::filesystem::is_directory(entry.path() / "agent", error))
+      out.push_back(entry.path() / "agent");
   });
+  return out;
+}
+
+std::vector<std::filesystem::path> Paths::databases() const {
+  std::vector<std::filesystem::path> out;
+  std::error_code error;
+  const auto look = [&](std::filesystem::path path) {
+    if (std::filesystem::is_regular_file(path, error)) out.push_back(std::move(path));
+  };
+  look(state_dir_ / "state" / "openclaw.sqlite");
+  each_in(state_dir_ / "agents", [&](const std::filesystem::directory_entry& entry) {
+    look(entry.path() / "agent" / "openclaw-agent.sqlite");
+  });
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<std::string> Paths::kept_agents() const {
+  std::vector<std::string> out;
+  each_in(journal_dir() / "previous", [&](const std::filesystem::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    std::string agent = name.substr(0, name.find('.'));  // an agent id has none
+    if (name.ends_with(".json") && valid_agent_id(agent)) out.push_back(std::move(agent));
+  });
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
   return out;
 }
 

@@ -22,9 +22,13 @@ class Paths {
   std::filesystem::path archive_records(std::string_view agent) const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
+  // Agents of which journal/previous keeps something, sorted. Blocks.
+  std::vector<std::string> kept_agents() const;
   // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it
   // that have no sessions yet. Blocks.
   std::vector<std::filesystem::path> nurseries() const;
+  // Databases in which OpenClaw 2026.8 and later keep what they kept in sessions.json, sorted. Blocks.
+  std::vector<std::filesystem::path> databases() const;
   // The agent whose store lies in this folder of the template, or "".
   std::string agent_of_dir(std::string_view name) const;
 

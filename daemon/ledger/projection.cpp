@@ -45,13 +45,29 @@ Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, con
 Result<KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
   if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
-  if (auto below = resolve_below(paths_.state_dir(), dir); !below) return std::unexpected(std::move(below.error()));
-  auto opened = KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopting_);
+  // Of a folder that leads elsewhere nothing is adopted; its lines wait until it is put right.
+  const bool adopt = adopting_ && resolve_below(paths_.state_dir(), dir).has_value();
+  auto opened = KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt);
   if (!opened) return std::unexpected(std::move(opened.error()));
   if (opened->was_damaged() && on_repair_)
     on_repair_(fmt::format("{} was damaged: every line that stands in the agent's transcripts now counts as known",
                            paths_.known_ends(agent).native()));
   return &ends_.emplace(dir, std::move(*opened)).first->second;
+}
+
+Result<std::set<std::string, std::less<>>> Projection::names(const std::string& agent) {
+  if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
+    return std::unexpected(std::move(below.error()));
+  auto known = ends(agent);
+  if (!known) return std::unexpected(std::move(known.error()));
+  return (*known)->names();
+}
+
+Result<void> Projection::take_as_known(const std::string& agent, const Growth& growth) {
+  auto known = ends(agent);
+  if (!known) return std::unexpected(std::move(known.error()));
+  (*known)->replace(growth.file, growth.inode, growth.size);
+  return {};
 }
 
 void Projection::on_lines(std::string_view path, std::uint64_t inode, Stretch lines) {
@@ -81,6 +97,8 @@ std::optional<std::uint64_t> Projection::written(std::string_view path) const {
 }
 
 Result<std::vector<Growth>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
+  if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
+    return std::unexpected(std::move(below.error()));
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
   if (files.empty()) return (*known)->look();
@@ -370,6 +388,8 @@ Result<void> Projection::archive_some(const std::string& agent,
   std::error_code ignored;                    // an index of a file that is gone is only space
   for (const auto& [file, name] : files) {
     auto closed = appender_.close(dir + file, locked);
+    // At a start nobody waits behind one file: CHECKPOINT keeps this event for the next.
+    if (!closed && !locked && closed.error().code == Code::degraded) continue;
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
     fault_point("archive.closed");

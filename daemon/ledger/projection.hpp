@@ -64,6 +64,7 @@ class Projection {
   Result<void> flush(const std::string& file) { return appender_.flush(file); }
   Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
   const std::set<std::string, std::less<>>& waiting() const { return appender_.waiting(); }
+  const std::map<std::string, std::string, std::less<>>& stuck() const { return appender_.stuck(); }
   std::vector<Eviction> take_evictions() { return appender_.take_evictions(); }
   // The transcripts (below the state directory) that a commit touches.
   std::set<std::string, std::less<>> files_of(const Commit& commit) const;
@@ -81,6 +82,10 @@ class Projection {
 
   // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
   Result<std::vector<Growth>> foreign(const std::string& agent, const std::set<std::string>& files);
+  // All transcripts of an agent that foreign() would look at: to look at a few at a time.
+  Result<std::set<std::string, std::less<>>> names(const std::string& agent);
+  // All of a transcript is known, whoever wrote it.
+  Result<void> take_as_known(const std::string& agent, const Growth& growth);
   // Nobody's transcript that is gone is nobody's concern.
   Result<void> forget_gone(const std::string& agent, const std::string& file);
   // An agent leaves memory: how far its transcripts are known is read again when it is wanted.

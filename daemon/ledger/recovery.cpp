@@ -87,7 +87,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       epoch_(journal->epoch()),
       ids_(IdSource::secure()),
       files_(asio::make_strand(disk.get_executor())),
-      stores_(asio::make_strand(disk.get_executor())),
+      marks_(asio::make_strand(disk.get_executor())),
       projection_(paths_, transcript_locks(config), adopting_,
                   [this](std::string what) { asio::post(io_, [this, what] { note_repair("journal: " + what); }); }),
       next_seq_(journal->head() + 1),
@@ -115,13 +115,12 @@ class Recovery {
     if (auto read = replay(); !read) return read;
     if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
     ledger_.recovered_ = ledger_.projection_.waiting();
-    ledger_.note_held(ledger_.recovered_);
+    ledger_.note_held(ledger_.held_files());
     for (const std::string& file : ledger_.recovered_)
       log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
     fault_point("recovery.replayed");
-    for (auto& [id, events] : events_) {
-      if (auto recovered = agent(id, events); !recovered) return recovered;
-    }
+    for (const std::string& id : vanished()) events_[id];
+    for (auto& [id, events] : events_) agent(id, events);
     for (const auto& [id, seq] : checkpoint_.previous) {
       Ledger::Agent& slot = ledger_.slot(id);
       if (slot.previous_seq == 0) slot.previous_seq = seq;
@@ -237,13 +236,40 @@ class Recovery {
     return {};
   }
 
-  Result<void> agent(const std::string& id, const std::vector<Event>& events) {
+  // Agents that CHECKPOINT or an earlier generation knows, and whose store is gone.
+  std::set<std::string> vanished() const {
+    std::set<std::string> out;
+    std::set<std::string> known;
+    for (std::string& id : ledger_.paths_.kept_agents()) known.insert(std::move(id));
+    for (const auto& [id, seq] : checkpoint_.agents) known.insert(id);
+    std::error_code error;
+    for (const std::string& id : known) {
+      const auto status = std::filesystem::symlink_status(ledger_.paths_.store_file(id), error);
+      if (status.type() == std::filesystem::file_type::not_found) out.insert(id);
+    }
+    return out;
+  }
+
+  // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
+  // read when it can be.
+  void agent(const std::string& id, const std::vector<Event>& events) {
+    const bool known = checkpoint_.agents.contains(id);
     const auto previous = checkpoint_.previous.find(id);
     const std::uint64_t written = checkpoint_.written_by_us(id);
     auto loaded = ledger_.load_from_disk(
-        id, nullptr, nullptr, 0, UINT64_MAX,
-        {.written = written, .previous = previous == checkpoint_.previous.end() ? 0 : previous->second});
-    if (!loaded) return std::unexpected(std::move(loaded.error()));
+        id, {.known_to = known ? checkpoint_.reached(id) : 0,
+             .hold = {.written = written, .previous = previous == checkpoint_.previous.end() ? 0 : previous->second}});
+    if (!loaded) {
+      Ledger::Agent& slot = ledger_.slot(id);
+      slot.rebuild = true;
+      slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
+      slot.written_seq = written;
+      slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
+      slot.dirty_since = steady_ms();  // tried again with the checkpoints
+      ledger_.degrade(slot, loaded.error());
+      return;
+    }
+    if (events.empty() && loaded->state->size() == 0) return;  // it had no sessions
     OwnVersions own(loaded->foreign);
     for (const Event& event : events) {
       apply(*loaded->state, event, Replay::yes);
@@ -261,10 +287,7 @@ class Recovery {
     ledger_.watch(slot);
     ledger_.tell_repairs(id, loaded->repairs);
     ledger_.tell_evictions(id, loaded->evictions);
-    if (loaded->foreign) {
-      foreign_[id] = std::move(*loaded->foreign);
-    }
-    return {};
+    if (loaded->foreign) foreign_[id] = std::move(*loaded->foreign);
   }
 
   Ledger& ledger_;
@@ -282,7 +305,8 @@ Result<std::uint64_t> highest_rev(const Paths& paths) {
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
     auto text = read_file(paths.store_file(agent));
-    if (!text && text.error().code != Code::not_found) return std::unexpected(std::move(text.error()));
+    if (!text && text.error().code != Code::not_found)
+      log::warn("store_not_read", {{"agent", agent}, {"error", text.error().detail}});
     if (!text || text->find("\"rev\"") == std::string::npos || !json::check(*text, {.max_depth = json::foreign_depth}))
       continue;
     for (const json::Member& entry : json::members(*text))

@@ -51,13 +51,18 @@ asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> Ledger::s
 
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const Ledger::States&, Seen&>> Ledger::show_all(
-    std::vector<std::string> agents, bool fresh, Call call) {
+    std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded) {
   for (int shows = 1;;) {
     std::vector<std::string> there;
+    if (degraded != nullptr) degraded->clear();
     for (const std::string& agent : agents) {
       if (fresh || at_hand(agent) == nullptr) {
         auto found = co_await this->agent(agent, fresh);
         if (!found && found.error().code == Code::agent_not_found) continue;
+        if (!found && found.error().code == Code::degraded && degraded != nullptr) {
+          degraded->push_back(agent);
+          continue;
+        }
         if (!found) co_return std::unexpected(std::move(found.error()));
       }
       there.push_back(agent);

@@ -67,9 +67,11 @@ void Ledger::evict_idle() {
       asio::post(disk_, [gone = std::exchange(agent->history, {})] {});
     const bool busy = !agent->state || agent->loading || agent->looking || agent->checkpointing || agent->following ||
                       !agent->publishing.empty() || agent->dirty_since != 0 || !agent->state->dirty.empty() ||
-                      agent->state->last_seq > checkpointed_ || now - agent->touched < ttl_ms();
+                      !agent->degraded.empty() || agent->state->last_seq > backlog_from_ ||
+                      now - agent->touched < ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
     agent->history = agent->file->history();
+    agent->empty = agent->state->size() == 0;
     agent->history_until = now + std::chrono::milliseconds(EntryHistory::longest).count();
     asio::post(disk_,
                [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time

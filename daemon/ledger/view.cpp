@@ -5,6 +5,7 @@
 
 #include "store/delivery.hpp"
 #include "store/raw_json.hpp"
+#include "store/utf8.hpp"
 
 namespace sessiond {
 namespace {
@@ -39,7 +40,8 @@ std::string session_json(std::string_view agent, const Session& session, const S
     writer.raw(member.name, member.value);
   }
   writer.close();
-  return out;
+  // What another program wrote may be no UTF-8; it keeps its bytes on disk.
+  return invalid_utf8(out) ? replace_invalid_utf8(out) : out;
 }
 
 }  // namespace sessiond

@@ -38,6 +38,10 @@ class Waiters {
   void fail(std::uint64_t from, const Outcome& outcome) {
     resume([from](std::uint64_t wanted) { return wanted >= from; }, outcome);
   }
+  // Ends the waits for a seq up to `to` with a problem.
+  void expire(std::uint64_t to, const Outcome& outcome) {
+    resume([to](std::uint64_t wanted) { return wanted <= to; }, outcome);
+  }
   bool empty() const { return waiting_.empty(); }
 
  private:

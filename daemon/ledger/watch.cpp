@@ -101,7 +101,8 @@ void Watch::take_one(std::uint32_t mask, int watch, const char* name, Seen& seen
     ::inotify_rm_watch(inotify_.native_handle(), watch);
     return;
   }
-  if (watched.nursery && (mask & IN_ISDIR) != 0 && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) seen.agents = true;
+  const bool new_agent = (mask & IN_ISDIR) != 0 || std::string_view(name).ends_with(".sqlite");
+  if (watched.nursery && new_agent && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) seen.agents = true;
   const bool still_written = (mask & IN_MODIFY) != 0 && !std::string_view(name).ends_with(".jsonl");
   if (still_written || *name == '\0') return;
   for (const std::string& agent : watched.agents) seen.touched[agent].insert(name);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "store/utf8.hpp"
+
 namespace sessiond::frames {
 namespace {
 constexpr std::string_view before_data = "\ndata: ";
@@ -27,7 +29,8 @@ void append_event(std::string& out, std::string_view epoch, std::uint64_t seq, s
     const fmt::format_int digits(seq);
     out.append("id: ").append(epoch).append("-").append(digits.data(), digits.size()).append("\n");
   }
-  out.append("event: ").append(type).append(before_data).append(json).append(end_of_event);
+  std::string held;  // what another program wrote may be no UTF-8
+  out.append("event: ").append(type).append(before_data).append(as_utf8(json, held)).append(end_of_event);
 }
 
 std::string_view data_of(std::string_view event_frame) {

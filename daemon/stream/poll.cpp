@@ -13,6 +13,7 @@
 #include "daemon/stream/streams.hpp"
 #include "store/limits.hpp"
 #include "store/raw_json.hpp"
+#include "store/utf8.hpp"
 
 namespace sessiond {
 
@@ -27,7 +28,8 @@ struct Page {
 
   void add(std::uint64_t seq, std::string_view json) {
     if (count++ != 0) events += ',';
-    events += json;
+    std::string held;
+    events += as_utf8(json, held);
     next = seq + 1;
   }
 };

@@ -153,7 +153,7 @@ TEST_CASE("transcripts: what cannot be read is counted and placed") {
   SUBCASE("a FIFO in its place does not hang") {
     fs::remove(tree.transcript());
     REQUIRE(::mkfifo(tree.transcript().c_str(), 0600) == 0);
-    only(tree.examine(), Level::error, "transcript", "not a regular file");
+    only(tree.examine(), Level::error, "kind", "not a regular file");
   }
 }
 

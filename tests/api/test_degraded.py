@@ -1,0 +1,315 @@
+"""What befalls one agent's store is that agent's trouble alone, and a store that is gone is damage, not a deletion."""
+
+import json
+import os
+import select
+import shutil
+import socket
+
+from case import Case, S
+from sessiond import SLOW, eventually
+
+BACKLOG = 64 << 20  # bytes of journal beyond CHECKPOINT at which writers wait
+MESSAGE = 900_000   # bytes of text
+BIG = 30_000        # entries of a store that takes a while to read
+ADDED = 600         # bytes of each
+
+
+class Degraded(Case):
+    @classmethod
+    def setUpClass(cls):
+        pass  # each test has a daemon of its own
+
+    def prepared(self, config=None, agents=("main", "other"), **named):
+        daemon = self.spawn(config, **named)
+        api = daemon.client()
+        for agent in agents:
+            for c in "abc":
+                key = f"agent:{agent}:d:{c}"
+                self.new(key, api=api, label=c)
+                self.say(key, f"hello {c}", agent=agent, api=api)
+        daemon.checkpoint()
+        return daemon, api
+
+    def keys(self, api, agent="main"):
+        return sorted(s["key"] for s in self.ok(api.get(f"/v1/agents/{agent}/sessions"), 200)["data"])
+
+    def events(self, daemon, api, after, kind):
+        listed = self.ok(api.get(f"/v1/events?poll=1&after={after}&limit=1000&waitMs=0"), 200)["data"]
+        return [e for e in listed if e["type"] == kind]
+
+    def all_keys(self, agent="main"):
+        return [f"agent:{agent}:d:{c}" for c in "abc"]
+
+    def told(self, api, text, member="repairs"):
+        return [r for r in api.get("/readyz").json[member] if text in r]
+
+    # -- 4: a store that is gone -------------------------------------------------------------------------------------
+
+    def check_gone(self, take_away, transcripts):
+        daemon, api = self.prepared()
+        before = api.get("/v1/sessions").json["asOf"]
+        daemon.stop()
+        take_away(daemon)
+        daemon.start()
+        self.assertEqual(self.keys(api), self.all_keys())
+        self.assertEqual(len(self.ok(api.get("/v1/sessions"), 200)["data"]), 6)
+        self.assertEqual(self.events(daemon, api, before, "session.deleted"), [])
+        self.assertTrue(eventually(lambda: self.events(daemon, api, before, "store.repaired")))
+        self.assertTrue(self.told(api, "vanished"), api.get("/readyz").json)
+        self.assertTrue(self.told(api, "To remove an agent"))
+        if transcripts:
+            self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
+        else:
+            self.assertTrue(self.told(api, "3 of 3 sessions lost their transcript"))
+        self.say("agent:main:d:a", "more", api=api)
+        self.assertEqual(set(daemon.sessions_json()), set(self.all_keys()))
+        self.assertEqual(daemon.restart().client().get("/readyz").json["repairs"], [])
+        self.assertEqual(self.keys(api), self.all_keys())
+
+    def test_fault_4_a_store_gone_at_the_start_is_rebuilt(self):
+        self.check_gone(lambda d: (d.agent_dir() / "sessions.json").unlink(), transcripts=True)
+
+    def test_fault_4_an_agents_folder_gone_at_the_start_is_rebuilt(self):
+        self.check_gone(lambda d: shutil.rmtree(d.state / "agents" / "main"), transcripts=False)
+
+    def test_fault_4_a_folder_and_all_earlier_generations_gone_comes_from_the_journal(self):
+        def take_away(daemon):
+            shutil.rmtree(daemon.state / "agents" / "main")
+            for kept in (daemon.state / "journal" / "previous").glob("main.*"):
+                kept.unlink()
+        self.check_gone(take_away, transcripts=False)
+
+    def test_a_store_that_vanishes_while_it_runs(self):
+        daemon, api = self.prepared({"store": {"cacheTtlMs": 100}})
+        self.ok(api.get("/v1/agents/other/sessions"), 200)
+        before = api.get("/v1/sessions").json["asOf"]
+        shutil.rmtree(daemon.state / "agents" / "main")  # in memory or not: it leaves memory after 100 ms
+        eventually(lambda: self.told(api, "vanished"), what="the repair, told")
+        eventually(lambda: (daemon.agent_dir() / "sessions.json").exists(), what="the store, written again")
+        self.assertEqual(self.keys(api), self.all_keys())
+        self.assertEqual(self.events(daemon, api, before, "session.deleted"), [])
+
+    def test_an_agent_is_removed_as_the_log_says(self):
+        daemon, api = self.prepared()
+        daemon.stop()
+        (daemon.agent_dir() / "sessions.json").write_text("{}")
+        daemon.start()
+        self.assertEqual(self.keys(api), [])
+        daemon.checkpoint()
+        daemon.stop()
+        shutil.rmtree(daemon.state / "agents" / "main")
+        daemon.start()
+        self.problem(api.get("/v1/agents/main/sessions"), 404, "agent_not_found")
+        self.assertEqual(self.told(api, "vanished"), [])
+        self.assertEqual(self.keys(api, "other"), self.all_keys("other"))
+
+    def test_a_first_checkpoint_that_never_was_is_no_damage(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        self.new("agent:main:d:a", api=api)
+        daemon.restart(kill=True)
+        self.assertEqual(self.keys(api), ["agent:main:d:a"])
+        self.assertEqual(self.told(api, "vanished"), [])
+
+    # -- 15 and 57: something else stands there ------------------------------------------------------------------------
+
+    IN_THE_WAY = {
+        "folder": lambda path: path.mkdir(),
+        "dangling link": lambda path: path.symlink_to("nowhere"),
+        "fifo": lambda path: os.mkfifo(path),
+        "link out": lambda path: path.symlink_to("/etc/passwd"),
+    }
+
+    def check_alone(self, daemon, api, fault):
+        """Only agent main answers 503, and it is told."""
+        for reply in (api.get("/v1/agents/main/sessions"), api.get(S("agent:main:d:a")),
+                      api.post(S("agent:main:d:a", "main", "messages"), {"role": "user", "text": "t"})):
+            body = self.problem(reply, 503, "degraded")
+            self.assertIn("sessions.json", body["detail"])
+            self.assertTrue(int(reply.headers["Retry-After"]) > 0)
+        self.assertEqual(self.keys(api, "other"), self.all_keys("other"))
+        listed = self.ok(api.get("/v1/sessions"), 200)
+        self.assertEqual(({s["agent"] for s in listed["data"]}, listed["degraded"]), ({"other"}, ["main"]))
+        agents = self.ok(api.get("/v1/agents"), 200)
+        self.assertEqual(([a["agent"] for a in agents["data"]], agents["degraded"]), (["other"], ["main"]))
+        self.assertTrue(self.told(api, "agent main", "degraded"), (fault, api.get("/readyz").json))
+        self.say("agent:other:d:a", fault, agent="other", api=api)
+
+    def in_place(self, daemon, put):
+        store = daemon.agent_dir() / "sessions.json"
+        store.rename(daemon.home / "was.json")
+        put(store)
+        return store
+
+    def back(self, daemon, api, store):
+        store.rmdir() if store.is_dir() and not store.is_symlink() else store.unlink()
+        (daemon.home / "was.json").rename(store)
+        self.assertEqual(eventually(lambda: api.get("/v1/agents/main/sessions").status == 200 and self.keys(api)),
+                         self.all_keys())
+        self.assertEqual(self.told(api, "agent main", "degraded"), [])
+
+    def test_fault_57_another_thing_in_the_place_of_a_store(self):
+        daemon, api = self.prepared()
+        for name, put in self.IN_THE_WAY.items():
+            for running in (True, False):
+                with self.subTest(name, running=running):
+                    if not running:
+                        daemon.stop()
+                    store = self.in_place(daemon, put)
+                    if not running:
+                        daemon.start()
+                    eventually(lambda: api.get("/v1/agents/main/sessions").status == 503, what="503")
+                    self.check_alone(daemon, api, name)
+                    self.back(daemon, api, store)
+
+    def test_fault_15_a_start_with_events_beyond_CHECKPOINT(self):
+        daemon, api = self.prepared({"store": {"checkpointDuty": 0.001}})
+        self.ok(api.patch(S("agent:main:d:a"), {"label": "newer"}), 200)
+        daemon.kill9()
+        store = self.in_place(daemon, lambda path: path.mkdir())
+        daemon.start()
+        self.check_alone(daemon, api, "folder")
+        daemon.restart(kill=True)  # CHECKPOINT keeps its seq
+        self.check_alone(daemon, api, "folder")
+        self.back(daemon, api, store)
+        self.assertEqual(api.get(S("agent:main:d:a")).json["label"], "newer")
+
+    def test_fault_15_the_backlog_of_one_agent_stops_nobody_else(self):
+        daemon, api = self.prepared()
+        store = daemon.agent_dir() / "sessions.json"
+        store.unlink()
+        store.mkdir()
+        self.assertIn(api.patch(S("agent:main:d:a"), {"label": "x"}).status, (200, 503))
+        text, writer = "x" * MESSAGE, daemon.client()
+        for _ in range(BACKLOG // MESSAGE + 12):
+            self.ok(writer.post(S("agent:other:d:a", "other", "messages"), {"role": "user", "text": text}), 201)
+        self.problem(api.get("/v1/agents/main/sessions"), 503, "degraded")
+        store.rmdir()
+        self.assertEqual(eventually(lambda: api.get("/v1/agents/main/sessions").status == 200 and self.keys(api)),
+                         self.all_keys())
+
+    def test_fault_15_one_transcript_that_cannot_be_written_stops_nobody_else(self):
+        daemon, api = self.prepared()
+        session = api.get(S("agent:main:d:a")).json["sessionId"]
+        transcript = daemon.agent_dir() / f"{session}.jsonl"
+        whole = transcript.read_bytes()
+        for running in (True, False):
+            with self.subTest(running=running):
+                if not running:
+                    daemon.stop()
+                transcript.unlink()
+                transcript.mkdir()
+                if not running:
+                    daemon.start()
+                reply = api.post(S("agent:main:d:a", "main", "messages"), {"role": "user", "text": "t"})
+                if reply.status != 201:  # it may have been taken before the folder was seen
+                    self.problem(reply, 503, "degraded")
+                eventually(lambda: api.get(S("agent:main:d:a", "main", "messages")).status == 503, what="503")
+                self.say("agent:main:d:b", "fine", api=api)
+                self.say("agent:other:d:a", "fine", agent="other", api=api)
+                self.assertEqual(self.texts("agent:other:d:a", agent="other", api=api)[-1], "fine")
+                daemon.checkpoint()
+                transcript.rmdir()
+                transcript.write_bytes(whole)
+                self.assertIn("hello a", eventually(
+                    lambda: api.get(S("agent:main:d:a", "main", "messages")).status == 200
+                    and self.texts("agent:main:d:a", api=api)))
+                daemon.checkpoint()
+                whole = transcript.read_bytes()
+
+    # -- 40: databases of OpenClaw 2026.8 ----------------------------------------------------------------------------
+
+    def test_fault_40_a_state_directory_that_keeps_sessions_in_SQLite(self):
+        for name in ("agents/main/agent/openclaw-agent.sqlite", "state/openclaw.sqlite"):
+            with self.subTest(name):
+                daemon = self.spawn(start=False)
+                path = daemon.state / name
+                path.parent.mkdir(parents=True)
+                path.write_bytes(b"SQLite format 3\0")
+                with self.assertRaises(AssertionError):
+                    daemon.start()
+                daemon.process = None
+                self.assertTrue([line for line in daemon.stderr if "sqlite_state" in line and "--ignore-sqlite" in line])
+                self.assertEqual(sorted(p.name for p in daemon.state.iterdir()),
+                                 sorted({name.split("/")[0], "sessiond.lock"}), "nothing was made")
+                done = daemon.cli("doctor", "--json")
+                self.assertEqual([f["path"] for f in json.loads(done.stdout)["findings"] if f["check"] == "sqlite"], [str(path)])
+                daemon.arguments = ["--ignore-sqlite"]
+                daemon.start()
+                api = daemon.client()
+                self.inbound(api=api)
+                eventually(lambda: self.told(api, path.name, "degraded"), what="readyz")
+
+    def test_fault_40_an_agent_that_moves_to_SQLite_while_we_run(self):
+        daemon, api = self.prepared()
+        with api.stream("/v1/events?types=store.*") as stream:
+            stream.wait_type("stream.hello")
+            folder = daemon.state / "agents" / "third" / "agent"
+            folder.mkdir(parents=True)
+            eventually(lambda: len(self.ok(api.get("/v1/agents"), 200)["data"]) == 2)
+            (folder / "openclaw-agent.sqlite").write_bytes(b"SQLite format 3\0")
+            (daemon.state / "agents" / "fourth").mkdir()  # a look at everything, wherever the file was made
+            event = stream.wait_for(lambda e: e.type == "store.degraded")
+            self.assertIn("openclaw-agent.sqlite", event.data["data"]["reason"])
+        self.assertTrue(self.told(api, "openclaw-agent.sqlite", "degraded"))
+
+    # -- 42: what is no UTF-8 ----------------------------------------------------------------------------------------
+
+    def test_fault_42_an_entry_that_is_no_UTF_8(self):
+        daemon, api = self.prepared()
+        store = daemon.agent_dir() / "sessions.json"
+        bad = b'{"sessionId": "bad", "updatedAt": 1, "displayName": "half \xc3( \xff", "subject": "\xe2\x82"}'
+        with api.stream("/v1/events") as stream:
+            stream.wait_type("stream.hello")
+            temp = store.with_name("theirs.tmp")
+            temp.write_bytes(store.read_bytes().rstrip()[:-1].rstrip() + b',\n"agent:main:d:bad": ' + bad + b"\n}\n")
+            temp.rename(store)
+            event = stream.wait_for(lambda e: e.type == "session.created" and e.data["key"] == "agent:main:d:bad")
+            self.assertEqual(event.data["data"]["entry"]["displayName"], "half \ufffd( \ufffd")
+        for path in ("/v1/sessions", "/v1/agents/main/sessions", S("agent:main:d:bad"), "/v1/events?poll=1&replay=100&waitMs=0",
+                     S("agent:main:d:bad", "main", "history")):
+            raw = self.ok_raw(api.get(path))
+            if "history" not in path:
+                self.assertIn("half \ufffd( \ufffd", raw)
+        self.ok(api.patch(S("agent:main:d:a"), {"label": "newer"}), 200)
+        daemon.restart()
+        self.ok(api.patch(S("agent:main:d:bad"), {"label": "newer"}), 200)
+        daemon.checkpoint()
+        self.assertIn(b'"half \xc3( \xff"', store.read_bytes())
+        self.assertIn(b'"subject":"\xe2\x82"', store.read_bytes().replace(b'": "', b'":"'))
+
+    def ok_raw(self, reply):
+        self.assertEqual(reply.status, 200, reply)
+        return reply.raw.decode("utf-8")  # strict
+
+    # -- 59 and 51: a big agent ----------------------------------------------------------------------------------------
+
+    def test_fault_59_others_are_served_while_a_big_agent_is_read(self):
+        daemon, api = self.prepared({"store": {"cacheTtlMs": 0}}, agents=("other",))
+        daemon.stop()
+        folder = daemon.agent_dir("big")
+        folder.mkdir(parents=True)
+        filler = "x" * ADDED
+        (folder / "sessions.json").write_text("{" + ",\n".join(
+            json.dumps(f"agent:big:d:{i}") + ":" + json.dumps({"sessionId": f"s{i}", "updatedAt": i, "x-filler": filler})
+            for i in range(BIG)) + "}")
+        first = []
+        for _ in range(5):  # which answer comes first; the machine may be busy just then
+            daemon.start()
+            with socket.create_connection(("127.0.0.1", daemon.port)) as one, \
+                    socket.create_connection(("127.0.0.1", daemon.port)) as two:
+                head = f"Host: localhost\r\nAuthorization: Bearer {daemon.admin_token}\r\n\r\n"
+                one.sendall(f"GET /v1/agents/big/sessions?limit=1 HTTP/1.1\r\n{head}".encode())
+                two.sendall(f"GET /v1/agents/other/sessions?limit=1 HTTP/1.1\r\n{head}".encode())
+                ready, _, _ = select.select([one, two], [], [], 60 * SLOW)
+                first.append(ready == [two])
+                for sock in (one, two):
+                    sock.settimeout(60 * SLOW)
+                    self.assertIn(b"200 OK", sock.recv(64))
+            daemon.stop()
+            if first[-1]:
+                break
+        self.assertIn(True, first, "the small agent's answer came before the big one's")
+        self.assertTrue([line for line in daemon.stderr if "agent_loading" in line and "big" in line])
+        self.assertTrue([line for line in daemon.stderr if "agent_loaded" in line and f"sessions={BIG}" in line])

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <set>
@@ -31,6 +32,7 @@ constexpr std::string_view repair_advice =
     "is "
     "reported, subscribers resync. Copy the journal first";
 constexpr off_t cursor_key_bytes = 64;
+constexpr std::array<std::string_view, 6> folders{"archives", "ends", "index", "kept", "keys", "previous"};
 constexpr std::string_view move_advice = "start sessiond serve, or run sessiond doctor --repair: it is moved aside";
 
 class JournalCheck {
@@ -249,8 +251,8 @@ class JournalCheck {
       const fs::path path = dir_ / file.name;
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
       modes.look(path, file.status);
-      const bool folder = file.name == "keys" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
-                          file.name == "previous" || file.name.ends_with(".tmp");
+      if (tell_quarantined(path, file)) continue;
+      const bool folder = std::ranges::find(folders, file.name) != folders.end() || file.name.ends_with(".tmp");
       if (!folder && check_kind(exam_, path, file.status)) continue;
       if (file.name == "cursor.key" && file.status.st_size != cursor_key_bytes)
         exam_.report.warning("cursor_key", path.native(), "is damaged",
@@ -273,11 +275,6 @@ class JournalCheck {
                         fmt::format("a batch that a kill cut short, {}: nobody was told that it was stored; goes with "
                                     "journal.retention",
                                     in_bytes(static_cast<std::uint64_t>(file.status.st_size))));
-      } else if (file.name.contains(".torn.") || file.name.contains(".damaged.")) {
-        exam_.report.warning("quarantine", path.native(),
-                             fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
-                                         in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-                             fmt::format("look at it (cut -c10- | jq), then run: rm -r '{}'", path.native()));
       } else {
         exam_.report.warning("foreign_file", path.native(), "is none of ours", "move it out of journal/");
       }
@@ -287,11 +284,12 @@ class JournalCheck {
 
   // What a start or a repair put aside.
   bool tell_quarantined(const fs::path& path, const Listed& file) {
-    if (!file.name.contains(".damaged.")) return false;
+    const bool torn = file.name.contains(".torn.") && !is_torn_name(file.name);
+    if (!torn && !file.name.contains(".damaged.")) return false;
     exam_.report.warning("quarantine", path.native(),
                          fmt::format("put aside {} ago by a start, {}", in_time(age_ms(file.status)),
                                      in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-                         "look at it, then remove it");
+                         fmt::format("look at it, then run: rm -r '{}'", path.native()));
     return true;
   }
 

@@ -53,8 +53,9 @@ std::optional<std::shared_ptr<void>> AddressPlaces::take(const ip::address& addr
 }
 
 std::string network_of(std::string_view peer) {
-  const std::string_view host =
-      peer.starts_with('[') ? peer.substr(1, peer.find(']') - 1) : peer.substr(0, peer.rfind(':'));
+  const std::size_t bracket = peer.find(']');
+  const bool v6 = peer.starts_with('[') && bracket != std::string_view::npos;
+  const std::string_view host = v6 ? peer.substr(1, bracket - 1) : peer.substr(0, peer.rfind(':'));
   boost::system::error_code error;
   const ip::address address = ip::make_address(host, error);
   if (error) return std::string(peer);

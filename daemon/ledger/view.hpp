@@ -12,7 +12,7 @@ namespace sessiond {
 
 struct SessionView {
   bool snapshots = true;              // skillsSnapshot, systemPromptReport
-  std::vector<std::string> fields{};  // only these (key always); empty: all
+  std::vector<std::string> fields{};  // only these (key always), sorted; empty: all
 };
 std::string session_json(std::string_view agent, const Session& session, const SessionView& view = {});
 std::string etag(const Session& session);  // r<rev>

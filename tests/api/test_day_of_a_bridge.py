@@ -47,7 +47,8 @@ class DayOfABridge(Case):
         channel = channel or key.split(":")[2]
         reply = self.bridges[channel].post(S(key, "main", "outbound"), {"text": text, **body})
         if status == 201:
-            self.told.setdefault((key, None), []).append(text)
+            media = [f"[media: {url.rsplit('/', 1)[1]}]" for url in body.get("mediaUrls", [])]
+            self.told.setdefault((key, None), []).append("\n".join([text, *media]))
         return reply
 
     def watch(self) -> EventStream:

@@ -51,14 +51,15 @@ TEST_CASE("every key reaches its field") {
     "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"],
                "tls": {"cert": "/c.pem", "key": "~/k.pem", "clientCa": "{stateDir}/ca.pem"}},
     "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "headerTimeoutMs": 11,
-               "connections": 12, "connectionsPerAddress": 14, "requestsPerSecond": 15, "streamsPerToken": 16, "failedLoginsPerMinute": 17,
+               "connections": 12, "connectionsPerAddress": 14, "bytesPerToken": 1048576, "agents": 18, "sessionsPerAgent": 19,
+               "entryBytesPerAgent": 2097152, "requestsPerSecond": 15, "streamsPerToken": 16, "failedLoginsPerMinute": 17,
                "jsonDepth": 13},
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
               "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}},
     "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
-    "network": {"threads": 3},
+    "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
                 "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
@@ -74,7 +75,8 @@ TEST_CASE("every key reaches its field") {
                    .tls = {.cert = "/c.pem", .key = "~/k.pem", .client_ca = "{stateDir}/ca.pem"},
                    .insecure = true,
                    .hosts = {"agents.example.org"}};
-  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 15, 16, 17, 13};
+  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
+  wanted.routing = {{"matrix"}};
   wanted.policy = {Config::SecretScan::warn};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};

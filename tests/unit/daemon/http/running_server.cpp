@@ -153,12 +153,14 @@ Router plain_routes() {
   router.add("POST", "/echo", Permission::write, [](Request& request) -> asio::awaitable<Response> {
     Response response;
     response.status = 201;
+    response.content_type = "application/octet-stream";
     response.body = std::move(request.body);
     request = {};  // a handler may take all of it
     co_return response;
   });
   router.add("GET", "/who", Permission::open, [](Request& request) -> asio::awaitable<Response> {
     Response response;
+    response.content_type = "text/plain";
     response.body = request.peer + (request.local_admin ? " admin" : "");
     co_return response;
   });

@@ -425,7 +425,7 @@ TEST_CASE("stop lets a running request end, closes idle connections and accepts 
   CHECK(stopped.wait_for(0s) == std::future_status::timeout);
   running.on_thread([&] { gate.timer.reset(); });
   const Answer answer = busy.receive();
-  CHECK(answer.body == "done");
+  CHECK(answer.body == "done\n");
   CHECK(answer.headers.at("connection") == "close");
   CHECK(busy.closed());
   busy.close();

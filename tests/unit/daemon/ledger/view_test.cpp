@@ -31,7 +31,7 @@ TEST_CASE("snapshots and fields") {
   CHECK(at(brief, "skillsSnapshot") == "-");
   CHECK(at(brief, "systemPromptReport") == "-");
   CHECK(at(brief, "label") == "\"L\"");
-  CHECK(session_json("a", session, {.fields = {"label", "nope", "n"}}) == R"({"key":"k","label":"L","n":null})");
+  CHECK(session_json("a", session, {.fields = {"label", "n", "nope"}}) == R"({"key":"k","label":"L","n":null})");
   CHECK(session_json("a", session, {.fields = {"rev", "updatedAt"}}) == R"({"key":"k","rev":0,"updatedAt":0})");
   CHECK(session_json("a", session, {.snapshots = false, .fields = {"skillsSnapshot"}}) == R"({"key":"k"})");
 }

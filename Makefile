@@ -72,7 +72,7 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut flood damage hostile full-disk
+SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
 api     = python3 tests/api/run.py -j $(JOBS) --binary build/$(1)/sessiond
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
 build/passed/api-asan:    RUN = $(call api,asan)
@@ -88,7 +88,6 @@ build/passed/kill9:       RUN = $(call crash,kill9) --rounds 100 --writers 32 --
 build/passed/faults:      RUN = $(call crash,faults) --every 83
 build/passed/powercut:    RUN = $(call crash,powercut) --rounds 40
 build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
-SUITES += earlier-boot
 build/passed/earlier-boot: RUN = $(call crash,kill9) --rounds 15 --writers 16 --load 0.1 --earlier-boot; \
   $(call crash,powercut) --rounds 12 --earlier-boot; $(call crash,two_writers) --updates 30 -k turns --earlier-boot
 build/passed/damage:      RUN = $(call crash,damage) -j $(JOBS)

@@ -445,6 +445,7 @@ Result<void> TranscriptAppender::hold(const std::string& file) {
   if (!impl_->locks || impl_->held.contains(file)) return {};
   auto got = impl_->take_lock(file);
   if (!got) return std::unexpected(std::move(got.error()));
+  impl_->waiting.erase(file);  // its lines are written under this hold
   impl_->held.emplace(file, std::move(*got));
   return {};
 }

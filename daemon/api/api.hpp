@@ -42,9 +42,9 @@ void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
 void add_policy_routes(Router& router, Api& api);   // send policy
 void add_event_routes(Router& router, Api& api);    // SSE
 void add_ticket_routes(Router& router, Api& api);   // tickets for SSE
-void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config
+void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config, backup, doctor, audit log
 void add_lock_routes(Router& router, Api& api);     // locks shared with other programs
-void add_login_routes(Router& router, Api& api);    // login of browsers, audit log
+void add_login_routes(Router& router, Api& api);    // login and logout of browsers
 
 inline void add_routes(Router& router, Api& api) {
   add_health_routes(router, api);

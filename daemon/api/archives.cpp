@@ -73,11 +73,12 @@ Response answer_page(const Api& api, const Page& page, auto records, std::uint64
   std::string next;
   std::optional<Order> last;  // shown
   for (const auto& [record, shown] : records) {
+    if (!shown) continue;
     if (looked_at++ == limits::list_scan) {
       next = cursor_behind(api, page, {record->time, record->seq + 1, ""});  // this one comes again
       break;
     }
-    if (!shown || record->archived_as.empty()) continue;
+    if (record->archived_as.empty()) continue;
     if (last && (count == page.limit || body.size() > limits::page_bytes)) {  // not before another one is there
       next = cursor_behind(api, page, *last);
       break;

@@ -142,9 +142,14 @@ Result<const Session*> visible(const AgentState& state, const Target& target, co
 }
 
 Problem as_seen(Problem problem, const Request& request) {
-  if (problem.code != Code::agent_not_found || request.params.size() < 2) return problem;  // not about a session
+  const bool about_agent = problem.code == Code::agent_not_found || problem.code == Code::degraded;
+  if (!about_agent || request.params.size() < 2) return problem;  // not about a session
   const auto agent = normalize_agent_id(request.params[0]);
   if (!agent || request.principal.sees_whole_agent(*agent)) return problem;
+  if (problem.code == Code::degraded) {
+    problem.detail = "this session cannot be served now";
+    return problem;
+  }
   return {.code = Code::session_not_found, .detail = no_such_session(*agent, request.params[1])};
 }
 
@@ -234,7 +239,7 @@ std::string degraded_member(const Principal& principal, const std::vector<std::s
     if (!principal.sees_whole_agent(agent)) continue;
     out.append(out.back() == '[' ? "" : ",").append(json::quote(agent));
   }
-  return out + "]";
+  return out.back() == '[' ? "" : out + "]";
 }
 
 std::optional<std::string> query_text(const Request& request, std::string_view name) {

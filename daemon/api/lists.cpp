@@ -268,6 +268,7 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
 // What one turn made of a page: how far it came, or the page.
 struct Turn {
   Progresses progresses{};
+  std::string as_of{};
   std::optional<Response> page{};
 };
 
@@ -282,7 +283,7 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
     after = std::move(cursor->at);
     as_of = std::move(cursor->as_of);
   }
-  // To who sees only a part of an agent, one that is not there is one without sessions.
+  // A token that sees only part of an agent must not learn whether the agent exists.
   const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agents.front());
   bool fresh = wants_fresh(request);
   // A few sessions at a time, so that others get their turn. What changes meanwhile is newer than the page's asOf: an
@@ -294,8 +295,7 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
         [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
           if (states.empty() && !may_be_absent)
             return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
-          if (as_of.empty()) as_of = api.ledger.as_of(seen.seq());
-          Turn now{.progresses = progresses};
+          Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
           std::size_t budget = limits::slice_sessions;
           bool ended = true;
           for (const AgentState* state : states) {
@@ -303,13 +303,14 @@ Served list(Api& api, Request& request, std::vector<std::string> agents, bool ov
             if (!progress.ended) Scanner(*state, *query, request.principal, progress, budget).run();
             ended = ended && progress.ended;
           }
-          if (ended) now.page = page_of(api, request, *query, as_of, states, now.progresses, degraded);
+          if (ended) now.page = page_of(api, request, *query, now.as_of, states, now.progresses, degraded);
           return now;
         },
         over_agents ? &degraded : nullptr);
     if (!turn) co_return std::unexpected(std::move(turn.error()));
     if (turn->page) co_return std::move(*turn->page);
     progresses = std::move(turn->progresses);
+    as_of = std::move(turn->as_of);
     fresh = false;
     co_await asio::post(api.ledger.io(), asio::use_awaitable);
   }

@@ -201,6 +201,7 @@ class Daemon {
     api_.counters = &server_.counters();
     server_.on_stop([this] {
       api_.draining = true;
+      api_.ledger.drain();
       streams_.drain();
     });
   }

@@ -271,12 +271,13 @@ class JournalCheck {
       } else if (file.name.ends_with(".tmp")) {
         check_temporary(exam_, path, file.status);
       } else if (is_torn_name(file.name)) {
-        exam_.report.ok("quarantine", path.native(),
-                        fmt::format("a batch that a kill cut short, {}: nobody was told that it was stored; goes with "
-                                    "journal.retention",
-                                    in_bytes(static_cast<std::uint64_t>(file.status.st_size))));
+        exam_.report.ok(
+            "quarantine", path.native(),
+            fmt::format("a batch that a kill cut short, {}: no client was told that it is stored; goes with "
+                        "journal.retention",
+                        in_bytes(static_cast<std::uint64_t>(file.status.st_size))));
       } else {
-        exam_.report.warning("foreign_file", path.native(), "is none of ours", "move it out of journal/");
+        exam_.report.warning("foreign_file", path.native(), "is not a sessiond file", "move it out of journal/");
       }
     }
     modes.tell(dir_);

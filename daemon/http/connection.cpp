@@ -278,8 +278,8 @@ asio::awaitable<void> Connection::check_body(Request& request) {
   });
 }
 
-// What a read would tell can be asked for again: it is dropped for a 429. A write has happened; its reply is dropped
-// with the connection when its token lets twice as much lie.
+// Enforces limits.bytesPerToken on a reply. A read is answered 429 instead. A write has already happened: its
+// connection is closed once the token has twice the limit.
 bool Connection::fit(const Request& request, Response& response, InFlight::Share& share) {
   const std::string& who = request.principal.id;
   const std::uint64_t most = service_->options.bytes_per_token;

@@ -43,7 +43,7 @@ class InFlight {
     std::uint64_t bytes_ = 0;
   };
 
-  // Nobody in particular ("", whoever is not logged in) is not counted: what is open to anybody is small.
+  // Requests without a token ("") are not counted: the routes open to them take only small bodies.
   Share take(std::string_view who, std::uint64_t bytes) {
     if (who.empty()) return {};
     Share share(*this, who);

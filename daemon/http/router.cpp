@@ -174,8 +174,7 @@ Result<void> Router::admit(Request& request, const Route& route) const {
               .members = {{"permission", json::quote(missing)}}});
 }
 
-// What a route refuses whatever its handler would say: who may not ask, a query parameter that it does not know, and a
-// body in a coding, since none is undone here.
+// Refuses a request before its handler runs: missing permission, an unknown query parameter, an encoded body.
 std::optional<Response> Router::refusal(Request& request, const Route& route, bool has_body) const {
   if (Result<void> admitted = admit(request, route); !admitted) return to_response(admitted.error(), request);
   if (Result<void> known = check_query(request, route.query); !known) return to_response(known.error(), request);

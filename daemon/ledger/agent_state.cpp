@@ -136,7 +136,7 @@ std::vector<const ArchiveRecord*> AgentState::archived_of_key(std::string_view k
   return sorted_records(archived_by_key_.equal_range(key));
 }
 
-// What a listing of the folder brought before the event of an archive was read is that event's.
+// If a directory listing already added these archives without an event, the event's record replaces that one.
 void AgentState::remember(ArchiveRecord record) {
   if (record.seq != 0) {
     for (const ArchiveRecord* known : archived_of_id(record.session_id)) {

@@ -40,8 +40,8 @@ bool is_left_temp(std::string_view file, std::string_view store) {
 
 // By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
 // archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
-// archive that is gone is not told any more. `left`: temporary files that nobody will name again. With `files`, the names
-// of all.
+// archive that is gone is not told any more. `left`: temporary files that nobody will name again. With `files`, the
+// names of all.
 void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records,
                 std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
   std::unordered_map<std::string, std::int64_t> archives;  // and their times
@@ -155,8 +155,8 @@ SessionsFile::Options Ledger::store_options(const std::string& id) const {
                    .stale = std::chrono::milliseconds(lock.stale_ms)}};
 }
 
-// What the journal has of this agent from a seq on (0: nothing), each event applied, then shown to `seen`. Of what is
-// before it, from `archived_from` on, only which archives were made: a record of one may not be in its file yet.
+// Applies this agent's journal events from seq `from` on (0: none) and passes each to `seen`. Of the events before,
+// from `archived_from` on, only the archives count: a record of one may not be in its file yet.
 template <class Seen>
 Result<void> Ledger::replay_agent(AgentState& state, std::uint64_t from, std::uint64_t archived_from, Seen seen) const {
   const std::uint64_t state_from = from;
@@ -271,7 +271,7 @@ asio::awaitable<Result<Ledger::Loaded>> Ledger::load_in_turn(std::shared_ptr<Age
   LoadWish wish{.file = agent->file,
                 .history = agent->history,
                 .replay_from = agent->rebuild ? agent->file_seq + 1 : 0,
-                .archived_from = checkpointed_ + 1,
+                .archived_from = (any_held(paths_.sessions_dir(id)) ? checkpointed_ : synced_) + 1,
                 .known_to = known ? agent->file_seq : 0,
                 .hold = {.written = agent->written_seq, .previous = agent->previous_seq}};
   const std::uint64_t bytes = co_await hop(agent->turn, [path = paths_.store_file(id)] {
@@ -305,8 +305,8 @@ Problem Ledger::degrade(Agent& agent, const Problem& why) {
     log::error("agent_degraded", {{"agent", agent.id},
                                   {"error", why.detail},
                                   {"next",
-                                   "it alone answers 503; put a plain file there, or move away what stands "
-                                   "there: then it is rebuilt, at the next request"}});
+                                   "only this agent answers 503. Put the file back, or move away what is in its "
+                                   "place: it is then rebuilt at the next request"}});
     std::string data;
     json::ObjectWriter writer(data);
     writer.string("reason", why.detail);
@@ -326,7 +326,11 @@ void Ledger::mended(Agent& agent) {
 asio::awaitable<Result<void>> Ledger::ensure_loaded(std::string id, bool create) {
   Agent& agent = slot(id);
   agent.touched = steady_ms();
-  while (agent.loading) co_await agent.waiting.wait(0);  // what others changed is being merged, if it is there already
+  bool waited = false;
+  // What others changed is being merged, if it is there already.
+  for (; agent.loading; waited = true) co_await agent.waiting.wait(0);
+  if (waited && !agent.state && !agent.degraded.empty())
+    co_return std::unexpected(degraded_problem(id, agent.degraded));
   if (!create && agent.nobody() && !agent.looking && !agent.checkpointing) agent.state.reset();  // is there one by now?
   if (agent.state) co_return Result<void>{};
   agent.loading = true;

@@ -163,7 +163,7 @@ asio::awaitable<Result<void>> Ledger::write_store(std::string id, std::uint64_t 
   while (slot(id).file_seq < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
-    if (written.error().code != Code::lock_timeout || steady_ms() >= deadline) break;
+    if (written.error().code != Code::lock_timeout || steady_ms() >= deadline || (draining_ && !stopping_)) break;
     pause.expires_after(std::chrono::milliseconds(lock_poll_ms()));
     co_await pause.async_wait(asio::use_awaitable);
   }
@@ -209,9 +209,10 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
     const bool clean =
         !agent->rebuild && !agent->loading && (!agent->state || (agent->state->dirty.empty() && !agent->checkpointing));
     if (clean) agent->file_seq = std::max(agent->file_seq, seq);
-    // One without sessions is not named: that its folder is gone one day is nothing to be mended.
-    if (clean && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     const bool held = any_held(paths_.sessions_dir(id));
+    // An agent without sessions is not named: its folder may go one day without being damage. Unless renames of its
+    // files still wait for a lock: recovery must do those.
+    if (clean && !held && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     if (!held) {
       agent->lines_seq = seq;
     } else if (agent->lines_seq == 0) {
@@ -219,7 +220,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
     }
     const std::uint64_t reached = std::min({agent->file_seq, agent->lines_seq, seq});
     least = std::min(least, reached);
-    // Nobody waits for an agent that cannot be written; what it still needs stays in the journal.
+    // Writers of other agents do not wait for an agent that cannot be written. The journal keeps what it still needs.
     const bool stuck = agent->lock_wanted != 0 || held || !agent->trouble.empty() || !agent->degraded.empty();
     if (!stuck) least_free = std::min(least_free, reached);
     least_previous = std::min(least_previous, agent->previous_seq);
@@ -250,7 +251,7 @@ asio::awaitable<Result<void>> Ledger::advance_checkpoint() {
       return true;
     });
   }
-  room_.release(0);
+  room_.release(UINT64_MAX);  // each looks for itself whether there is room now
   next_sync_ = steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
                                                                      config_.store.checkpoint_duty));
   co_return Result<void>{};
@@ -359,13 +360,18 @@ asio::awaitable<Result<std::shared_ptr<StateCut>>> Ledger::cut() {
   co_return std::unexpected(std::move(taken.error()));
 }
 
+void Ledger::drain() {
+  draining_ = true;
+  room_.fail(0,
+             std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
+}
+
 asio::awaitable<void> Ledger::stop() {
   stopping_ = true;
+  drain();
   watch_.stop();
   follow_timer_.cancel();
   checkpoint_timer_.cancel();
-  room_.fail(0,
-             std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
   while (background_ > 0) co_await background_ended_.wait(0);
   asio::steady_timer pause(io_);
   while (holds_ > 0 || !lock_waiters_.empty()) {  // requests that wait for a lock give up, those that have it end

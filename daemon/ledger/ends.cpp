@@ -76,6 +76,7 @@ asio::awaitable<Result<std::shared_ptr<Ledger::TranscriptHold>>> Ledger::hold_tr
   while (turn->taken) {
     if (const auto trouble = co_await turn->freed.wait(0)) co_return std::unexpected(*trouble);
     if (auto open = join_hold(agent, file)) co_return open;
+    if (draining_) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
     if (steady_ms() >= deadline)
       co_return std::unexpected(Problem{.code = Code::lock_timeout,
                                         .detail = path + " is held by another program, and others wait for it too",
@@ -85,6 +86,7 @@ asio::awaitable<Result<std::shared_ptr<Ledger::TranscriptHold>>> Ledger::hold_tr
   if (auto taken = co_await take_hold(hold, agent, file, deadline); !taken)
     co_return std::unexpected(std::move(taken.error()));
   turn->open = hold;
+  turn->freed.release(0);  // requests that waited meanwhile join
   co_return hold;
 }
 
@@ -120,6 +122,7 @@ asio::awaitable<Result<void>> Ledger::take_hold(std::shared_ptr<TranscriptHold> 
       co_return co_await publish(agent, file);
     }
     if (grown.error().code != Code::lock_timeout) co_return std::unexpected(std::move(grown.error()));
+    if (draining_) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
     if (steady_ms() >= deadline) {
       grown.error().retry_after_s = 1;
       co_return std::unexpected(std::move(grown.error()));

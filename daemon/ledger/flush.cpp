@@ -184,7 +184,7 @@ asio::awaitable<Result<void>> Ledger::lines_written(std::string agent, std::stri
     done = co_await flush_transcript(agent, file);
   }
   const LockWaiter waits(lock_waiters_, paths_.state_dir() / path);
-  while (!done && done.error().code == Code::lock_timeout && steady_ms() < deadline && !stopping_) {
+  while (!done && done.error().code == Code::lock_timeout && steady_ms() < deadline && !draining_) {
     schedule_flush();
     co_await flushed_.wait(0);
     if (any_held(path)) continue;

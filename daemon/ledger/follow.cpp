@@ -160,8 +160,8 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
   co_await look_at_lines(id, std::move(files));
 }
 
-// What other programs did to these transcripts (no name: to any). All agents' readers pass through this strand: of
-// 100 000 files a few are looked at, then the others have their turn.
+// Finds what other programs did to these transcripts (none named: to all). Looks at a few files at a time, because all
+// agents share this strand.
 asio::awaitable<Result<std::vector<Growth>>> Ledger::foreign_lines(std::string id, std::set<std::string> files) {
   std::vector<Growth> found;
   if (files.empty()) {

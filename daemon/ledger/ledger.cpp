@@ -261,8 +261,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
 asio::awaitable<Result<void>> Ledger::wait_for_room() {
   checkpoint_timer_.cancel();  // wakes the loop
   if (!std::exchange(room_watched_, true)) in_background(end_waits_for_room(), "end_waits_for_room");
-  if (const auto trouble = co_await room_.wait(static_cast<std::uint64_t>(steady_ms() + room_patience_ms)))
-    co_return std::unexpected(*trouble);
+  if (draining_) co_return fail(Code::draining, "the daemon is shutting down");
+  const auto deadline = static_cast<std::uint64_t>(steady_ms() + room_patience_ms);
+  while (backlog_ > max_backlog) {
+    if (const auto trouble = co_await room_.wait(deadline)) co_return std::unexpected(*trouble);
+  }
   co_return Result<void>{};
 }
 

@@ -133,6 +133,9 @@ class Ledger {
   asio::awaitable<Result<void>> checkpoint_all();
   // All that is durable now, as files that stay as they are (state_cut.hpp). Let it go on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateCut>>> cut();
+  // From here on no request waits for another program's lock or for room in the journal: it is answered 503. What can
+  // be done at once still is.
+  void drain();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
   Rules& rules() { return rules_; }
@@ -344,6 +347,7 @@ class Ledger {
   std::int64_t next_look_ = 0;  // steady ms: at everything
   std::int64_t started_;        // ms since the epoch
 
+  bool draining_ = false;
   bool stopping_ = false;
   bool failed_ = false;  // a batch was not stored; agents are being rebuilt
   std::shared_ptr<const Problem> failure_;

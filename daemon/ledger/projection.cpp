@@ -337,10 +337,14 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const st
   auto known = records(agent);
   if (!known) return std::unexpected(known.error());
   const bool done = (*known)->seqs.contains(event->envelope.seq);
+  bool whole = true;
   for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
     const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
-    if (auto renamed = archive_some(agent, some, locked, done); !renamed) return renamed;
+    const auto renamed = archive_some(agent, some, locked, done);
+    if (!renamed) return std::unexpected(renamed.error());
+    whole = whole && *renamed;
   }
+  if (!whole) return {};  // not recorded: the next start does it
   const bool destroys = purges(*event) && !files.empty();
   if (auto recorded = done ? Result<void>{} : record(*event, files, destroys); !recorded) return recorded;
   fault_point("archive.recorded");
@@ -378,18 +382,23 @@ Result<void> Projection::record(const Event& event, std::span<const std::pair<st
   return {};
 }
 
-// Renames, then makes all of that durable by one sync of their folder. `done`: they were renamed before.
-Result<void> Projection::archive_some(const std::string& agent,
+// Renames, then makes all of that durable by one sync of their folder. `done`: they were renamed before. False: one was
+// left where it is.
+Result<bool> Projection::archive_some(const std::string& agent,
                                       std::span<const std::pair<std::string, std::string>> files, bool locked,
                                       bool done) {
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
   std::vector<std::optional<FileLock>> held;  // until the new names are durable
   std::error_code ignored;                    // an index of a file that is gone is only space
+  bool whole = true;
   for (const auto& [file, name] : files) {
     auto closed = appender_.close(dir + file, locked);
     // At a start nobody waits behind one file: CHECKPOINT keeps this event for the next.
-    if (!closed && !locked && closed.error().code == Code::degraded) continue;
+    if (!closed && !locked && closed.error().code == Code::degraded) {
+      whole = false;
+      continue;
+    }
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
     fault_point("archive.closed");
@@ -401,14 +410,15 @@ Result<void> Projection::archive_some(const std::string& agent,
     if (auto renamed = archive(folder, file, name); !renamed) return std::unexpected(std::move(renamed.error()));
   }
   // Also when all was done before: perhaps just before a crash.
-  if (auto synced = sync_dir(folder); !synced && std::filesystem::exists(folder, ignored)) return synced;
+  if (auto synced = sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
+    return std::unexpected(std::move(synced.error()));
   fault_point("archive.synced");
   for (const auto& [file, name] : files) {
     const auto sidecar = paths_.sidecar(agent, file);
     std::filesystem::remove(sidecar, ignored);
     std::filesystem::remove(Transcript::id_sidecar(sidecar), ignored);
   }
-  return {};
+  return whole;
 }
 
 }  // namespace sessiond

@@ -96,7 +96,7 @@ class Projection {
   Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
                          std::size_t& next, std::uint64_t before, const Redirect& redirect);
   Result<void> archive_files(std::string_view event, std::span<const std::string> places, bool locked);
-  Result<void> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
+  Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
   Result<void> record(const Event& event, std::span<const std::pair<std::string, std::string>> files, bool durable);
   Result<void> write_records();

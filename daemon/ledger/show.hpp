@@ -1,6 +1,6 @@
-// What is told of an agent's state. Memory is ahead of the disk: what a reader is told must not be taken back, and an
-// absence is told too (it may be a deletion on its way). So nobody outside gets hold of a state, only of the answer
-// that their call made of it, and that only when it can be told.
+// Shows an agent's state to clients. Memory is ahead of the disk, and a state (or an absence) that was shown must not
+// be taken back. So callers never hold a state: they give a function that makes the answer, and get the answer once all
+// that it rests on is durable.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace sessiond {
 
-// What an answer rests on: all of the agent, unless the call says less. A refusal always rests on all of it.
+// The events that an answer depends on: all of the agent's, unless the call narrows it. A refusal depends on all.
 class Seen {
  public:
   // Of an agent: nothing but this session, asked for by `key`. Found by any other name, it rests on which keys there

@@ -8,7 +8,7 @@
 
 namespace sessiond {
 
-// Whose turn it is at one transcript's lock, among the requests of this daemon.
+// Orders this daemon's requests that want the lock of one transcript.
 struct Ledger::TranscriptTurn {
   std::weak_ptr<TranscriptHold> open{};  // may be joined
   bool taken = false;                    // somebody takes the lock, or has it

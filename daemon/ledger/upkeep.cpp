@@ -111,7 +111,8 @@ void Ledger::tell_repairs(const std::string& agent, const std::vector<std::strin
     // An odd store that nobody writes again is found odd each time it is read: told once.
     if (std::ranges::find(repairs_, agent + ": " + what) != repairs_.end()) continue;
     log::warn("store_repaired", {{"agent", agent}, {"what", what}});
-    if (repairs_.size() < limits::repairs_told) repairs_.push_back(agent + ": " + what);
+    if (repairs_.size() >= limits::repairs_told) continue;  // only logged
+    repairs_.push_back(agent + ": " + what);
     std::string data;
     json::ObjectWriter writer(data);
     writer.string("path", path.empty() ? paths_.store_file(agent).string() : path);

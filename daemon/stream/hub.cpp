@@ -232,7 +232,7 @@ void Hub::cannot_read(Reader& reader, const Problem& problem) {
 
 // Events from where it is up to `next` are damaged in the journal: it is told, and goes on behind them.
 void Hub::pass_over(Reader& reader, std::uint64_t next) {
-  log::warn("stream_gap", {{"request_id", reader.wish.request_id},
+  log::warn("stream_gap", {{"requestId", reader.wish.request_id},
                            {"reason", "damage"},
                            {"first", reader.next},
                            {"last", next - 1},

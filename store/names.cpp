@@ -140,6 +140,10 @@ Result<void> check_session_id(std::string_view id) {
 Result<void> check_new_session_id(std::string_view id) {
   if (auto fine = check_session_id(id); !fine) return fine;
   if (id.contains("..")) return fail(Code::invalid_id, fmt::format("\"{}\" contains \"..\"", id));
+  // Keys that programs use without a prefix: a session found by such an id would get what is meant for that key.
+  for (const std::string_view key : {"global", "heartbeat", "main", "unknown"}) {
+    if (lower(id) == key) return fail(Code::reserved_name, fmt::format("\"{}\" is a session key of its own", id));
+  }
   // "x-topic" with the topic "y" and "x" with the topic "topic-y" are one file.
   constexpr std::string_view overlapping = topic_mark.substr(0, topic_mark.size() - 1);
   if (id.ends_with(overlapping))

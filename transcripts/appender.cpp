@@ -134,10 +134,17 @@ struct TranscriptAppender::Impl {
 };
 
 Result<FileLock> TranscriptAppender::Impl::take_lock(std::string_view file) {
+  // A folder or a link where the lock or the file should be: that transcript alone cannot be used.
+  const auto unusable = [](Problem why) {
+    if (why.code != Code::lock_timeout && why.code != Code::storage_full) why.code = Code::degraded;
+    return std::unexpected(std::move(why));
+  };
   auto path = resolve_below(state_dir, std::string(file));
-  if (!path) return std::unexpected(path.error());
-  if (auto made = make_dirs(path->parent_path()); !made) return std::unexpected(made.error());
-  return FileLock::acquire(*path, *locks, evictions);
+  if (!path) return unusable(std::move(path.error()));
+  if (auto made = make_dirs(path->parent_path()); !made) return unusable(std::move(made.error()));
+  auto got = FileLock::acquire(*path, *locks, evictions);
+  if (!got) return unusable(std::move(got.error()));
+  return got;
 }
 
 // Held while the result lives, where locks are taken at all and the file's is not held already. One that was taken from

@@ -141,6 +141,14 @@ Result<const Session*> visible(const AgentState& state, const Target& target, co
   return session;
 }
 
+bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id) {
+  if (principal.sees_whole_agent(state.id())) return true;
+  const auto records = state.archived_of_id(session_id);
+  return !records.empty() && std::ranges::all_of(records, [&](const ArchiveRecord* record) {
+    return !record->key.empty() && principal.sees(state.id(), record->key, record->channel);
+  });
+}
+
 Problem as_seen(Problem problem, const Request& request) {
   const bool about_agent = problem.code == Code::agent_not_found || problem.code == Code::degraded;
   if (!about_agent || request.params.size() < 2) return problem;  // not about a session

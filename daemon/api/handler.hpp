@@ -64,6 +64,8 @@ Result<Intent> intent_of(const Request& request, std::string_view body_key = {})
 // made.
 const Session* session_named(const AgentState& state, const Target& target);
 const Session* session_named(const AgentState& state, const CreateSession& command);
+// Whether a token may read the archived transcripts of a session id: all that are known of it lie in its scope.
+bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id);
 
 // forbidden when a decision would make or change a session so that it lies outside the token's scope, is answered in
 // another channel than the token's, or reaches another's transcript through `sessionFile`.
@@ -90,7 +92,10 @@ Decide scoped(Command command, Principal principal) {
     };
     const Session* there = nullptr;
     std::string_view key;
-    if constexpr (requires { command.target; }) {
+    if constexpr (std::same_as<Command, PutSession>) {
+      key = command.target.key;
+      there = put_target(state, command);
+    } else if constexpr (requires { command.target; }) {
       key = command.target.key;
       there = session_named(state, command.target);
     } else if constexpr (requires { command.reuse; }) {

@@ -54,7 +54,7 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
       *agent, wants_fresh(request), [&](const AgentState& state, Seen& seen) -> Result<std::optional<Source>> {
         const auto session = visible(state, *target, request.principal);
         if (!session) {
-          if (!request.principal.sees_whole_agent(*agent) || state.find(target->key) != nullptr)
+          if (!sees_archives(request.principal, state, target->key) || state.find(target->key) != nullptr)
             return std::unexpected(session.error());
           return std::nullopt;  // archived, if at all
         }

@@ -140,8 +140,8 @@ Served put(Api& api, Request& request) {
   PutSession command{.target = place->target, .entry = edit_of(*body)};
   command.entry.unset.clear();  // null in a whole entry is absence
   command.sees = seen_by(request.principal, place->agent);
-  if (auto fine = may_create(request.principal, place->agent, place->target.key,
-                             json::string_at(*body, "channel").value_or(""));
+  const std::string key = canonical_key(place->target.key, place->agent).value_or(place->target.key);
+  if (auto fine = may_create(request.principal, place->agent, key, json::string_at(*body, "channel").value_or(""));
       !fine) {
     co_return std::unexpected(std::move(fine.error()));
   }
@@ -296,7 +296,7 @@ asio::awaitable<Result<TopicFiles>> topic_files(Api& api, Place place, Principal
       place.agent, fresh, [&](const AgentState& state, const Seen& seen) -> Result<std::optional<TopicFiles>> {
         auto session = visible(state, place.target, principal);
         if (!session) {
-          if (!principal.sees_whole_agent(place.agent) || state.find(place.target.key) != nullptr)
+          if (!sees_archives(principal, state, place.target.key) || state.find(place.target.key) != nullptr)
             return std::unexpected(std::move(session.error()));
           return std::nullopt;  // archived, if at all
         }

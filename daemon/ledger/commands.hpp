@@ -112,6 +112,8 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
                         const FetchedLines& lines);
 
 // Shared by the decisions above.
+// The session that a PUT would replace, however its key is spelt; null: it makes a new one.
+const Session* put_target(const AgentState& state, const PutSession& command);
 // The session of a target, its version checked: session_not_found, precondition_failed.
 Result<const Session*> resolve(const AgentState& state, const Target& target);
 // A new entry under a key: sessionId, times, then `edit`, which names each field once. Emits session.created.

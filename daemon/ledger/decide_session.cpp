@@ -234,6 +234,8 @@ json::Edit merge_patch(std::string_view entry, std::string_view patch) {
 
 Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
+  if (const Session* there = drafting.state().find_key(key))  // however the key was spelt in the request
+    return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
   const std::int64_t now = drafting.context().now;
   const std::uint64_t most = drafting.context().rules->sessions_per_agent;
   if (drafting.state().size() >= most) {
@@ -363,10 +365,16 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   return std::move(drafting.out);
 }
 
+const Session* put_target(const AgentState& state, const PutSession& command) {
+  if (const Session* there = state.find(command.target.key)) return there;
+  const auto key = canonical_key(command.target.key, state.id());
+  return key ? state.find_key(*key) : nullptr;
+}
+
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context) {
   Drafting drafting(state, context);
   json::Edit edit = command.entry;
-  const Session* there = state.find(command.target.key);
+  const Session* there = put_target(state, command);
   if (there == nullptr && !command.target.if_match.empty()) {
     return fail(Code::precondition_failed, fmt::format("If-Match is {}, but there is no session {}",
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
@@ -398,7 +406,8 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), *key);
     return std::move(drafting.out);
   }
-  if (auto fine = resolve(state, command.target); !fine) return std::unexpected(std::move(fine.error()));
+  if (auto fine = resolve(state, {.key = there->key(), .if_match = command.target.if_match}); !fine)
+    return std::unexpected(std::move(fine.error()));
   Session session = *there;
   const RawEntry old = session.entry();
   const json::Index fields(*old);

@@ -398,3 +398,60 @@ class OwnCase(Places):
         one = self.inbound(channel="matrix", chatType="channel", peer="!AbC" + (word := uid()))
         self.assertEqual(self.inbound(channel="matrix", chatType="channel", peer="!aBc" + word)["sessionKey"],
                          one["sessionKey"])
+
+
+class Spellings(Case):
+    def test_fault_3_a_put_of_another_spelling_is_a_put_of_the_session_that_is_there(self):
+        for key, spelling in (("agent:main:slack:direct:v1", "slack:direct:v1"), ("agent:main:slack:direct:v2", "agent:main:slack:direct:v2 "),
+                              ("agent:main:slack:direct:v3", " slack:dm:V3"), ("agent:main:main", "main")):
+            with self.subTest(spelling):
+                made = self.new(key)
+                self.say(key, "valuable")
+                self.ok(self.api.put(S(spelling), {"label": "new"}), 200)
+                self.assertEqual(self.ok(self.api.get(S(key)))["sessionId"], made["sessionId"])
+                self.assertEqual(len(self.messages(key)), 1)
+
+    def test_fault_3_a_channels_token_gets_no_hidden_session_by_another_spelling(self):
+        guest = self.daemon.client(self.daemon.token("runner", channel="slack"))
+        for key, spelling in (("agent:main:foo", "agent:main:foo "), ("agent:main:bar", "bar")):
+            with self.subTest(spelling):
+                made = self.new(key, channel="discord")
+                self.problem(guest.put(S(spelling), {"channel": "slack"}), 403)
+                now = self.ok(self.api.get(S(key)))
+                self.assertEqual((now["sessionId"], now["channel"]), (made["sessionId"], "discord"))
+
+    def test_fault_2_no_client_names_a_session_id_that_others_use_as_a_key(self):
+        guest = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:guest:"))
+        for name in ("main", "Global", "unknown", "heartbeat"):
+            made = guest.post("/v1/agents/main/sessions", {"key": f"agent:main:guest:{uid()}", "sessionId": name})
+            self.problem(made, 422, "reserved_name")
+
+    def test_fault_50_a_limited_token_reads_the_archives_of_its_own_keys(self):
+        guest = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:guest:"))
+        stranger = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:other:"))
+        key = f"agent:main:guest:{uid()}"
+        old = self.new(key)["sessionId"]
+        self.say(key, "before")
+        self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+        self.assertEqual(len(self.ok(guest.get(S(old, "main", "messages")))["data"]), 1)
+        self.assertEqual(guest.get(S(old, "main", "topics")).status, 200)
+        self.problem(stranger.get(S(old, "main", "messages")), 404)
+
+
+class LocksThatAreNone(Case):
+    config = {"store": {"mode": "shared"}}
+
+    def test_fault_15_a_folder_in_the_place_of_one_transcripts_lock_stops_nobody_else(self):
+        key, other = f"agent:main:{uid()}", f"agent:two:{uid()}"
+        made = self.new(key)
+        self.say(key, "one")
+        self.new(other)
+        lock = self.daemon.agent_dir() / (made["sessionId"] + ".jsonl.lock")
+        lock.mkdir()
+        self.api.post(S(key, "main", "reset"), {})
+        for _ in range(3):
+            self.ok(self.api.post(S(other, "two", "messages"), {"role": "user", "text": "on"}), 201)
+            self.ok(self.api.get(S(other, "two", "messages")))
+        lock.rmdir()
+        old = S(made["sessionId"], "main", "messages")
+        eventually(lambda: [e["id"] for e in self.api.get(old).json.get("data", [])])  # archived, and all there

@@ -135,6 +135,14 @@ class Readme(unittest.TestCase):
                     self.assertIn("ended before it was ready", done.stdout)
                     self.assertFalse((self.tree / "run" / "config" / "sessiond" / "admin.token").exists())
 
+    def test_fault_37_readme_and_changelog_name_the_same_versions_of_openclaw(self):
+        """Those before the first that keeps its sessions in SQLite."""
+        took_no_lock = re.search(r"2026\.5 to (2026\.\d+) take none", readme())[1]
+        sqlite = re.search(r"(2026\.\d+) and later keep their sessions in SQLite", readme())[1]
+        read = re.search(r"OpenClaw trees \(2026\.1 to (2026\.\d+)\)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))[1]
+        self.assertEqual(read, took_no_lock)
+        self.assertEqual(int(sqlite.split(".")[1]), int(read.split(".")[1]) + 1)
+
     def test_make_targets_are_there(self):
         targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
         for target in re.findall(r"\bmake ([a-z]+)", readme()):

@@ -23,6 +23,15 @@ constexpr std::int64_t refusal_told_ms = 5000;      // a refused write makes unr
 
 std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char*>(scope.data()), scope.size()}; }
 
+// A commit is durable, and its lines cannot be written where other programs look for them: neither stored nor refused.
+Problem not_in_file(Problem why) {
+  if (why.code == Code::lock_timeout) return why;
+  why.detail = "it is in the journal, and not yet in its transcript: " + why.detail;
+  why.code = Code::outcome_unknown;
+  why.retry_after_s = 1;
+  return why;
+}
+
 // Takes a key out of the in-flight table when the commit ends, however it ends.
 class InFlightKey {
  public:
@@ -246,7 +255,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
   if (rules_.shared) {
     for (const TranscriptGrowth& growth : decision.growths) {
       if (auto written = co_await lines_written(agent, growth.file); !written)
-        co_return std::unexpected(std::move(written.error()));
+        co_return std::unexpected(not_in_file(std::move(written.error())));
     }
   }
   if (hold) co_await end_hold(std::move(hold));

@@ -291,6 +291,17 @@ class TranscriptLock(Case):
         self.assertEqual([line["parentId"] for line in lines[1:]], [line["id"] for line in lines[:-1]])
         eventually(lambda: self.texts(session["key"]) == ["first", "theirs", "second", "third"])
 
+    def test_a_daemon_that_ends_answers_what_waits_for_a_lock(self):
+        daemon = self.spawn(self.config)
+        api = daemon.client()
+        session = self.new(api=api)
+        self.say(session["key"], "first", api=api)
+        with held(daemon.agent_dir() / (session["sessionId"] + ".jsonl")):
+            waiting = Background(lambda: daemon.client().post(S(session["key"], "main", "messages"), {"role": "user", "text": "second"}))
+            eventually(lambda: ((lock_of(api, session["sessionId"] + ".jsonl.lock") or {}).get("waiting") or {}).get("requests") == 1)
+            self.assertEqual(daemon.stop(), 0)
+            self.problem(waiting.result(), 503, "draining")
+
     def test_nothing_is_decided_while_the_lock_is_held_however_it_is_answered(self):
         session, other = self.talk(), self.talk()
         path = S(session["key"], "main", "messages")

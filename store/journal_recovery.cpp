@@ -296,7 +296,7 @@ class Recovery {
     for (const Epoch::Hole& hole : findings.holes) {
       if (known(hole)) continue;
       if (findings.end_lost || !can_wait(hole)) return false;
-      missing.push_back(describe(hole));
+      missing.push_back(describe(hole, findings));
     }
     if (findings.end_lost && !findings.obstacles.empty()) return false;
     for (const SegmentName& name : findings.obstacles)
@@ -305,8 +305,13 @@ class Recovery {
     return true;
   }
 
-  std::string describe(const Epoch::Hole& hole) const {
-    return fmt::format("seqs {} to {} are missing in {}", hole.from, hole.to - 1, options_.dir.native());
+  // Names the file to look at: the one that ends too early, or the one that would begin there.
+  std::string describe(const Epoch::Hole& hole, const Findings& findings) const {
+    const auto before = std::ranges::find(findings.segments, hole.from, &Segment::next);
+    const bool cut = before != findings.segments.end() && before->name.first < hole.from;
+    const fs::path gone = options_.dir / to_string({.first = hole.from, .turn = 0});
+    return fmt::format("seqs {} to {} are missing: {} is gone or empty{}", hole.from, hole.to - 1, gone.native(),
+                       cut ? ", or the end of " + before->path.native() + " is" : "");
   }
 
   std::string describe(const Findings& findings) const {
@@ -317,7 +322,7 @@ class Recovery {
     for (const SegmentName& name : findings.obstacles)
       all.push_back(fmt::format("{} is no file", (options_.dir / to_string(name)).native()));
     for (const Epoch::Hole& hole : findings.holes)
-      if (!known(hole)) all.push_back(describe(hole));
+      if (!known(hole)) all.push_back(describe(hole, findings));
     return fmt::format("{}; start with --repair to go on without what is lost", fmt::join(all, "; "));
   }
 

@@ -1,5 +1,7 @@
 #include "daemon/auth/tickets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -25,17 +27,24 @@ std::unexpected<Problem> refused() {
 Result<void> Tickets::load() {
   const auto text = read_file(path_);
   if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(text.error());
+  std::size_t damaged = 0;
   const std::lock_guard lock(mutex_);
   for (std::string_view rest = *text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (!json::check(line)) continue;
+    if (!json::check(line)) {
+      ++damaged;
+      continue;
+    }
     const auto hash = hash_from_hex(json::string_at(line, "hash").value_or(""));
     const auto token = json::string_at(line, "token");
     const auto last = json::int_at(line, "lastUsed");
     if (hash && token && last) used_.insert_or_assign(*hash, std::make_shared<Used>(*token, *last));
   }
-  return {};
+  if (damaged == 0) return {};
+  return fail(Code::degraded, fmt::format("{} has {} damaged lines; streams that were opened with those tickets need "
+                                          "new ones",
+                                          path_.native(), damaged));
 }
 
 Result<CreatedTicket> Tickets::create(const Principal& principal, std::string_view filters, std::int64_t now) const {

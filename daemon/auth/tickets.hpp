@@ -46,7 +46,7 @@ class Tickets {
   Tickets(std::filesystem::path path, std::string secret, const Tokens& tokens, std::size_t most = most_used)
       : path_(std::move(path)), secret_(std::move(secret)), tokens_(tokens), most_(most) {}
 
-  // What was used before. No file is none; a line that is damaged is left out.
+  // Reads which tickets were used before. No file is none. Leaves damaged lines out, and then fails, saying how many.
   Result<void> load();
 
   // Of a token's principal; forbidden for the unix socket's, which no revoking ends. `filters`: a JSON object of

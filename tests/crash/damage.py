@@ -362,7 +362,7 @@ KINDS = [
     Kind("tokens.json", "tokens.json", (("token",), *ONCE), may_refuse=True, lasting=(("token",), *ONCE), silent=FLIPS | {"removed"}),
     Kind("policy.json", "policy.json", ("policy",), may_refuse=True, lasting=("policy",), silent=FLIPS | {"removed"}),
     Kind("sessiond.lock", "sessiond.lock", may_refuse=True, silent=ALL - {"folder", "dangling link"}),
-    Kind("segment, sealed", "journal/*.jsonl", pick=segments, may_refuse=True, silent={"bit at 0 %"}),
+    Kind("segment, sealed", "journal/*.jsonl", pick=segments, may_refuse=True, silent={"bit at 0 %", "removed"}),  # the oldest that is gone looks like retention
     Kind("segment, last", "journal/*.jsonl", pick=segments, last=True, may_refuse=True),
     Kind("segment's index", "journal/*.idx", silent=ALL),
     Kind("CHECKPOINT", "journal/CHECKPOINT", silent=FLIPS | {"removed"}),
@@ -370,7 +370,7 @@ KINDS = [
     Kind("keys/*", "journal/keys/*.jsonl", ONCE, lasting=ONCE, silent=FLIPS | {"removed", "cut to 0", "cut to half"}, stays=("idempotency",)),
     Kind("ends/*", "journal/ends/one.jsonl", silent=FLIPS | {"removed", "cut to 0", "cut to half"}, stays=("missing",)),
     Kind("kept/*", "journal/kept/*/*", silent=ALL),
-    Kind("index/*", "journal/index/one/*", silent=ALL - {"folder", "dangling link"}),
+    Kind("index/*", "journal/index/one/*", silent=ALL - {"folder"}),
     Kind("previous/*", "journal/previous/one.json", silent=FLIPS | {"removed"}),
     Kind("previous/*.current", "journal/previous/one.current.json", silent=FLIPS | {"removed"}),
     Kind("previous/*.note", "journal/previous/one.note", silent=ALL - {"folder", "dangling link"}),

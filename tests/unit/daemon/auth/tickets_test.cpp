@@ -38,7 +38,7 @@ struct World {
   // As after a restart, with what was saved.
   std::unique_ptr<Tickets> again(std::size_t most = Tickets::most_used) const {
     auto read = std::make_unique<Tickets>(path, secret, *tokens, most);
-    REQUIRE(read->load());
+    CHECK_FALSE(read->load());
     return read;
   }
 };

@@ -339,7 +339,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
   }
   SUBCASE("a file of somebody else") {
     Tree::write(tree.journal() / "readme", "x");
-    only(tree.examine(), Level::warning, "foreign_file", "none of ours");
+    only(tree.examine(), Level::warning, "foreign_file", "not a sessiond file");
   }
   SUBCASE("what it says is what a start does") {
     std::string text = Tree::read(segments[0]);

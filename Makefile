@@ -94,7 +94,7 @@ build/passed/damage:      RUN = $(call crash,damage) -j $(JOBS)
 build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 build/passed/%: $(TREE)
-	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@
+	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@; echo "$*: passed in $$SECONDS s"
 
 soak: build
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim

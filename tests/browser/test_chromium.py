@@ -39,6 +39,10 @@ class InChromium(Talk):
         cls.browser = Chromium()
         cls.addClassCleanup(cls.browser.close)
 
+    def setUp(self):
+        super().setUp()
+        self.browser.forget()
+
     def follow(self, query="", token=None, daemon=None, filters=None):
         daemon = daemon or self.daemon
         self.browser.open(f"http://127.0.0.1:{daemon.port}/")

@@ -1,7 +1,7 @@
 #include "policy/activation.hpp"
 
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

@@ -1,11 +1,12 @@
 // What a client may write into an entry (API §3): known enums and types are checked, read-only fields refused, unknown
-// fields pass untouched. Delivery fields are checked by normalize_patch (store/delivery.hpp), which completes them too.
+// fields pass untouched. Delivery fields are checked by normalize_patch (store/delivery/delivery.hpp), which completes
+// them too.
 #pragma once
 
 #include <string_view>
 
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

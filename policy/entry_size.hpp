@@ -4,8 +4,8 @@
 
 #include <string_view>
 
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "policy/pointer.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

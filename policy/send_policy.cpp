@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "store/delivery.hpp"
+#include "store/delivery/delivery.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "policy/pointer.hpp"
 #include "policy/send_policy.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

@@ -14,7 +14,7 @@
 namespace sessiond {
 
 inline constexpr auto fault_points = std::to_array<std::string_view>({
-    // A batch: store/journal_writer.cpp, journal_log.cpp, journal_catalog.cpp
+    // A batch: store/journal/writer.cpp, journal_log.cpp, journal_catalog.cpp
     "journal.written",             // not yet fdatasynced
     "journal.synced",              // durable, nobody told
     "journal.segment_created",     // its name is not yet durable
@@ -24,7 +24,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "journal.overridden",          // a new segment overrides it, nobody told
     "journal.overridden_removed",  // and what was wholly overridden is gone
     "journal.segment_removed",     // by retention, its index not yet
-    // Opening a journal that is torn or damaged: store/journal_repair.cpp, journal_recovery.cpp
+    // Opening a journal that is torn or damaged: store/journal/repair.cpp, journal_recovery.cpp
     "torn.kept",  // put aside, not yet cut off
     "torn.cut",
     "repair.epoch",  // the new epoch stands, the damage too
@@ -34,11 +34,11 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // A file that is replaced (CHECKPOINT, EPOCH, tokens.json, …): store/files.cpp
     "replace.temp_synced",
     "replace.renamed",  // the directory not yet fsynced
-    // The lock: store/lock_file.cpp
+    // The lock: store/lock/lock_file.cpp
     "lock.payload_written",  // under a name of its own
     "lock.linked",           // it stands, its other name too
     "lock.moved_aside",      // a stale one, not yet judged again
-    // sessions.json: store/sessions_file_write.cpp
+    // sessions.json: store/sessions/write.cpp
     "checkpoint.noted", "checkpoint.temp_written", "checkpoint.temp_synced", "checkpoint.temp_noted",
     "checkpoint.locked",
     "checkpoint.unchanged",  // looked at: the file is the one that we read
@@ -46,7 +46,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "checkpoint.old_kept",  // what came out is the previous generation, or .corrupt, or foreign
     "checkpoint.linked",    // the new one has its second name
     "checkpoint.released", "checkpoint.dirs_synced",
-    // Loading a store: store/sessions_file_load.cpp, daemon/ledger/agents.cpp
+    // Loading a store: store/sessions/load.cpp, daemon/ledger/agents.cpp
     "adopt.copied",  // a foreign store's first generation
     "adopt.linked", "adopt.noted",
     "settle.removed",    // the temp file of a killed checkpoint
@@ -62,7 +62,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "marks.files_synced", "marks.answers_synced",
     "marks.written",  // retention has not run
     "marks.previous_renewed",
-    // Idempotency answers: store/answers_live.cpp, answers_sealed.cpp
+    // Idempotency answers: store/answers/live.cpp, answers_sealed.cpp
     "answers.written", "answers.synced", "answers.sealed",
     "answers.removed",  // by age or size, the index not yet
     // Start-up: daemon/ledger/recovery.cpp

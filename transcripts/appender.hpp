@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/lock.hpp"
+#include "store/lock/lock.hpp"
 #include "store/problem.hpp"
 #include "transcripts/known_ends.hpp"
 

@@ -10,8 +10,8 @@
 #include <iterator>
 
 #include "store/files.hpp"
-#include "store/json_crc.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/crc.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 

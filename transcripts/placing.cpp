@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 

@@ -11,8 +11,8 @@
 #include "daemon/api/secrets.hpp"
 #include "daemon/backup/pack.hpp"
 #include "daemon/doctor/doctor.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 namespace {

@@ -6,8 +6,8 @@
 #include <ranges>
 
 #include "daemon/api/cursor.hpp"
-#include "daemon/http/hop.hpp"
 #include "daemon/ledger/show.hpp"
+#include "daemon/runtime/hop.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"

@@ -9,12 +9,12 @@
 #include <boost/asio/co_spawn.hpp>
 
 #include "daemon/api/handler.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
 #include "daemon/http/target.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/http/message.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

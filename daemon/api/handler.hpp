@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/api/api.hpp"
-#include "daemon/ledger/commands.hpp"
+#include "daemon/decide/commands.hpp"
 #include "daemon/ledger/show.hpp"
 #include "store/names.hpp"
 

@@ -10,7 +10,7 @@
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/ledger/view.hpp"
+#include "daemon/decide/view.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"

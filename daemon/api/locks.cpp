@@ -6,8 +6,8 @@
 
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/http/hop.hpp"
-#include "store/lock.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "store/lock/lock.hpp"
 
 namespace sessiond {
 namespace {

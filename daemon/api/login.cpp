@@ -5,7 +5,7 @@
 #include "daemon/api/door.hpp"
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/http/hop.hpp"
+#include "daemon/runtime/hop.hpp"
 
 namespace sessiond {
 namespace {

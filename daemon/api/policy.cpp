@@ -9,8 +9,8 @@
 
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/ledger/view.hpp"
+#include "daemon/decide/view.hpp"
+#include "daemon/runtime/hop.hpp"
 #include "policy/send_policy.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"

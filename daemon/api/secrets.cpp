@@ -1,6 +1,6 @@
 #include "daemon/api/secrets.hpp"
 
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 #include "policy/pointer.hpp"
 #include "policy/secret_scan.hpp"
 

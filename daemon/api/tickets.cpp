@@ -5,8 +5,8 @@
 
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "daemon/stream/filter.hpp"
 
 namespace sessiond {

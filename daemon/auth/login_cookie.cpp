@@ -10,8 +10,8 @@
 #include "daemon/auth/secret.hpp"
 #include "store/crc32.hpp"
 #include "store/files.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

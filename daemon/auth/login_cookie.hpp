@@ -10,7 +10,8 @@
 // made before the middle one of them end too: so a token's logouts need no more room, none is forgotten, and other
 // tokens' are not touched. A file that is damaged ends all logins that were made before it was read.
 //
-// Times are of the clock of ages (store/age_clock.hpp): no step of the wall clock ends a login or brings one back.
+// Times are of the clock of ages (store/journal/age_clock.hpp): no step of the wall clock ends a login or brings one
+// back.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 #include "store/time_range.hpp"
 
 namespace sessiond {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

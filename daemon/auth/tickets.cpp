@@ -10,7 +10,7 @@
 
 #include "daemon/auth/ticket.hpp"
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

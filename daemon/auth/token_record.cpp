@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

@@ -12,8 +12,8 @@
 #include "daemon/backup/pack.hpp"
 #include "daemon/backup/unpack.hpp"
 #include "daemon/cli/client.hpp"
-#include "daemon/cli/settings.hpp"
-#include "daemon/cli/state_lock.hpp"
+#include "daemon/serve/settings.hpp"
+#include "daemon/serve/state_lock.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;

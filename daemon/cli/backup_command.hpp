@@ -16,7 +16,7 @@ struct BackupCommand {
 // Offline. The state directory is exchanged for the restored one in one step; the old one is kept beside it.
 struct RestoreCommand {
   Where where{};
-  std::string from{};  // a backup directory, a tar archive, or "-"
+  std::string from{};        // a backup directory, a tar archive, or "-"
   bool force = false;        // the state directory is not empty
   bool keep_tokens = false;  // the present ones, not those of the backup
 };

@@ -14,8 +14,8 @@
 #include <system_error>
 
 #include "store/files.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

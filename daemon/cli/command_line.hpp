@@ -8,8 +8,8 @@
 
 #include "daemon/cli/backup_command.hpp"
 #include "daemon/cli/config_command.hpp"
-#include "daemon/cli/serve.hpp"
 #include "daemon/cli/token_command.hpp"
+#include "daemon/serve/serve.hpp"
 
 namespace sessiond {
 

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "config/print.hpp"
-#include "daemon/cli/settings.hpp"
-#include "daemon/cli/state_lock.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/doctor/repair.hpp"
 #include "daemon/doctor/state_owner.hpp"
+#include "daemon/serve/settings.hpp"
+#include "daemon/serve/state_lock.hpp"
 
 namespace sessiond {
 

@@ -21,16 +21,16 @@
 #include "daemon/backup/pack.hpp"
 #include "daemon/backup/unpack.hpp"
 #include "daemon/cli/backup_command.hpp"
-#include "daemon/cli/rules_of.hpp"
-#include "daemon/cli/settings.hpp"
-#include "daemon/cli/state_lock.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/doctor/restores.hpp"
 #include "daemon/doctor/state_owner.hpp"
-#include "daemon/http/log.hpp"
 #include "daemon/ledger/ledger.hpp"
-#include "store/journal_recovery.hpp"
-#include "store/journal_segment.hpp"
+#include "daemon/runtime/log.hpp"
+#include "daemon/serve/rules_of.hpp"
+#include "daemon/serve/settings.hpp"
+#include "daemon/serve/state_lock.hpp"
+#include "store/journal/recovery.hpp"
+#include "store/journal/segment.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;

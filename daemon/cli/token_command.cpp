@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "daemon/cli/settings.hpp"
 #include "daemon/cli/token_store.hpp"
+#include "daemon/serve/settings.hpp"
 
 namespace sessiond {
 namespace {

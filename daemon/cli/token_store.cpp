@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 #include "daemon/cli/client.hpp"
-#include "daemon/cli/settings.hpp"
-#include "daemon/cli/state_lock.hpp"
+#include "daemon/serve/settings.hpp"
+#include "daemon/serve/state_lock.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

@@ -7,11 +7,11 @@
 
 #include "daemon/doctor/examination.hpp"
 #include "store/files.hpp"
-#include "store/lock.hpp"
-#include "store/lock_file.hpp"
+#include "store/lock/lock.hpp"
+#include "store/lock/lock_file.hpp"
 #include "store/names.hpp"
 #include "store/process.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/sessions/disk.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;

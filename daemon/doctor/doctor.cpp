@@ -11,7 +11,7 @@
 
 #include "daemon/doctor/examination.hpp"
 #include "store/files.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/sessions/disk.hpp"
 
 namespace sessiond {
 namespace doctor {

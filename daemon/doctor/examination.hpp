@@ -16,7 +16,7 @@
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/doctor/report.hpp"
 #include "daemon/ledger/paths.hpp"
-#include "store/sessions_file.hpp"
+#include "store/sessions/sessions_file.hpp"
 
 namespace sessiond::doctor {
 

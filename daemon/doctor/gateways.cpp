@@ -15,7 +15,7 @@
 #include "config/syntax.hpp"
 #include "daemon/doctor/examination.hpp"
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;

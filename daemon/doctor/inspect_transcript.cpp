@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"

@@ -1,5 +1,5 @@
 // The journal, read only: every segment is read through and its CRCs computed, while opening it would repair what can
-// be repaired. The rules are those of store/journal_recovery.cpp.
+// be repaired. The rules are those of store/journal/recovery.cpp.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -11,14 +11,14 @@
 
 #include "daemon/doctor/examination.hpp"
 #include "daemon/ledger/obstacles.hpp"
-#include "store/answers_sealed.hpp"
+#include "store/answers/sealed.hpp"
 #include "store/files.hpp"
-#include "store/journal_recovery.hpp"
-#include "store/journal_scan.hpp"
-#include "store/journal_segment.hpp"
-#include "store/json_crc.hpp"
-#include "store/raw_json.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/journal/recovery.hpp"
+#include "store/journal/scan.hpp"
+#include "store/journal/segment.hpp"
+#include "store/json/crc.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/sessions/disk.hpp"
 #include "transcripts/known_ends.hpp"
 
 namespace sessiond::doctor {

@@ -9,8 +9,8 @@
 #include "daemon/doctor/inspect_transcript.hpp"
 #include "daemon/doctor/repair.hpp"
 #include "store/files.hpp"
-#include "store/lock.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/lock/lock.hpp"
+#include "store/sessions/disk.hpp"
 #include "transcripts/migrate.hpp"
 
 namespace sessiond {

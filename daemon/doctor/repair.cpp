@@ -10,7 +10,7 @@
 
 #include "daemon/doctor/examination.hpp"
 #include "daemon/ledger/ledger.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/sessions/disk.hpp"
 
 namespace sessiond {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

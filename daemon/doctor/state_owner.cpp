@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "store/files.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/process.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

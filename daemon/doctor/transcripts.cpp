@@ -7,11 +7,11 @@
 #include <set>
 #include <string_view>
 
+#include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/session.hpp"
 #include "daemon/doctor/examination.hpp"
 #include "daemon/doctor/inspect_transcript.hpp"
-#include "daemon/ledger/agent_state.hpp"
-#include "daemon/ledger/session.hpp"
-#include "store/lock.hpp"
+#include "store/lock/lock.hpp"
 #include "store/names.hpp"
 #include "transcripts/mend.hpp"
 

@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "daemon/http/as_result.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "daemon/http/connection.hpp"
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 

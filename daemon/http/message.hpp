@@ -13,8 +13,8 @@
 
 #include "daemon/auth/principal.hpp"
 #include "store/files.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

@@ -5,8 +5,8 @@
 
 #include "daemon/http/message.hpp"
 #include "policy/secret_scan.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

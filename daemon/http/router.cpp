@@ -8,10 +8,10 @@
 #include <span>
 #include <stdexcept>
 
-#include "daemon/http/log.hpp"
 #include "daemon/http/target.hpp"
+#include "daemon/runtime/log.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "daemon/http/as_result.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 

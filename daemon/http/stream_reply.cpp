@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "daemon/http/connection.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 

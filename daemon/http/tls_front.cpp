@@ -14,7 +14,7 @@
 #include <cerrno>
 
 #include "daemon/http/as_result.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 

@@ -7,18 +7,18 @@
 #include <charconv>
 #include <filesystem>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/decide/apply.hpp"
+#include "daemon/decide/external.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "daemon/ledger/apply.hpp"
-#include "daemon/ledger/external.hpp"
 #include "daemon/ledger/reader.hpp"
-#include "store/entry_history.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
 #include "store/process.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/sessions/disk.hpp"
+#include "store/sessions/entry_history.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond {

@@ -8,14 +8,14 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
-#include "store/json_crc.hpp"
-#include "store/sessions_file_disk.hpp"
+#include "store/json/crc.hpp"
+#include "store/sessions/disk.hpp"
 
 namespace sessiond {
 namespace {

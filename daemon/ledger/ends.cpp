@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
 #include "daemon/ledger/transcript_hold.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 namespace {

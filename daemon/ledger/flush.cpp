@@ -4,10 +4,10 @@
 
 #include <boost/asio/post.hpp>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 namespace {

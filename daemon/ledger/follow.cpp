@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/decide/external.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "daemon/ledger/external.hpp"
 #include "daemon/ledger/reader.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 namespace {

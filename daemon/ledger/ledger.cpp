@@ -6,11 +6,11 @@
 #include <chrono>
 #include <set>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/decide/apply.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "daemon/ledger/apply.hpp"
 #include "daemon/ledger/transcript_hold.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 namespace {

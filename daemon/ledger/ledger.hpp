@@ -20,18 +20,18 @@
 #include <unordered_set>
 
 #include "config/config.hpp"
-#include "daemon/ledger/agent_state.hpp"
-#include "daemon/ledger/decision.hpp"
-#include "daemon/ledger/external.hpp"
+#include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/decision.hpp"
+#include "daemon/decide/external.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "daemon/ledger/projection.hpp"
 #include "daemon/ledger/state_cut.hpp"
-#include "daemon/ledger/waiters.hpp"
 #include "daemon/ledger/watch.hpp"
-#include "store/age_clock.hpp"
-#include "store/answers.hpp"
-#include "store/journal.hpp"
-#include "store/sessions_file.hpp"
+#include "daemon/runtime/waiters.hpp"
+#include "store/answers/answers.hpp"
+#include "store/journal/age_clock.hpp"
+#include "store/journal/journal.hpp"
+#include "store/sessions/sessions_file.hpp"
 #include "transcripts/transcript.hpp"
 
 namespace sessiond {

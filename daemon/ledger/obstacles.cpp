@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "store/files.hpp"
-#include "store/journal_segment.hpp"
+#include "store/journal/segment.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;

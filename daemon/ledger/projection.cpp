@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "store/event.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
-#include "store/raw_json.hpp"
+#include "store/journal/event.hpp"
+#include "store/json/raw_json.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"

@@ -23,10 +23,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/ledger/archive_records.hpp"
+#include "daemon/decide/archive_records.hpp"
 #include "daemon/ledger/paths.hpp"
-#include "store/event.hpp"
-#include "store/journal.hpp"
+#include "store/journal/event.hpp"
+#include "store/journal/journal.hpp"
 #include "store/problem.hpp"
 #include "transcripts/appender.hpp"
 #include "transcripts/known_ends.hpp"

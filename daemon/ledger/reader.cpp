@@ -1,6 +1,6 @@
 #include "daemon/ledger/reader.hpp"
 
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 
 namespace sessiond {
 

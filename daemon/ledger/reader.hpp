@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "daemon/http/hop.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/hop.hpp"
 
 namespace sessiond {
 

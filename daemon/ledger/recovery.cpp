@@ -5,16 +5,16 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 
-#include "daemon/http/log.hpp"
+#include "daemon/decide/apply.hpp"
+#include "daemon/decide/external.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "daemon/ledger/apply.hpp"
-#include "daemon/ledger/external.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/obstacles.hpp"
+#include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
-#include "store/journal_segment.hpp"
-#include "store/json_crc.hpp"
+#include "store/journal/segment.hpp"
+#include "store/json/crc.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "store/files.hpp"
-#include "store/journal_segment.hpp"
+#include "store/journal/segment.hpp"
 #include "store/names.hpp"
 
 namespace sessiond {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "daemon/ledger/paths.hpp"
-#include "store/journal.hpp"
+#include "store/journal/journal.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {

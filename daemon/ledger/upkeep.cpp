@@ -6,14 +6,14 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/decide/commands.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "daemon/ledger/commands.hpp"
 #include "daemon/ledger/reader.hpp"
-#include "store/entry_history.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
+#include "store/sessions/entry_history.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond {

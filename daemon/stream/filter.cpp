@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 
 namespace sessiond {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "daemon/auth/principal.hpp"
 #include "daemon/http/message.hpp"
-#include "store/event.hpp"
+#include "store/journal/event.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {

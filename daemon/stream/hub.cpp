@@ -8,10 +8,10 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 #include "daemon/stream/frames.hpp"
 #include "daemon/stream/look_back.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 

@@ -2,7 +2,7 @@
 // tells of its readers.
 #include <algorithm>
 
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/log.hpp"
 #include "daemon/stream/frames.hpp"
 #include "daemon/stream/hub.hpp"
 

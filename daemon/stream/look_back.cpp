@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/http/hop.hpp"
+#include "daemon/runtime/hop.hpp"
 #include "daemon/stream/stored.hpp"
 
 namespace sessiond {

@@ -11,7 +11,7 @@
 
 #include "daemon/stream/filter.hpp"
 #include "daemon/stream/tail.hpp"
-#include "store/journal.hpp"
+#include "store/journal/journal.hpp"
 
 namespace sessiond {
 

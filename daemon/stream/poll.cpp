@@ -6,13 +6,13 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "daemon/http/hop.hpp"
+#include "daemon/runtime/hop.hpp"
 #include "daemon/stream/frames.hpp"
 #include "daemon/stream/look_back.hpp"
 #include "daemon/stream/options.hpp"
 #include "daemon/stream/streams.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
-#include "store/raw_json.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond {

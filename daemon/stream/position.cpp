@@ -6,7 +6,7 @@
 #include <charconv>
 #include <limits>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

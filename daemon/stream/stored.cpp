@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/stream/frames.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {

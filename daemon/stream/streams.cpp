@@ -5,10 +5,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "daemon/http/hop.hpp"
-#include "daemon/http/log.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
 #include "daemon/stream/options.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/event.hpp"
+#include "store/journal/event.hpp"
 
 namespace sessiond {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
 
 using namespace sessiond;

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "store/event.hpp"
-#include "store/journal_line.hpp"
-#include "store/raw_json.hpp"
+#include "store/journal/event.hpp"
+#include "store/journal/line.hpp"
+#include "store/json/raw_json.hpp"
 
 using namespace sessiond;
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "store/sessions_file.hpp"
+#include "store/sessions/sessions_file.hpp"
 
 using namespace sessiond;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 using namespace sessiond;
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
 
 using namespace sessiond;
@@ -332,8 +332,7 @@ TEST_CASE("times") {
   CHECK(iso_time(0) == "1970-01-01T00:00:00.000Z");
   CHECK(iso_time(now) == "2026-11-21T22:00:00.000Z");
   CHECK(iso_time(951'782'399'999) == "2000-02-28T23:59:59.999Z");
-  for (const std::int64_t ms :
-       {std::int64_t{0}, now, std::int64_t{951'868'799'999}, std::int64_t{253'402'300'799'999}})
+  for (const std::int64_t ms : {std::int64_t{0}, now, std::int64_t{951'868'799'999}, std::int64_t{253'402'300'799'999}})
     CHECK(parse_iso_time(iso_time(ms)) == ms);
   CHECK(parse_iso_time("2026-11-21T22:00:00Z") == now);
   CHECK(parse_iso_time("2026-11-21T22:00Z") == now);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "tests/unit/temp_dir.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"

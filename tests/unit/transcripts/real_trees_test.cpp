@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"

@@ -10,8 +10,8 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/assets.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/raw_json.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;

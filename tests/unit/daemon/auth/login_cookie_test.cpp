@@ -6,7 +6,7 @@
 
 #include "daemon/auth/secret.hpp"
 #include "store/files.hpp"
-#include "tests/unit/store/journal_fixture.hpp"
+#include "tests/unit/store/journal/journal_fixture.hpp"
 
 using namespace sessiond;
 

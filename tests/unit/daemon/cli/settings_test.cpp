@@ -1,4 +1,4 @@
-#include "daemon/cli/settings.hpp"
+#include "daemon/serve/settings.hpp"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "daemon/cli/client.hpp"
-#include "daemon/cli/state_lock.hpp"
+#include "daemon/serve/state_lock.hpp"
 #include "store/files.hpp"
 #include "tests/unit/store/child.hpp"
 #include "tests/unit/temp_dir.hpp"

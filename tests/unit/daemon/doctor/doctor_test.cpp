@@ -16,9 +16,9 @@
 
 #include "daemon/doctor/state_owner.hpp"
 #include "store/files.hpp"
-#include "store/journal.hpp"
+#include "store/journal/journal.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/process.hpp"
-#include "store/raw_json.hpp"
 #include "tests/unit/daemon/doctor/tree.hpp"
 #include "tests/unit/store/child.hpp"
 

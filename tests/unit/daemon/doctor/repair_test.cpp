@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "store/sessions_file.hpp"
+#include "store/sessions/sessions_file.hpp"
 #include "tests/unit/daemon/doctor/tree.hpp"
 #include "tests/unit/store/child.hpp"
 

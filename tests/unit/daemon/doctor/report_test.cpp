@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 using namespace sessiond;
 

@@ -13,7 +13,7 @@
 
 #include "daemon/doctor/doctor.hpp"
 #include "store/files.hpp"
-#include "store/journal.hpp"
+#include "store/journal/journal.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::testing {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "daemon/http/message.hpp"
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 using namespace sessiond;
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "store/event.hpp"
+#include "store/journal/event.hpp"
 
 using namespace sessiond;
 

@@ -1,6 +1,6 @@
 // How long a stream lives and what it says meanwhile: keep-alives, tokens that lose their right, shutdown, clients that
 // hang up.
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
 using namespace sessiond;

@@ -4,7 +4,7 @@
 
 #include <boost/asio/detached.hpp>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond::stream_test {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "store/raw_json.hpp"
+#include "store/json/raw_json.hpp"
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
 using namespace sessiond;

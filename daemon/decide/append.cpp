@@ -1,0 +1,249 @@
+#include "daemon/decide/append.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/apply.hpp"
+#include "policy/usage.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/limits.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+// Does a stored line say the same as an entry that came with its id? What the daemon filled in does not count.
+bool same_content(std::string_view line, const Draft& draft) {
+  if (json::string_at(line, "type").value_or("") != draft.type) return false;
+  if (draft.type == "message") {
+    std::string stored(json::find(line, "message").value_or("{}"));
+    if (draft.stamp && !json::find(draft.body, "timestamp"))
+      stored = json::apply(stored, {.set = {}, .unset = {"timestamp"}});
+    return json::same(stored, draft.body);
+  }
+  const std::string rest = json::apply(line, {.set = {}, .unset = {"type", "id", "parentId", "timestamp"}});
+  return json::same(rest, "{" + draft.body + "}");
+}
+
+class Appending {
+ public:
+  Appending(Drafting& drafting, const Session& session, const Append& append, const FetchedLines& fetched, bool fresh)
+      : drafting_(drafting),
+        session_(session),
+        append_(append),
+        fetched_(fetched),
+        messages_(session.message_count),
+        input_(session.input_tokens),
+        output_(session.output_tokens),
+        total_(session.total_tokens),
+        compactions_(session.compaction_count) {
+    done_.file = AgentState::file_of(session, append.topic);
+    const TranscriptEnd* end = drafting.state().transcript(done_.file);
+    if (fresh) {
+      known_ = true;
+      return;
+    }
+    if (drafting.context().rests_on != nullptr) *drafting.context().rests_on = done_.file;
+    if (end != nullptr) {
+      known_ = true;
+      end_ = *end;
+    }
+  }
+
+  Result<Appended> run() {
+    if (append_.topic && !drafting_.state().may_use(session_, done_.file)) {
+      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *append_.topic));
+    }
+    if (!known_) {
+      need(Need::What::transcript_end);
+      return done_;
+    }
+    if (append_.expected_seq && *append_.expected_seq != end_.count) {
+      return fail(Code::precondition_failed,
+                  fmt::format("expectedSeq is {}, but the next entry gets {}", *append_.expected_seq, end_.count));
+    }
+    topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
+    if (topic_is_new_) {
+      const auto* topics = drafting_.state().topics(session_.session_id);
+      if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*append_.topic))
+        return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
+                                             limits::topics));
+    }
+    if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
+    if (drafting_.out.need) return done_;
+    for (const Draft& draft : append_.entries) {
+      if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
+    }
+    if (done_.ids.size() > done_.duplicates) {
+      drafting_.out.growths.push_back({.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
+    }
+    return done_;
+  }
+
+ private:
+  void need(Need::What what, std::vector<std::string> ids = {}) {
+    drafting_.out.need = Need{what, done_.file, std::move(ids)};
+  }
+
+  void header() {
+    if (end_.size != 0) return;
+    if (topic_is_new_) drafting_.emit(EventType::topic_created, session_, "{}", append_.topic);
+    const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
+    const std::string& cwd = own_cwd.empty() ? drafting_.context().rules->cwd : own_cwd;
+    place(header_line(session_.session_id, drafting_.context().now, cwd, {}), drafting_.next_seq(), false);
+    end_.has_header = true;
+    end_.started = drafting_.context().now;
+  }
+
+  // Whether the ids that came stand in the file: asks for the lines of all that may, at once.
+  Result<void> know_ids() {
+    std::unordered_set<std::string_view> own;
+    std::vector<std::string> unknown;
+    for (const Draft& draft : append_.entries) {
+      if (draft.id.empty()) continue;
+      if (!end_.ids && end_.size != 0) {
+        need(Need::What::entry_ids);
+        return {};
+      }
+      if (!end_.ids) end_.ids = std::make_shared<IdSet>();
+      if (!own.insert(draft.id).second)
+        return fail(Code::entry_id_conflict, fmt::format("the id {} comes twice in this request", draft.id));
+      if (end_.ids->contains(id_hash(draft.id)) && !fetched_.contains(draft.id)) unknown.push_back(draft.id);
+    }
+    if (!unknown.empty()) need(Need::What::lines, std::move(unknown));
+    return {};
+  }
+
+  // Whether the entry's id stands in the file already: then it must say the same, and nothing is appended.
+  Result<bool> duplicate(const Draft& draft) {
+    const auto line = fetched_.find(draft.id);
+    if (draft.id.empty() || line == fetched_.end()) return false;
+    if (line->second.line.empty()) return false;  // another id with the same hash
+    if (same_content(line->second.line, draft)) {
+      stands_at(line->second.seq);
+      return true;
+    }
+    return fail(Code::entry_id_conflict,
+                fmt::format("an entry with the id {} and other content is already there", draft.id));
+  }
+
+  Result<void> entry(const Draft& draft) {
+    const auto twice = duplicate(draft);
+    if (!twice) return std::unexpected(twice.error());
+    if (*twice) {
+      ++done_.duplicates;
+      done_.ids.push_back(draft.id);
+      return {};
+    }
+    header();
+    const Context& context = drafting_.context();
+    const std::string id = draft.id.empty() ? context.ids->entry_id() : draft.id;
+    const Written written = write_entry(draft, id, draft.parent_id.value_or(end_.last_id), end_.count, context.now);
+    emit(draft, written);
+    place(written.line, drafting_.next_seq() - 1, written.exact);
+    end_.last_id = id;
+    ++end_.count;
+    end_.last_seq = drafting_.next_seq() - 1;
+    if (end_.ids) new_ids_.push_back(id_hash(id));
+    done_.ids.push_back(id);
+    stands_at(end_.count - 1);
+    return {};
+  }
+
+  void stands_at(std::uint64_t seq) {
+    const bool first = std::exchange(stands_, true);
+    done_.first_seq = first ? std::min(done_.first_seq, seq) : seq;
+    done_.last_seq = first ? std::max(done_.last_seq, seq) : seq;
+    done_.seq = seq;
+  }
+
+  void emit(const Draft& draft, const Written& written) {
+    const std::int64_t now = drafting_.context().now;
+    std::string data = "{\"set\":";
+    json::ObjectWriter set(data);
+    set.integer("updatedAt", moved_to(session_, now));
+    // What people say, and only that: a clock that was put back is followed too.
+    if (draft.role == "user") set.integer("lastInteractionAt", now);
+    const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
+      counter = add_counted(counter.value_or(0), more);
+      set.integer(name, *counter);
+    };
+    if (!messages_) messages_ = static_cast<std::int64_t>(end_.count);
+    count("messageCount", messages_, 1);
+    if (const auto usage = draft.role == "assistant" ? read_usage(draft.usage) : std::nullopt) {
+      count("inputTokens", input_, usage->input);
+      count("outputTokens", output_, usage->output);
+      count("totalTokens", total_, usage->total);
+    }
+    if (draft.type == "compaction") count("compactionCount", compactions_, 1);
+    set.close();
+    data += ',';
+    if (!append_.event_extra.empty()) data.append(append_.event_extra).append(",");
+    data.append("\"message\":").append(written.message).append("}");
+    drafting_.emit(EventType::message_appended, session_, data, append_.topic);
+  }
+
+  // `exact`: the line can be made again from the event of that seq.
+  void place(std::string_view line, std::uint64_t event_seq, bool exact) {
+    if (!end_.ends_in_newline) {
+      ++end_.size;  // the newline that the appender puts first
+      end_.ends_in_newline = true;
+    }
+    std::string json;
+    json::ObjectWriter writer(json);
+    writer.string("file", done_.file);
+    writer.string("agent", drafting_.state().id());
+    writer.integer("at", static_cast<std::int64_t>(end_.size));
+    writer.integer("seq", static_cast<std::int64_t>(event_seq));
+    if (!exact) writer.string("line", line);
+    writer.close();
+    drafting_.out.places.push_back(std::move(json));
+    end_.size += line.size();
+  }
+
+  Drafting& drafting_;
+  const Session& session_;
+  const Append& append_;
+  const FetchedLines& fetched_;
+  std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters as they go on
+  Appended done_;
+  TranscriptEnd end_;
+  bool known_ = false;
+  bool topic_is_new_ = false;
+  bool stands_ = false;  // first_seq and last_seq are of an entry
+  std::vector<std::uint32_t> new_ids_;
+};
+
+}  // namespace
+
+Result<Appended> append_entries(Drafting& drafting, const Session& session, const Append& append,
+                                const FetchedLines& fetched, bool fresh) {
+  return Appending(drafting, session, append, fetched, fresh).run();
+}
+
+std::string appended_json(const Drafting& drafting, const Session& session, const Append& append,
+                          const Appended& appended) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("sessionId", session.session_id);
+  if (append.topic) {
+    writer.string("topic", *append.topic);
+  } else {
+    writer.raw("topic", "null");
+  }
+  writer.integer("firstSeq", static_cast<std::int64_t>(appended.first_seq));
+  writer.integer("lastSeq", static_cast<std::int64_t>(appended.last_seq));
+  std::string ids = "[";
+  for (const auto& id : appended.ids) {
+    if (ids.size() > 1) ids += ',';
+    json::append_quoted(ids, id);
+  }
+  writer.raw("ids", ids + "]");
+  writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
+  writer.string("asOf", drafting.as_of());
+  writer.close();
+  return out;
+}
+
+}  // namespace sessiond

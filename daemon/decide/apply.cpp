@@ -1,0 +1,111 @@
+#include "daemon/decide/apply.hpp"
+
+#include <utility>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+void mark_dirty(AgentState& state, const Event& event, const std::string& key) {
+  state.dirty.insert(key);
+  if (event.envelope.source != "external") state.changed_by_us.insert(key);
+}
+
+// Has the store this event already? By rev; where a foreign program dropped rev, by updatedAt.
+bool already_there(const Session& session, const Event& event, const json::Edit& edit) {
+  if (session.rev > event.envelope.seq) return true;  // the entry is from after it
+  if (event.envelope.type != EventType::message_appended && session.rev != 0) return session.rev >= event.envelope.seq;
+  for (const auto& member : edit.set) {
+    if (member.name == "updatedAt") return session.updated_at > json::as_int(member.value).value_or(0);
+  }
+  return session.updated_at > event.envelope.time;
+}
+
+void create(AgentState& state, const Event& event, Replay replay) {
+  const auto raw = json::find(event.data, "entry").value_or("{}");
+  const Session* old = state.find_key(event.envelope.key);
+  if (replay == Replay::yes && old != nullptr && old->key() == event.envelope.key &&
+      (old->rev >= event.envelope.seq || (old->rev == 0 && old->updated_at >= event.envelope.time))) {
+    return;
+  }
+  json::Edit rev;
+  rev.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
+  Session& session = state.insert(event.envelope.key, std::make_shared<const std::string>(json::apply(raw, rev)));
+  session.last_seq = event.envelope.seq;
+  mark_dirty(state, event, session.key());
+}
+
+// A session's files are renamed; the same names may come again.
+void forget_files(AgentState& state, const Session& session) {
+  state.forget_transcript(AgentState::file_of(session, {}));
+  if (const auto* topics = std::as_const(state).topics(session.session_id)) {
+    for (const std::string& topic : *topics) state.forget_transcript(AgentState::file_of(session, topic));
+  }
+  state.forget_topics(session.session_id);
+}
+
+void remove(AgentState& state, const Event& event, Replay replay) {
+  Session* session = state.mutable_session(event.envelope.key);
+  if (session == nullptr) return;
+  const bool newer = session->rev != 0 ? session->rev > event.envelope.seq : session->updated_at > event.envelope.time;
+  if (replay == Replay::yes && newer) return;
+  mark_dirty(state, event, session->key());
+  forget_files(state, *session);
+  state.erase(*session);
+}
+
+void change(AgentState& state, const Event& event, Replay replay) {
+  Session* session = state.mutable_session(event.envelope.key);
+  if (session == nullptr) return;  // gone meanwhile: only a session.created makes it again
+  json::Edit edit = json::read_edit(event.data);
+  if (replay == Replay::yes && already_there(*session, event, edit)) return;
+  if (event.envelope.type != EventType::message_appended)
+    edit.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
+  state.edit(*session, edit);
+  session->last_seq = event.envelope.seq;
+  mark_dirty(state, event, session->key());
+}
+
+}  // namespace
+
+void apply(AgentState& state, TranscriptGrowth growth) {
+  TranscriptEnd& end = state.mutable_transcript(growth.file);
+  end = std::move(growth.end);
+  if (!end.ids) return;
+  for (const std::uint32_t hash : growth.ids) end.ids->insert(hash);
+}
+
+void apply(AgentState& state, const Event& event, Replay replay) {
+  state.last_seq = event.envelope.seq;
+  if (auto record = archive_record(event)) state.remember(std::move(*record));
+  switch (event.envelope.type) {
+    case EventType::session_created:
+      return create(state, event, replay);
+    case EventType::session_deleted:
+      return remove(state, event, replay);
+    case EventType::session_reset:
+      if (const Session* session = state.mutable_session(event.envelope.key);
+          session != nullptr && session->session_id == json::string_at(event.data, "previousSessionId")) {
+        forget_files(state, *session);
+      }
+      return change(state, event, replay);
+    case EventType::topic_created:
+      return void(state.topics(event.envelope.session_id).insert(event.envelope.topic.value_or("")));
+    case EventType::topic_deleted:
+      state.topics(event.envelope.session_id).erase(event.envelope.topic.value_or(""));
+      if (const Session* session = state.find_key(event.envelope.key)) {
+        state.forget_transcript(AgentState::file_of(*session, event.envelope.topic));
+      }
+      return change(state, event, replay);
+    case EventType::session_updated:
+    case EventType::session_archived:
+    case EventType::session_unarchived:
+    case EventType::message_appended:
+      return change(state, event, replay);
+    default:
+      return;  // events that change no entry
+  }
+}
+
+}  // namespace sessiond

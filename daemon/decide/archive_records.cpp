@@ -1,0 +1,161 @@
+#include "daemon/decide/archive_records.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include "store/files.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/limits.hpp"
+
+namespace sessiond {
+namespace {
+
+std::string names_json(std::span<const std::string> names) {
+  std::string out = "[";
+  for (const std::string& name : names) {
+    if (out.size() > 1) out += ',';
+    json::append_quoted(out, name);
+  }
+  return out + "]";
+}
+
+std::vector<std::string> names_in(std::string_view array) {
+  std::vector<std::string> out;
+  for (const auto name : json::elements(array)) out.push_back(json::as_string(name).value_or(""));
+  return out;
+}
+
+ArchiveRecord record_of(std::string_view line) {
+  const auto text = [line](std::string_view name) { return json::string_at(line, name).value_or(""); };
+  return {.seq = static_cast<std::uint64_t>(json::int_at(line, "seq").value_or(0)),
+          .time = json::int_at(line, "time").value_or(0),
+          .key = text("key"),
+          .session_id = text("sessionId"),
+          .channel = text("channel"),
+          .reason = text("reason"),
+          .topic = json::string_at(line, "topic"),
+          .archived_as = names_in(json::find(line, "archivedAs").value_or("[]")),
+          .purged = json::find(line, "purged") == "true"};
+}
+
+}  // namespace
+
+std::optional<ArchiveRecord> archive_record(const Event& event) {
+  const Envelope& about = event.envelope;
+  ArchiveRecord record{.seq = about.seq,
+                       .time = about.time,
+                       .key = about.key,
+                       .session_id = about.session_id,
+                       .channel = about.channel,
+                       .archived_as = names_in(json::find(event.data, "archivedAs").value_or("[]")),
+                       .more = static_cast<std::size_t>(
+                           std::max<std::int64_t>(json::int_at(event.data, "archivedMore").value_or(0), 0))};
+  switch (about.type) {
+    case EventType::session_reset:
+      record.session_id = json::string_at(event.data, "previousSessionId").value_or("");
+      record.reason = json::string_at(event.data, "reason").value_or("reset");
+      break;
+    case EventType::session_deleted:
+      record.reason = "deleted";
+      record.purged = json::find(event.data, "purged") == "true";
+      break;
+    case EventType::topic_deleted:
+      record.reason = "deleted";
+      record.topic = about.topic;
+      break;
+    default:
+      return {};
+  }
+  if (record.session_id.empty()) return {};
+  if (record.purged) record.archived_as.clear();
+  return record;
+}
+
+std::string to_line(const ArchiveRecord& record) {
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.integer("seq", static_cast<std::int64_t>(record.seq));
+  writer.integer("time", record.time);
+  writer.string("key", record.key);
+  writer.string("sessionId", record.session_id);
+  writer.string("channel", record.channel);
+  writer.string("reason", record.reason);
+  if (record.topic) writer.string("topic", *record.topic);
+  writer.raw("archivedAs", names_json(record.archived_as));
+  if (record.purged) writer.boolean("purged", true);
+  writer.close();
+  return out + "\n";
+}
+
+std::string history_json(const ArchiveRecord& record) {
+  return fmt::format(R"({{"sessionId":{},{},"endedAt":{},"reason":{}}})", json::quote(record.session_id),
+                     archived_members(record), record.time, json::quote(record.reason));
+}
+
+std::string archived_members(const ArchiveRecord& record) {
+  const std::span<const std::string> names(record.archived_as);
+  const std::span told = names.first(std::min(names.size(), limits::archive_names));
+  const std::size_t more = names.size() - told.size() + record.more;
+  std::string out = "\"archivedAs\":" + names_json(told);
+  if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
+  return out;
+}
+
+Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path) {
+  std::vector<ArchiveRecord> out;
+  const auto text = read_file(path);
+  if (!text && text.error().code == Code::not_found) return out;
+  if (!text) return std::unexpected(text.error());
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (!json::check(line) || json::kind(line) != json::Kind::object) continue;
+    ArchiveRecord record = record_of(line);
+    if (!record.session_id.empty()) out.push_back(std::move(record));
+  }
+  return out;
+}
+
+Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
+  if (auto made = make_dirs(path.parent_path()); !made) return made;
+  auto fd = open_file(path, O_RDWR | O_APPEND | O_CREAT);
+  if (!fd) return std::unexpected(std::move(fd.error()));
+  struct stat status{};
+  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  std::string text;
+  if (status.st_size > 0) {  // a line that a kill has torn ends here
+    const auto last = read_at(fd->get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native());
+    if (!last) return std::unexpected(last.error());
+    if (*last != "\n") text = "\n";
+  }
+  text += lines;
+  if (auto written = write_all(fd->get(), text, path.native()); !written) return written;
+  if (!durable) return {};
+  if (auto synced = sync_file(fd->get(), path); !synced) return synced;
+  if (auto synced = sync_dir(path.parent_path()); !synced) return synced;
+  return sync_dir(path.parent_path().parent_path());
+}
+
+Result<std::uint64_t> compact_archive_records(const std::filesystem::path& path,
+                                              const std::function<bool(const ArchiveRecord&)>& wanted) {
+  const auto text = read_file(path);
+  if (!text) return std::unexpected(text.error());
+  const auto records = read_archive_records(path);
+  if (!records) return std::unexpected(records.error());
+  std::string kept;
+  for (const ArchiveRecord& record : *records) {
+    if (wanted(record)) kept += to_line(record);
+  }
+  if (kept.size() > text->size() / 2) return text->size();
+  if (auto written = replace_file(path, kept); !written) return std::unexpected(std::move(written.error()));
+  return kept.size();
+}
+
+}  // namespace sessiond

@@ -1,0 +1,100 @@
+#include "daemon/decide/decision.hpp"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond {
+
+IdSource IdSource::secure() {
+  return IdSource([](std::span<unsigned char> into) {
+    if (RAND_bytes(into.data(), static_cast<int>(into.size())) != 1)
+      throw std::runtime_error("OpenSSL has no random bytes");
+  });
+}
+
+std::uint64_t IdSource::next() {
+  std::uint64_t value = 0;
+  if (taken_ == pool_.size()) {
+    bytes_(pool_);
+    taken_ = 0;
+  }
+  std::memcpy(&value, pool_.data() + taken_, sizeof value);
+  OPENSSL_cleanse(pool_.data() + taken_, sizeof value);
+  taken_ += sizeof value;
+  return value;
+}
+
+std::string IdSource::entry_id() { return fmt::format("{:016x}", next()); }
+
+std::string IdSource::uuid() {
+  const std::uint64_t high = (next() & 0xFFFFFFFFFFFF0FFFULL) | 0x4000ULL;
+  const std::uint64_t low = (next() & 0x3FFFFFFFFFFFFFFFULL) | 0x8000000000000000ULL;
+  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFFF, low >> 48,
+                     low & 0xFFFFFFFFFFFFULL);
+}
+
+std::int64_t IdSource::archive_time(std::int64_t now) { return archived_ = std::max(now, archived_ + 1); }
+
+std::string IdSource::timestamp_id(std::int64_t now) {
+  constexpr std::size_t most = 1U << 15;  // of one millisecond: half of all there are, so that few draws are in vain
+  if (now > stamped_ || ends_.size() >= most) {
+    stamped_ = std::max(now, stamped_ + 1);
+    ends_.clear();
+  }
+  std::uint16_t end = 0;
+  do {
+    end = static_cast<std::uint16_t>(next());
+  } while (!ends_.insert(end).second);
+  std::string stamp = iso_time(stamped_);  // 2025-01-04T14:32:15.001Z
+  stamp.pop_back();
+  for (char& c : stamp) {
+    if (c == 'T' || c == ':' || c == '.') c = '-';
+  }
+  return fmt::format("{}-{:04x}", stamp, end);
+}
+
+std::string Drafting::as_of() const {
+  const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;
+  return fmt::format("{}-{}", context_.epoch, last);
+}
+
+void Drafting::emit(EventType type, const Session& session, std::string_view data,
+                    const std::optional<std::string>& topic) {
+  out.events.push_back(make_event({.seq = next_seq(),
+                                   .time = context_.now,
+                                   .type = type,
+                                   .agent = state_.id(),
+                                   .key = session.key(),
+                                   .session_id = session.session_id,
+                                   .channel = session.channel,
+                                   .chat_type = session.chat_type,
+                                   .topic = topic,
+                                   .actor = std::string(context_.actor),
+                                   .source = std::string(context_.source)},
+                                  data));
+}
+
+void Drafting::update(Session& session, json::Edit edit, EventType type, std::string_view more) {
+  std::string data;
+  json::ObjectWriter writer(data);
+  if (!more.empty()) {
+    data += more;
+    data += ',';
+  }
+  json::append_edit(writer, edit);
+  writer.close();
+  edit.put_int("rev", static_cast<std::int64_t>(next_seq()));
+  session.edit(edit);
+  emit(type, session, data);
+}
+
+std::int64_t moved_to(const Session& session, std::int64_t now) { return std::max(session.updated_at, now); }
+
+}  // namespace sessiond

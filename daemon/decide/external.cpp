@@ -1,0 +1,205 @@
+#include "daemon/decide/external.hpp"
+
+#include <algorithm>
+
+#include "policy/usage.hpp"
+#include "store/json/raw_json.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond {
+namespace {
+
+// Its time of creation is chosen here where the other program gave none: it would follow updatedAt.
+void create(Drafting& drafting, const std::string& key, const RawEntry& entry) {
+  const std::int64_t given = Session(key, entry).created_at;
+  json::Edit chosen;
+  if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
+    chosen.put_int("createdAt", given != 0 ? given : drafting.context().now);
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("entry", json::apply(*entry, chosen));
+  writer.string("reason", "external");
+  writer.close();
+  drafting.emit(EventType::session_created, Session(key, entry), data);
+}
+
+// A new session id is a reset that the other program made; readers of the transcript must know.
+void update(Drafting& drafting, const Session& ours, const json::Edit& edit) {
+  Session session = ours;
+  Session after = ours;
+  after.edit(edit);
+  if (after.session_id == ours.session_id) return drafting.update(session, edit);
+  drafting.update(session, edit, EventType::session_reset,
+                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
+}
+
+void tell_resync(Drafting& drafting, std::string_view keys) {
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("changed", keys);
+  writer.boolean("resync", true);
+  writer.close();
+  drafting.out.events.push_back(make_event({.seq = drafting.next_seq(),
+                                            .time = drafting.context().now,
+                                            .type = EventType::store_external_change,
+                                            .agent = drafting.state().id(),
+                                            .actor = std::string(drafting.context().actor),
+                                            .source = std::string(drafting.context().source)},
+                                           data));
+}
+
+}  // namespace
+
+Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load) {
+  Drafting drafting(state, context);
+  std::string keys = "[";
+  const auto name = [&keys](const std::string& key) {
+    if (keys.size() > 1) keys += ',';
+    json::append_quoted(keys, key);
+  };
+  for (const NamedEntry& entry : change.created) {
+    if (!entry.entry || json::kind(*entry.entry) != json::Kind::object) continue;
+    const Session* ours = state.find_key(entry.key);
+    if (ours == nullptr || ours->key() != entry.key) {
+      create(drafting, entry.key, entry.entry);
+    } else if (const json::Edit edit = merge_entry("{}", *ours->entry(), *entry.entry); !edit.empty()) {
+      update(drafting, *ours, edit);
+    }
+    name(entry.key);
+  }
+  for (const auto& entry : change.updated) {
+    const Session* ours = state.find_key(entry.key);
+    if (ours == nullptr || ours->key() != entry.key)
+      continue;  // we deleted it: the deletion is newer than what they saw
+    const json::Edit edit = merge_entry(*entry.base, *ours->entry(), *entry.theirs);
+    if (!edit.empty()) update(drafting, *ours, edit);
+    name(entry.key);
+  }
+  for (const std::string& key : change.deleted) {
+    const Session* ours = state.find_key(key);
+    if (state.changed_by_us.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key))
+      continue;
+    const Session gone = ours != nullptr ? *ours : Session(key, std::make_shared<const std::string>("{}"));
+    drafting.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
+    name(key);
+  }
+  if (!drafting.out.events.empty()) tell_resync(drafting, keys + "]");
+  return std::move(drafting.out);
+}
+
+ForeignChange ForeignSlices::next() {
+  constexpr std::size_t most = 256;
+  ForeignChange slice;
+  std::size_t before = 0;  // of the list, among all
+  const auto take = [&](auto& from, auto& into) {
+    for (; at_ < before + from.size() && slice.created.size() + slice.updated.size() + slice.deleted.size() < most;
+         ++at_)
+      into.push_back(std::move(from[at_ - before]));
+    before += from.size();
+  };
+  take(change_.created, slice.created);
+  take(change_.updated, slice.updated);
+  take(change_.deleted, slice.deleted);
+  return slice;
+}
+
+OwnVersions::OwnVersions(const std::optional<ForeignChange>& change) {
+  if (!change) return;
+  const auto want = [this](const std::string& key, const RawEntry& theirs) {
+    if (const auto rev = json::int_at(*theirs, "rev"))
+      wanted_[key] = {static_cast<std::uint64_t>(*rev), json::int_at(*theirs, "updatedAt").value_or(0)};
+  };
+  for (const NamedEntry& entry : change->created) {
+    if (entry.entry && json::kind(*entry.entry) == json::Kind::object) want(entry.key, entry.entry);
+  }
+  for (const auto& entry : change->updated) want(entry.key, entry.theirs);
+}
+
+void OwnVersions::applied(const AgentState& state, const Event& event) {
+  if (event.envelope.type == EventType::session_deleted) deleted_.insert(event.envelope.key);
+  const auto found = wanted_.find(event.envelope.key);
+  if (found == wanted_.end()) return;
+  const auto& [key, wanted] = *found;
+  const Session* session = state.find_key(key);
+  if (session == nullptr || session->key() != key || session->rev != wanted.rev) return;
+  // Messages move an entry on without a new rev.
+  const bool moved_on = versions_.contains(key) && session->updated_at <= wanted.updated_at;
+  if (event.envelope.seq == wanted.rev || moved_on) versions_[key] = session->entry();
+}
+
+void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {
+  if (!change) return;
+  const auto version = [this](const std::string& key) {
+    const auto found = versions_.find(key);
+    return found == versions_.end() ? RawEntry{} : found->second;
+  };
+  std::vector<ForeignChange::Changed> updated;
+  for (auto& entry : change->updated) {
+    if (RawEntry ours = version(entry.key)) entry.base = std::move(ours);
+    updated.push_back(std::move(entry));
+  }
+  std::erase_if(change->created, [&](const NamedEntry& entry) {
+    RawEntry ours = version(entry.key);
+    if (ours) updated.push_back({.key = entry.key, .edit = {}, .base = std::move(ours), .theirs = entry.entry});
+    return versions_.contains(entry.key);
+  });
+  std::erase_if(updated, [](const auto& entry) { return json::same(*entry.base, *entry.theirs); });
+  change->updated = std::move(updated);
+  std::erase_if(change->deleted, [this](const std::string& key) { return deleted_.contains(key); });
+  if (change->empty()) change.reset();
+}
+
+Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
+                              const Context& context) {
+  Drafting drafting(state, context);
+  const Session& session = *owner.session;
+  const std::uint64_t first_seq = drafting.next_seq();
+  if (theirs.lines.empty()) tell_resync(drafting, "[" + json::quote(session.key()) + "]");
+  const auto* topics = state.topics(session.session_id);
+  if (!theirs.lines.empty() && owner.topic && (topics == nullptr || !topics->contains(*owner.topic)))
+    drafting.emit(EventType::topic_created, session, "{}", owner.topic);
+  std::int64_t updated = session.updated_at;
+  std::int64_t interacted = session.last_interaction_at.value_or(0);
+  std::optional<std::int64_t> messages = session.message_count;
+  for (const WholeLine& line : theirs.lines) {
+    // Compact: what stands between tokens may break an event's line.
+    const std::string message = json::compact(view_entry(line.stored.line, line.stored.seq, View::full).value_or("{}"));
+    const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
+    std::string data = "{\"set\":";
+    json::ObjectWriter set(data);
+    set.integer("updatedAt", updated = std::max(updated, time));
+    if (json::string_at(message, "role") == "user")
+      set.integer("lastInteractionAt", interacted = std::max(interacted, time));
+    messages = add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+    set.integer("messageCount", *messages);
+    set.close();
+    data.append(",\"message\":").append(message).append("}");
+    drafting.emit(EventType::message_appended, session, data, owner.topic);
+  }
+  std::string place;
+  json::ObjectWriter writer(place);
+  writer.string("file", theirs.file);
+  writer.string("agent", state.id());
+  writer.integer("seq", static_cast<std::int64_t>(first_seq));
+  if (!theirs.lines.empty()) writer.integer("at", static_cast<std::int64_t>(theirs.begin));
+  writer.integer(
+      "length", static_cast<std::int64_t>(theirs.lines.empty() ? theirs.size : theirs.lines.back().end - theirs.begin));
+  writer.integer("inode", static_cast<std::int64_t>(theirs.inode));
+  writer.close();
+  drafting.out.places.push_back(std::move(place));
+  return std::move(drafting.out);
+}
+
+Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
+                           const Context& context) {
+  Drafting drafting(state, context);
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("topic", owner.topic ? json::quote(*owner.topic) : "null");
+  writer.integer("from", static_cast<std::int64_t>(from));
+  writer.close();
+  drafting.emit(EventType::transcript_renumbered, *owner.session, data, owner.topic);
+  return std::move(drafting.out);
+}
+
+}  // namespace sessiond

@@ -1,0 +1,100 @@
+#include "daemon/decide/free_id.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+
+#include "store/limits.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+std::string key_of_id(const AgentState& state, std::string_view id) {
+  return fmt::format("agent:{}:session:{}", state.id(), lower(id));
+}
+
+// The session that has this id, one way or another; null: none.
+const Session* bearer(const AgentState& state, const std::string& id) {
+  if (const Session* session = state.find(id)) return session;
+  if (const Session* session = state.find_key(key_of_id(state, id))) return session;
+  const auto owner = state.owner_of(transcript_file(id, ""));
+  return owner ? owner->session : nullptr;
+}
+
+bool is_another(const Session* session, const Session* self) {
+  return session != nullptr && (self == nullptr || session->key() != self->key());
+}
+
+// Archives of an id may be taken over by who sees what they hold.
+bool sees_archives(const AgentState& state, const Context& context, const std::string& id, std::string_view key,
+                   const std::vector<std::string>& on_disk) {
+  if (context.sight.whole_agent) return true;
+  // The archives of one event end alike, and no two events' do: an event tells only the first of many.
+  const auto ending = [](std::string_view name) { return name.substr(std::min(name.rfind(".jsonl."), name.size())); };
+  std::set<std::string_view> seen;
+  for (const ArchiveRecord* record : state.archived_of_id(id)) {
+    if (record->key != key && (record->key.empty() || !context.sight.sees(record->key, record->channel))) return false;
+    for (const std::string& name : record->archived_as) seen.insert(ending(name));
+  }
+  return std::ranges::all_of(on_disk, [&](const std::string& name) { return seen.contains(ending(name)); });
+}
+
+}  // namespace
+
+std::string fresh_session_id(const AgentState& state, const Context& context, IdKind kind) {
+  const auto known = [&](const std::string& id) {
+    return bearer(state, id) != nullptr || state.was_found(id) || !state.archived_of_id(id).empty();
+  };
+  std::string id;
+  do {
+    id = kind == IdKind::timestamp ? context.ids->timestamp_id(context.now) : context.ids->uuid();
+  } while (known(id));
+  return id;
+}
+
+Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::string_view key, const Session* self) {
+  const Context& context = drafting.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+  if (self != nullptr && self->session_id == id) return {};
+  if (auto fine = check_new_session_id(id); !fine) return fine;
+  const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
+  if (is_another(bearer(state, id), self)) return taken();
+  const auto records = state.archived_of_id(id);
+  const auto known_purge = [&](const ArchiveRecord* record) {
+    return record->purged && record->seq >= context.oldest_seq;
+  };
+  if (std::ranges::any_of(records, known_purge)) return taken();
+  // Other programs make files that nobody told us of.
+  const FilesOfId* files = nullptr;
+  if (context.on_disk != nullptr) {
+    if (const auto found = context.on_disk->find(id); found != context.on_disk->end()) files = &found->second;
+  }
+  if (files == nullptr) {
+    drafting.out.need = Need{Need::What::id_files, id};
+    return {};
+  }
+  const bool lies_there = files->transcripts && bearer(state, id) == nullptr;
+  if (lies_there && !context.sight.whole_agent) return taken();
+  if (!sees_archives(state, context, id, key, files->archives)) return taken();
+  return {};
+}
+
+std::string earlier_sessions(const Drafting& drafting, std::string_view key) {
+  const Context& context = drafting.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+  std::string list;
+  std::size_t count = 0;
+  for (const ArchiveRecord* record : state.archived_of_key(key) | std::views::reverse) {
+    if (record->purged || record->topic) continue;
+    if (!context.sight.whole_agent && !context.sight.sees(record->key, record->channel)) continue;
+    const std::string one = history_json(*record);
+    if (count++ == limits::previous_sessions || list.size() + one.size() > limits::previous_bytes) break;
+    list.append(list.empty() ? "[" : ",").append(one);
+  }
+  return list.empty() ? list : list + "]";
+}
+
+}  // namespace sessiond

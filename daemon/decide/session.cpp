@@ -1,0 +1,123 @@
+#include "daemon/decide/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/usage.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+
+Session::Session(std::string key, RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) { read_fields(); }
+
+const RawEntry& Session::entry() const {
+  if (!counters_.empty()) {
+    entry_ = std::make_shared<const std::string>(json::apply(*entry_, counters_));
+    counters_.set.clear();
+  }
+  return entry_;
+}
+
+void Session::edit(const json::Edit& edit) {
+  if (edit.unset.empty() &&
+      std::ranges::all_of(edit.set, [this](const auto& member) { return edit_counter(member); })) {
+    return;
+  }
+  entry_ = std::make_shared<const std::string>(json::apply(*entry(), edit));
+  read_fields();
+}
+
+bool Session::edit_counter(const json::Edit::Set& member) {
+  const auto number = json::as_int(member.value);
+  if (!number) return false;
+  if (member.name == "updatedAt")
+    updated_at = *number;
+  else if (member.name == "lastInteractionAt")
+    last_interaction_at = number;
+  else if (member.name == "messageCount")
+    message_count = counted(member.value);
+  else if (member.name == "inputTokens")
+    input_tokens = counted(member.value);
+  else if (member.name == "outputTokens")
+    output_tokens = counted(member.value);
+  else if (member.name == "totalTokens")
+    total_tokens = counted(member.value);
+  else if (member.name == "compactionCount")
+    compaction_count = counted(member.value);
+  else
+    return false;
+  counters_.put(member.name, member.value);
+  return true;
+}
+
+void Session::read_fields() {
+  session_id = session_file = channel = chat_type = label = name = spawned_by = {};
+  archived_at = last_interaction_at = started_at = message_count = input_tokens = output_tokens = total_tokens =
+      compaction_count = {};
+  rev = 0;
+  const std::int64_t chosen = std::exchange(created_at, 0);
+  updated_at = 0;
+  ephemeral = false;
+  std::string legacy_channel;
+  std::string last_channel;
+  for (const json::Member& member : json::members(*entry_)) {
+    // Entries of other programs may spell a name with escapes: "upd\u0061tedAt" is one of ours.
+    const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
+    const std::string_view field = unescaped.empty() ? member.name : unescaped;
+    const auto text = [&] { return json::as_string(member.value).value_or(""); };
+    const auto number = [&] { return json::as_int(member.value); };
+    if (field == "sessionId")
+      session_id = text();
+    else if (field == "sessionFile")
+      session_file = text();
+    else if (field == "channel")
+      channel = lower(trim(text()));
+    else if (field == "provider")
+      legacy_channel = lower(trim(text()));
+    else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
+      last_channel = lower(trim(text()));
+    else if (field == "chatType")
+      chat_type = text();
+    else if (field == "label")
+      label = text();
+    else if (field == "name")
+      name = text();
+    else if (field == "spawnedBy")
+      spawned_by = text();
+    else if (field == "rev")
+      rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
+    else if (field == "createdAt")
+      created_at = number().value_or(0);  // 0: chosen below
+    else if (field == "sessionStartedAt")
+      started_at = number();
+    else if (field == "updatedAt")
+      updated_at = number().value_or(0);
+    else if (field == "archivedAt")
+      archived_at = number();
+    else if (field == "lastInteractionAt")
+      last_interaction_at = number();
+    else if (field == "messageCount")
+      message_count = counted(member.value);
+    else if (field == "inputTokens")
+      input_tokens = counted(member.value);
+    else if (field == "outputTokens")
+      output_tokens = counted(member.value);
+    else if (field == "totalTokens")
+      total_tokens = counted(member.value);
+    else if (field == "compactionCount")
+      compaction_count = counted(member.value);
+    else if (field == "ephemeral")
+      ephemeral = json::as_bool(member.value).value_or(false);
+  }
+  if (chat_type == "dm") chat_type = "direct";
+  if (channel.empty()) channel = legacy_channel;
+  const KeyParts parts = parse_key(key_);
+  if (channel.empty()) channel = lower(parts.channel);
+  if (channel.empty()) channel = last_channel;
+  if (chat_type.empty()) chat_type = lower(parts.chat_type);
+  // An entry that does not say when it was made: chosen once, so that it does not move with every change.
+  if (!started_at && created_at != 0) started_at = created_at;
+  if (created_at == 0) created_at = started_at.value_or(0) != 0 ? *started_at : chosen != 0 ? chosen : updated_at;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,47 @@
+#include "daemon/decide/view.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "store/delivery/delivery.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond {
+namespace {
+
+// Shown first, from what was read out; or the daemon's own (S/history serves it).
+constexpr std::array<std::string_view, 7> ours{"key",       "agent",           "rev", "sessionId", "createdAt",
+                                               "updatedAt", "previousSessions"};
+
+}  // namespace
+
+std::string etag(const Session& session) { return "r" + std::to_string(session.rev); }
+
+std::string session_json(std::string_view agent, const Session& session, const SessionView& view) {
+  const auto wanted = [&view](std::string_view name) {
+    return view.fields.empty() || std::ranges::binary_search(view.fields, name);
+  };
+  std::string out;
+  json::ObjectWriter writer(out);
+  writer.string("key", session.key());
+  if (wanted("agent")) writer.string("agent", agent);
+  if (wanted("rev")) writer.integer("rev", static_cast<std::int64_t>(session.rev));
+  if (wanted("sessionId")) writer.string("sessionId", session.session_id);
+  if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
+  if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
+  const RawEntry& entry = session.entry();
+  const json::Edit renamed = legacy_view(*entry);
+  const std::string normalised = renamed.empty() ? std::string() : json::apply(*entry, renamed);
+  for (const json::Member& member : json::members(renamed.empty() ? *entry : normalised)) {
+    const std::string name = json::unescape(member.name);
+    if (std::ranges::find(ours, name) != ours.end() || !wanted(name)) continue;
+    if (!view.snapshots && (name == "skillsSnapshot" || name == "systemPromptReport")) continue;
+    writer.raw(member.name, member.value);
+  }
+  writer.close();
+  // What another program wrote may be no UTF-8; it keeps its bytes on disk.
+  return invalid_utf8(out) ? replace_invalid_utf8(out) : out;
+}
+
+}  // namespace sessiond

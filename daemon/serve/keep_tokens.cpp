@@ -1,0 +1,47 @@
+#include "daemon/serve/keep_tokens.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <string>
+
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
+
+namespace sessiond {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::chrono::milliseconds look_every{500};
+constexpr int looks_a_save = 120;
+
+// A file that is damaged, or only half written as yet, changes nothing, and is told once. `told`: what was told last.
+asio::awaitable<void> look(Api& api, std::string& told) {
+  const auto read = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.look(); });
+  if (read && *read) {
+    api.streams.check_tokens();
+    log::info("tokens_reloaded", {{"tokens", api.tokens.list().size()}});
+  }
+  std::string fault = read ? std::string() : read.error().detail;
+  if (!fault.empty() && fault != told)
+    log::error("tokens_not_reloaded", {{"error", fault}, {"next", "the tokens stay as they were until it is mended"}});
+  told = std::move(fault);
+}
+
+}  // namespace
+
+asio::awaitable<void> keep_tokens(Api& api) {
+  asio::steady_timer timer(api.ledger.io());
+  std::string told;
+  for (int looks = 1;; ++looks) {
+    timer.expires_after(look_every);
+    co_await timer.async_wait(asio::use_awaitable);
+    co_await look(api, told);
+    if (looks % looks_a_save != 0 || !api.tokens.unsaved()) continue;
+    auto saved = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
+    if (!saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
+  }
+}
+
+}  // namespace sessiond

@@ -1,0 +1,74 @@
+#include "daemon/serve/rules_of.hpp"
+
+#include <ctime>
+#include <filesystem>
+
+namespace sessiond {
+namespace {
+
+ResetRule rule_of(const Config::Reset& reset) {
+  ResetRule rule{.mode = ResetRule::Mode::none, .idle_minutes = reset.idle_minutes, .at_hour = reset.at_hour};
+  if (reset.mode == Config::ResetMode::idle) rule.mode = ResetRule::Mode::idle;
+  if (reset.mode == Config::ResetMode::daily) rule.mode = ResetRule::Mode::daily;
+  return rule;
+}
+
+std::optional<ResetRule> rule_of(const std::optional<Config::Reset>& reset) {
+  return reset ? std::optional(rule_of(*reset)) : std::nullopt;
+}
+
+DmScope scope_of(Config::DmScope scope) {
+  switch (scope) {
+    case Config::DmScope::main:
+      return DmScope::main;
+    case Config::DmScope::per_peer:
+      return DmScope::per_peer;
+    case Config::DmScope::per_channel_peer:
+      return DmScope::per_channel_peer;
+    case Config::DmScope::per_account_channel_peer:
+      return DmScope::per_account_channel_peer;
+  }
+  return DmScope::per_channel_peer;
+}
+
+// By the zone's rules at that moment. tzset() first, since localtime_r need not: the machine's zone may be set to
+// another one while the daemon runs.
+std::int64_t utc_offset(std::int64_t utc_ms) {
+  const auto seconds = static_cast<std::time_t>(utc_ms / 1000 - (utc_ms % 1000 < 0 ? 1 : 0));
+  std::tm local{};
+  tzset();
+  return localtime_r(&seconds, &local) == nullptr ? 0 : std::int64_t{local.tm_gmtoff} * 1000;
+}
+
+}  // namespace
+
+Result<Rules> rules_of(const Config& config) {
+  auto policy = parse_send_policy(config.send_policy_json, "/sendPolicy");
+  if (!policy) return std::unexpected(std::move(policy.error()));
+  const Config::Session& session = config.session;
+  Rules rules;
+  rules.routing = {
+      .dm_scope = scope_of(session.dm_scope),
+      .identity_links = session.identity_links,
+      .main_key = session.main_key,
+      .threads = session.threads == Config::Threads::session ? ThreadScope::session : ThreadScope::inherit};
+  rules.send_policy = std::move(*policy);
+  rules.reset_triggers = session.reset_triggers;
+  rules.reset = rule_of(session.reset);
+  rules.reset_direct = rule_of(session.reset_by_type.direct);
+  rules.reset_group = rule_of(session.reset_by_type.group);
+  rules.reset_channel = rule_of(session.reset_by_type.channel);
+  rules.reset_thread = rule_of(session.reset_by_type.thread);
+  rules.utc_offset = utc_offset;
+  rules.spawn_depth = static_cast<int>(session.spawn.depth);
+  rules.spawn_count = static_cast<int>(session.spawn.count);
+  rules.agents = config.limits.agents;
+  rules.sessions_per_agent = config.limits.sessions_per_agent;
+  rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;
+  rules.shared = config.store.mode == Config::StoreMode::shared;
+  std::error_code error;
+  rules.cwd = std::filesystem::current_path(error).string();
+  return rules;
+}
+
+}  // namespace sessiond

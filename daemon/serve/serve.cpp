@@ -1,0 +1,434 @@
+#include "daemon/serve/serve.hpp"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <csignal>
+
+#include "config/check.hpp"
+#include "config/print.hpp"
+#include "config/read.hpp"
+#include "daemon/api/api.hpp"
+#include "daemon/api/handler.hpp"
+#include "daemon/auth/first_token.hpp"
+#include "daemon/http/cors.hpp"
+#include "daemon/http/server.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/log.hpp"
+#include "daemon/serve/keep_tokens.hpp"
+#include "daemon/serve/rules_of.hpp"
+#include "daemon/serve/settings.hpp"
+#include "daemon/serve/state_lock.hpp"
+#include "daemon/serve/systemd.hpp"
+#include "store/confine.hpp"
+#include "store/files.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr int cannot_start = 1;
+constexpr int in_use = 3;
+constexpr std::size_t disk_threads = 4;  // one can be in an fsync, one in a lock's wait, and a page is still read
+
+int refuse(std::string_view event, const Problem& problem, int code = cannot_start) {
+  log::error(event, {{"error", problem.detail}});
+  return code;
+}
+
+std::optional<Config> read_config(const ServeOptions& options) {
+  auto settings = load_settings(options.config, options.state_dir);
+  std::vector<ConfigFault> faults;
+  if (settings && options.listen) {
+    config::overlay(settings->config, fmt::format(R"({{"listen":{{"tcp":{}}}}})", json::quote(*options.listen)),
+                    faults);
+    config::find_contradictions(settings->config, faults);
+  }
+  for (const ConfigFault& fault : faults)
+    log::error("configuration_fault", {{"option", "--listen"}, {"pointer", fault.pointer}, {"detail", fault.detail}});
+  if (!faults.empty()) return {};
+  if (settings) return std::move(settings->config);
+  for (const ConfigFault& fault : settings.error().faults) {
+    log::error("configuration_fault",
+               {{"file", settings.error().file}, {"pointer", fault.pointer}, {"detail", fault.detail}});
+  }
+  return {};
+}
+
+void set_up_log(const Config& config) {
+  using Level = Config::LogLevel;
+  log::Level level = log::Level::info;
+  if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
+  if (config.log.level == Level::warn) level = log::Level::warn;
+  if (config.log.level == Level::error) level = log::Level::error;
+  log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
+}
+
+Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
+  return {
+      .code = Code::degraded,
+      .detail = fmt::format("{} is a database of OpenClaw 2026.8 or later{}: its sessions would not be served. Name "
+                            "another state directory (--state-dir), or start with --ignore-sqlite to serve the JSON "
+                            "stores beside it",
+                            databases.front().native(),
+                            databases.size() == 1 ? "" : fmt::format(" ({} more)", databases.size() - 1))};
+}
+
+// Random bytes that sign list cursors and stream tickets; kept, so that these outlive a restart.
+Result<std::string> cursor_secret(const std::filesystem::path& path) {
+  auto kept = read_file(path);
+  if (kept && kept->size() == 64) return kept;
+  if (!kept && kept.error().code != Code::not_found) return kept;
+  if (kept)
+    log::warn("cursor_key_replaced", {{"path", path.string()},
+                                      {"why", "it was damaged"},
+                                      {"next", "list cursors and stream tickets given out before are refused"}});
+  std::string fresh = random_hex(64);
+  if (auto written = replace_file(path, fresh); !written) return std::unexpected(std::move(written.error()));
+  return fresh;
+}
+
+// policy.json, once PUT, stands before the configuration.
+Result<void> read_policy(const std::filesystem::path& path, Rules& rules) {
+  auto text = read_file(path);
+  if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(text.error()));
+  if (!json::check(*text)) return fail(Code::degraded, path.string() + " is not JSON; repair or remove it");
+  auto policy = parse_send_policy(trim(*text), "");
+  if (!policy) return fail(Code::degraded, fmt::format("{}: {}", path.string(), policy.error().detail));
+  rules.send_policy = std::move(*policy);
+  return {};
+}
+
+void tell_first_token(const FirstToken& first) {
+  if (first.replaced)
+    log::warn("admin_token_replaced", {{"path", first.path.string()}, {"why", "it was another state directory's"}});
+  if (first.not_written) log::warn("admin_token_not_written", {{"error", first.not_written->detail}});
+  if (stdout_is_journal()) {  // what stands there is kept, and read by others
+    log::info("admin_token_made", {{"path", first.path.string()},
+                                   {"next", first.not_written ? "make one: sessiond token create --role admin"
+                                                              : "read it there; it is not logged"}});
+    return;
+  }
+  fmt::print("sessiond: the first admin token, shown this once (kept in {}):\n{}\n", first.path.string(), first.token);
+  std::fflush(stdout);
+}
+
+ServerOptions server_options(const Config& config) {
+  using std::chrono::milliseconds;
+  ServerOptions options;
+  options.read.header.header_bytes = config.limits.header_bytes;
+  options.read.header.target_bytes = config.limits.target_bytes;
+  options.read.body_bytes = config.limits.body_bytes;
+  options.connections = config.limits.connections;
+  options.connections_per_address = config.limits.connections_per_address;
+  options.bytes_per_token = config.limits.bytes_per_token;
+  options.read.json_depth = config.limits.json_depth;
+  options.request_timeout = milliseconds(config.limits.request_timeout_ms);
+  options.header_timeout = milliseconds(config.limits.header_timeout_ms);
+  options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
+  options.hosts.clear();
+  for (const std::string& host :
+       config.listen.hosts) {  // as the server compares them: lower-case, an address without brackets
+    const bool bracketed = host.starts_with('[') && host.ends_with(']');
+    options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
+  }
+  return options;
+}
+
+AuditLog::Options audit_options(const Config& config) {
+  return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
+}
+
+StreamSettings stream_settings(const Config& config) {
+  return {.heartbeat_ms = config.stream.heartbeat_ms,
+          .retry_ms = config.stream.retry_ms,
+          .stall_timeout_ms = config.stream.stall_timeout_ms,
+          .coalesce_ms = config.stream.coalesce_ms,
+          .tail_bytes = config.stream.tail_bytes,
+          .streams_per_token = config.limits.streams_per_token};
+}
+
+// Who a token is by now: streams outlive the request that opened them.
+Result<Principal> principal_now(const Tokens& tokens, const Principal& principal) {
+  if (principal.id == "local") return principal;
+  return tokens.principal(principal.id, wall_now());
+}
+
+// The daemon once all is open: listens, serves, and ends in order. Members are declared in the order of their life.
+class Daemon {
+ public:
+  Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
+         Tokens& tokens, Tickets& tickets, LoginCookies& cookies, std::string secret, ServiceManager& manager)
+      : options_(std::move(options)),
+        manager_(manager),
+        config_(config),
+        io_(io),
+        streams_(ledger,
+                 {.journal = ledger.journal(),
+                  .disk = disk,
+                  .version = SESSIOND_VERSION,
+                  .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
+                  .token_generation = [&tokens] { return tokens.generation(); }},
+                 stream_settings(config), config.network.threads),
+        door_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
+        audit_(io, disk, audit_options(config)),
+        api_{.config = config,
+             .ledger = ledger,
+             .tokens = tokens,
+             .streams = streams_,
+             .tickets = tickets,
+             .door = door_,
+             .audit = audit_,
+             .cursor_secret = std::move(secret),
+             .started_at = wall_now()},
+        router_([this](const Request& request, Permission wanted) { return door_.authenticate(request, wanted); }),
+        server_(io, router_, disk, server_options(config)),
+        signals_(io, SIGINT, SIGTERM),
+        reload_signal_(io, SIGHUP) {
+    add_routes(router_, api_);
+    router_.observe([this](const Request& request, const Router::Route* route, Response& response) {
+      add_cors(request, config_.cors.allowed_origins, response);
+      door_.tell_rate(request, response);
+      audit_.tell(request, route, response);
+    });
+    api_.counters = &server_.counters();
+    server_.on_stop([this] {
+      api_.draining = true;
+      api_.ledger.drain();
+      streams_.drain();
+    });
+  }
+
+  // What systemd hands over takes the place of what the configuration names.
+  Result<void> listen() {
+    if (api_.config.listen.tls.cert) {
+      auto context = make_tls_context(tls_files(api_.config));
+      if (!context) return std::unexpected(std::move(context.error()));
+      server_.use_tls(std::move(*context));
+    }
+    auto inherited = manager_.sockets(config_.listen.insecure || config_.listen.tls.cert);
+    if (!inherited) return std::unexpected(std::move(inherited.error()));
+    std::string tcp;
+    const auto listens = [&tcp](const Result<unsigned short>& port, std::string_view ip) -> Result<void> {
+      if (!port) return std::unexpected(port.error());
+      tcp += fmt::format("{}{}:{}", tcp.empty() ? "" : ",", ip, *port);
+      return {};
+    };
+    for (auto& [fd, ip] : inherited->tcp) {
+      if (auto done = listens(server_.adopt_tcp(std::move(fd)), ip); !done) return done;
+    }
+    for (const std::string& address : inherited->tcp.empty() ? api_.config.listen.tcp : std::vector<std::string>{}) {
+      if (auto done = listens(server_.listen_tcp(address), address.substr(0, address.rfind(':'))); !done) return done;
+    }
+    std::string unix_path = api_.config.listen.unix.value_or("");
+    for (auto& [fd, path] : inherited->unix) {
+      unix_path = path;
+      if (auto done = server_.adopt_unix(std::move(fd)); !done) return done;
+    }
+    if (!unix_path.empty() && inherited->unix.empty()) {
+      if (auto done = server_.listen_unix(unix_path); !done) return done;
+    }
+    tcp_ = std::move(tcp);
+    unix_ = std::move(unix_path);
+    return {};
+  }
+
+  // After listen(): from here on connections are taken.
+  void run() {
+    audit_.check();
+    log::info("listening",
+              {{"tcp", tcp_}, {"unix", unix_}, {"version", SESSIOND_VERSION}, {"stateDir", api_.config.state_dir}});
+    manager_.ready(fmt::format("listening on {}{}{}", tcp_, tcp_.empty() || unix_.empty() ? "" : " and ", unix_));
+    on_signal();
+    on_reload();
+    asio::co_spawn(io_, keep_tokens(api_), asio::detached);
+    asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
+    io_.run();
+  }
+
+ private:
+  void on_signal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+      if (error) return;
+      if (api_.draining) {
+        log::warn("ended_at_once", {{"signal", signal}});
+        std::_Exit(0);  // a second signal; what was acknowledged is in the journal
+      }
+      log::info("draining", {{"signal", signal}});
+      asio::co_spawn(io_, end(), asio::detached);
+      on_signal();
+    });
+  }
+
+  void on_reload() {
+    reload_signal_.async_wait([this](const boost::system::error_code& error, int) {
+      if (error) return;
+      asio::co_spawn(io_, reload(), asio::detached);
+      on_reload();
+    });
+  }
+
+  // SIGHUP: tokens are read again, then the configuration and the files it names; a fault in any of them changes
+  // nothing. Rules, limits, certificates and the log level are taken; what a running daemon cannot change (state
+  // directory, addresses, threads, store, journal) holds from the next start on, which is told.
+  asio::awaitable<void> reload() {
+    const auto told_systemd = manager_.reloading();
+    if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
+      log::error("tokens_not_reloaded", {{"error", read.error().detail}});
+    }
+    streams_.check_tokens();
+    const auto fresh = read_config(options_);
+    if (!fresh)
+      co_return log::error("config_not_reloaded", {{"next", "the old one holds; mend the file and send SIGHUP again"}});
+    auto rules = rules_of(*fresh);
+    if (!rules) co_return log::error("config_not_reloaded", {{"error", rules.error().detail}});
+    rules->shared = config_.store.mode == Config::StoreMode::shared;  // the transcripts' locks are as at the start
+    if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
+      co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
+    }
+    const bool with_tls = fresh->listen.tls.cert && config_.listen.tls.cert;
+    Result<TlsContext> tls = with_tls ? make_tls_context(tls_files(*fresh)) : Result<TlsContext>{};
+    if (!tls)
+      co_return log::error("tls_not_reloaded",
+                           {{"error", tls.error().detail},
+                            {"next", "the old certificate and configuration hold; mend it and send SIGHUP again"}});
+    const Config before = config_;
+    api_.ledger.rules() = std::move(*rules);
+    config_.limits = fresh->limits;
+    config_.stream = fresh->stream;
+    config_.session = fresh->session;
+    config_.send_policy_json = fresh->send_policy_json;
+    config_.policy = fresh->policy;
+    config_.api = fresh->api;
+    config_.cors = fresh->cors;
+    config_.audit = fresh->audit;
+    config_.log = fresh->log;
+    config_.listen.hosts = fresh->listen.hosts;
+    if (with_tls) {
+      config_.listen.tls = fresh->listen.tls;
+      server_.use_tls(std::move(*tls));
+    }
+    audit_.reconfigure(audit_options(config_));
+    audit_.check();
+    set_up_log(config_);
+    server_.reconfigure(server_options(config_));
+    streams_.reconfigure(stream_settings(config_));
+    co_await tell_reload(changed_keys(before, config_), changed_keys(config_, *fresh));
+  }
+
+  asio::awaitable<void> tell_reload(std::vector<std::string> taken, std::vector<std::string> restart) {
+    log::info("config_reloaded", {{"taken", fmt::format("{}", fmt::join(taken, " "))},
+                                  {"needsRestart", fmt::format("{}", fmt::join(restart, " "))}});
+    auto told = co_await api_.ledger.announce(
+        EventType::config_reloaded,
+        fmt::format(R"({{"taken":{},"needsRestart":{}}})", json_array(taken), json_array(restart)), "sessiond");
+    if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
+  }
+
+  asio::awaitable<void> end() {
+    manager_.stopping();
+    server_.stop();
+    co_await server_.stopped();
+    co_await streams_.stopped(server_options(config_).stop_grace);
+    if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
+    co_await api_.ledger.stop();
+    log::info("stopped");
+    signals_.cancel();
+    reload_signal_.cancel();
+    io_.stop();
+  }
+
+  ServeOptions options_;
+  ServiceManager& manager_;
+  Config& config_;
+  asio::io_context& io_;
+  Streams streams_;
+  Door door_;
+  AuditLog audit_;
+  Api api_;
+  Router router_;
+  Server server_;
+  asio::signal_set signals_;
+  asio::signal_set reload_signal_;
+  std::string tcp_;  // what is listened on
+  std::string unix_;
+};
+
+// What a disk thread does for the ledger ends before the ledger does, also when the start is given up half-way.
+class BeforeLedgerGoes {
+ public:
+  explicit BeforeLedgerGoes(asio::thread_pool& disk) : disk_(disk) {}
+  ~BeforeLedgerGoes() { disk_.join(); }
+  BeforeLedgerGoes(const BeforeLedgerGoes&) = delete;
+  BeforeLedgerGoes& operator=(const BeforeLedgerGoes&) = delete;
+
+ private:
+  asio::thread_pool& disk_;
+};
+
+}  // namespace
+
+int serve(const ServeOptions& options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not our end
+  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};  // it would hold every token that was sent
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ServiceManager manager = ServiceManager::from_environment();
+  auto config = read_config(options);
+  if (!config) return cannot_start;
+  set_up_log(*config);
+  auto rules = rules_of(*config);
+  if (!rules) {
+    for (const Fault& fault : rules.error().errors)
+      log::error("configuration_fault", {{"pointer", fault.pointer}, {"detail", fault.detail}});
+    return cannot_start;
+  }
+  const std::filesystem::path state_dir = config->state_dir;
+  if (auto made = make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
+  const auto lock = StateLock::acquire_for_daemon(state_dir, [&state_dir, &manager](const std::string& holder) {
+    log::warn("state_directory_waits", {{"path", state_dir.native()}, {"holder", holder}});
+    manager.starting(fmt::format("waiting for {}, which has the state directory", holder));
+  });
+  if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
+  if (!lock) return refuse("state_directory_unusable", lock.error());
+  if (auto fenced = confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
+  const auto databases = Paths(state_dir, config->store.path_template).databases();
+  if (!databases.empty() && !options.ignore_sqlite) return refuse("sqlite_state", keeps_sqlite(databases));
+  auto tokens = Tokens::load(state_dir / "tokens.json");
+  if (!tokens) return refuse("tokens_unreadable", tokens.error());
+  if (auto read = read_policy(state_dir / "policy.json", *rules); !read)
+    return refuse("policy_unreadable", read.error());
+
+  asio::io_context io{1};
+  asio::thread_pool disk{disk_threads};
+  auto ledger = Ledger::open(io, disk, *config, std::move(*rules), options.repair);
+  if (!ledger) return refuse("cannot_open", ledger.error());
+  const BeforeLedgerGoes guard(disk);
+  auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
+  if (!secret) return refuse("cannot_open", secret.error());
+  Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
+  if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
+  LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
+  if (auto read = cookies.load((*ledger)->age_now()); !read)
+    log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
+
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
+  if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
+  // Not before: a daemon that does not come up leaves no token behind that was told to nobody.
+  auto first = make_first_token(**tokens, admin_token_path(), state_dir, wall_now());
+  if (!first) return refuse("no_admin_token", first.error());
+  if (*first) tell_first_token(**first);
+  daemon.run();
+  disk.join();
+  if (auto saved = (*tokens)->save(); !saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
+  return 0;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,83 @@
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "store/answers/answers.hpp"
+#include "store/json/crc.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+std::string to_hex(const Digest& digest) {
+  std::string text;
+  for (const std::uint8_t byte : digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 0xF];
+  }
+  return text;
+}
+
+std::optional<int> lower_hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return std::nullopt;
+}
+
+std::optional<Digest> from_hex(std::string_view text) {
+  Digest digest{};
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    const auto high = lower_hex_digit(text[2 * i]);
+    const auto low = lower_hex_digit(text[2 * i + 1]);
+    if (!high || !low) return std::nullopt;
+    digest[i] = static_cast<std::uint8_t>(*high << 4 | *low);
+  }
+  return digest;
+}
+
+}  // namespace
+
+Digest digest(std::string_view bytes) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> whole{};
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), whole.data());
+  Digest first{};
+  std::copy_n(whole.begin(), first.size(), first.begin());
+  return first;
+}
+
+std::string to_json(const Answer& answer) {
+  std::string out;
+  json::ObjectWriter object(out);
+  object.string("k", to_hex(answer.scope));
+  object.string("b", to_hex(answer.request));
+  object.integer("t", answer.time);
+  object.integer("s", answer.status);
+  object.raw("h", answer.headers.empty() ? "{}" : answer.headers);
+  object.string("r", answer.body);
+  object.close();
+  return out;
+}
+
+Result<Answer> answer_from_json(std::string_view text) {
+  if (const auto checked = json::check(text); !checked)
+    return fail(Code::bad_request, "no idempotency answer: " + checked.error().detail);
+  if (!crc_fits(text)) return fail(Code::bad_request, "no idempotency answer: its CRC does not fit");
+  const auto scope = from_hex(json::string_at(text, "k").value_or(""));
+  const auto request = from_hex(json::string_at(text, "b").value_or(""));
+  const auto time = json::int_at(text, "t");
+  const auto status = json::int_at(text, "s");
+  const auto headers = json::find(text, "h");
+  auto body = json::string_at(text, "r");
+  const bool complete = scope && request && time && status && *status >= 100 && *status <= 999 && headers &&
+                        json::kind(*headers) == json::Kind::object && body;
+  if (!complete) return fail(Code::bad_request, "no idempotency answer: a member is missing or of the wrong kind");
+  return Answer{.scope = *scope,
+                .request = *request,
+                .time = *time,
+                .status = static_cast<int>(*status),
+                .headers = *headers == "{}" ? std::string() : std::string(*headers),
+                .body = std::move(*body)};
+}
+
+}  // namespace sessiond

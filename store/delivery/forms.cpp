@@ -1,0 +1,117 @@
+#include "store/delivery/forms.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/names.hpp"
+
+namespace sessiond::delivery {
+namespace {
+
+bool is_string(std::optional<std::string_view> raw) { return raw && json::kind(*raw) == json::Kind::string; }
+
+bool same_text(std::string_view a, std::string_view b) { return a == b || json::as_string(a) == json::as_string(b); }
+
+RawDelivery last_of(const Stored& stored) {
+  RawDelivery out;
+  for (std::size_t f = 0; f < field_count; ++f) out[f] = normalized(f, stored.last[f]);
+  if (moves(stored.last[channel], stored.last_provider)) out[channel] = normalized(channel, stored.last_provider);
+  return out;
+}
+
+RawDelivery context_of(std::optional<std::string_view> context) {
+  RawDelivery out;
+  if (!context || json::kind(*context) != json::Kind::object) return out;
+  for (std::size_t f = 0; f < field_count; ++f) out[f] = normalized(f, json::find(*context, context_names[f]));
+  return out;
+}
+
+// `base` (a deliveryContext, or anything) with our four members as wanted; "" when nothing would be in it.
+std::string context_with(std::optional<std::string_view> base, const RawDelivery& wanted) {
+  const std::string_view object = base && json::kind(*base) == json::Kind::object ? *base : "{}";
+  json::Edit edit;
+  for (std::size_t f = 0; f < field_count; ++f)
+    settle(edit, context_names[f], json::find(object, context_names[f]), wanted[f]);
+  std::string out = edit.empty() ? std::string(object) : json::apply(object, edit);
+  return json::members(out).begin() == std::default_sentinel ? std::string{} : out;
+}
+
+}  // namespace
+
+std::string normalized(std::size_t field, std::optional<std::string_view> raw) {
+  if (!raw) return {};
+  if (field == thread_id && json::kind(*raw) == json::Kind::number) return std::string(*raw);
+  if (!is_string(raw)) return {};
+  const std::string text = json::as_string(*raw).value_or("");
+  const std::string_view trimmed = trim(text);
+  const std::string wanted = field == channel ? lower(trimmed) : std::string(trimmed);
+  if (wanted.empty()) return {};
+  return wanted == text ? std::string(*raw) : json::quote(wanted);
+}
+
+Stored read_stored(std::string_view entry) {
+  Stored s;
+  const std::array<std::pair<std::string_view, std::optional<std::string_view>*>, 10> wanted{{
+      {last_names[0], &s.last[0]},
+      {last_names[1], &s.last[1]},
+      {last_names[2], &s.last[2]},
+      {last_names[3], &s.last[3]},
+      {"deliveryContext", &s.context},
+      {"channel", &s.channel},
+      {"provider", &s.provider},
+      {"lastProvider", &s.last_provider},
+      {"groupChannel", &s.group_channel},
+      {"room", &s.room},
+  }};
+  for (const json::Member& member : json::members(entry)) {
+    std::string resolved;
+    std::string_view name = member.name;
+    if (name.contains('\\')) name = resolved = json::unescape(name);
+    const auto found = std::ranges::find(wanted, name, [](const auto& one) { return one.first; });
+    if (found != wanted.end()) *found->second = member.value;
+  }
+  return s;
+}
+
+bool moves(std::optional<std::string_view> now, std::optional<std::string_view> legacy) {
+  return !is_string(now) && is_string(legacy);
+}
+
+bool other_channel(const RawDelivery& a, const RawDelivery& b) {
+  return !a[channel].empty() && !b[channel].empty() && !same_text(a[channel], b[channel]);
+}
+
+RawDelivery merged(RawDelivery strong, const RawDelivery& weak) {
+  if (other_channel(strong, weak)) return strong;
+  for (std::size_t f = 0; f < field_count; ++f) {
+    if (strong[f].empty()) strong[f] = weak[f];
+  }
+  return strong;
+}
+
+RawDelivery delivery_of(const Stored& stored) {
+  RawDelivery out = merged(last_of(stored), context_of(stored.context));
+  const bool somewhere = !out[to].empty() || !out[account_id].empty() || !out[thread_id].empty();
+  if (out[channel].empty() && somewhere) {
+    out[channel] = normalized(channel, moves(stored.channel, stored.provider) ? stored.provider : stored.channel);
+  }
+  return out;
+}
+
+void settle(json::Edit& edit, std::string_view name, std::optional<std::string_view> present,
+            const std::string& value) {
+  if (value.empty()) {
+    if (present) edit.remove(std::string(name));
+  } else if (present != std::string_view(value)) {
+    edit.put(std::string(name), value);
+  }
+}
+
+void write_forms(json::Edit& edit, const Stored& stored, std::optional<std::string_view> context,
+                 const RawDelivery& wanted) {
+  for (std::size_t f = 0; f < field_count; ++f) settle(edit, last_names[f], stored.last[f], wanted[f]);
+  settle(edit, "deliveryContext", stored.context, context_with(context, wanted));
+  if (moves(stored.last[channel], stored.last_provider)) edit.remove("lastProvider");
+}
+
+}  // namespace sessiond::delivery

@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store/files.hpp"
+#include "store/journal/recovery.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::journal {
+namespace {
+
+constexpr std::size_t epoch_digits = 8;
+
+bool valid_epoch(std::string_view text) {
+  return text.size() == epoch_digits &&
+         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+}  // namespace
+
+std::string mint_epoch() { return random_hex(epoch_digits); }
+
+std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {
+  const auto text = read_file(dir / "EPOCH");
+  if (!text || !json::check(*text)) return std::nullopt;
+  const auto minted = json::string_at(*text, "epoch");
+  if (!minted || !valid_epoch(*minted)) return std::nullopt;
+  Epoch epoch{.epoch = *minted};
+  for (const std::string_view pair : json::elements(json::find(*text, "holes").value_or("[]"))) {
+    std::vector<std::uint64_t> ends;
+    for (const std::string_view end : json::elements(pair))
+      ends.push_back(static_cast<std::uint64_t>(json::as_int(end).value_or(0)));
+    if (ends.size() == 2) epoch.holes.push_back({.from = ends[0], .to = ends[1]});
+  }
+  return epoch;
+}
+
+Result<void> save_epoch(const std::filesystem::path& dir, const Epoch& epoch) {
+  std::string holes;
+  for (const auto& [from, to] : epoch.holes) holes += fmt::format("{}[{},{}]", holes.empty() ? "" : ",", from, to);
+  return replace_file(dir / "EPOCH", fmt::format("{{\"epoch\":\"{}\",\"holes\":[{}]}}\n", epoch.epoch, holes));
+}
+
+}  // namespace sessiond::journal

@@ -1,0 +1,176 @@
+#include "store/journal/line.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+
+#include "store/crc32.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::journal {
+namespace {
+
+constexpr std::size_t crc_digits = 8;
+constexpr std::size_t body_at = crc_digits + 1;
+constexpr std::string_view body_start = "{\"seq\":";
+
+bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+void put_crc(std::string& line, std::uint32_t crc) {
+  for (std::size_t i = 0; i < crc_digits; ++i) line[i] = "0123456789abcdef"[(crc >> (28 - 4 * i)) & 0xF];
+}
+
+void finish(std::string& line) {
+  for (char* at = line.data() + body_at;
+       (at = static_cast<char*>(std::memchr(at, '\n', static_cast<std::size_t>(line.data() + line.size() - at)))) !=
+       nullptr;)
+    *at = ' ';
+  put_crc(line, crc32_of(std::string_view(line).substr(body_at)));
+  line += '\n';
+}
+
+void append_list(std::string& out, std::span<const Commit> commits, std::vector<std::string> Commit::* member) {
+  bool first = true;
+  for (const Commit& commit : commits) {
+    for (const std::string& value : commit.*member) {
+      if (!std::exchange(first, false)) out += ',';
+      out += value;
+    }
+  }
+}
+
+std::optional<std::uint64_t> as_seq(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> strings(std::string_view array) {
+  std::vector<std::string> out;
+  for (const std::string_view value : json::elements(array)) out.emplace_back(value);
+  return out;
+}
+
+// What follows the CRC, when that fits it.
+std::optional<std::string_view> sound_body(std::string_view text) {
+  if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
+  std::uint32_t crc = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + crc_digits, crc, 16);
+  if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
+  if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
+  const std::string_view body = text.substr(body_at);
+  if (!body.starts_with(body_start) || crc32_of(body) != crc) return std::nullopt;
+  return body;
+}
+
+// As build_line lays it out: the events are gone through once, what follows them not at all.
+std::optional<Line> events_of(std::string_view body) {
+  static constexpr std::string_view before_events = ",\"events\":";
+  const std::size_t comma = body.find(',');
+  if (comma == std::string_view::npos || !body.substr(comma).starts_with(before_events)) return std::nullopt;
+  const auto seq = as_seq(body.substr(body_start.size(), comma - body_start.size()));
+  if (!seq) return std::nullopt;
+  Line line{.first = *seq, .next = *seq};
+  for (const std::string_view event : json::elements(body.substr(comma + before_events.size())))
+    line.events.push_back(event);
+  line.next += line.events.size();
+  return line;
+}
+
+}  // namespace
+
+void build_line(std::string& out, std::span<const Commit> commits) {
+  out.assign(body_at, ' ');
+  out += body_start;
+  out += std::to_string(commits.front().first_seq);
+  out += ",\"events\":[";
+  bool first = true;
+  for (const Commit& commit : commits) {
+    for (const Bytes& event : commit.events) {
+      if (!std::exchange(first, false)) out += ',';
+      out += *event;
+    }
+  }
+  out += "],\"answers\":[";
+  append_list(out, commits, &Commit::answers);
+  out += "],\"places\":[";
+  append_list(out, commits, &Commit::places);
+  out += "]}";
+  finish(out);
+}
+
+std::string override_line(std::uint64_t seq) {
+  std::string line(body_at, ' ');
+  line += body_start;
+  line += std::to_string(seq);
+  line += R"(,"events":[],"answers":[],"places":[],"overrides":true})";
+  finish(line);
+  return line;
+}
+
+std::optional<std::uint64_t> seq_of_line(std::string_view text) {
+  return sound_body(text) ? first_seq_in(text) : std::nullopt;
+}
+
+std::optional<std::uint64_t> first_seq_in(std::string_view beginning) {
+  if (beginning.size() < body_at || !beginning.substr(body_at).starts_with(body_start)) return std::nullopt;
+  const std::string_view digits = beginning.substr(body_at + body_start.size());
+  return as_seq(digits.substr(0, digits.find_first_of(",}")));
+}
+
+std::optional<Line> parse_line(std::string_view text, Parts parts) {
+  const auto sound = sound_body(text);
+  if (!sound) return std::nullopt;
+  const std::string_view body = *sound;
+  if (parts == Parts::events) {
+    if (auto line = events_of(body)) return line;
+  }
+  Line line;
+  bool has_seq = false;
+  bool has_events = false;
+  for (const json::Member& member : json::members(body)) {
+    if (member.name == "seq") {
+      const auto seq = as_seq(member.value);
+      if (!seq) return std::nullopt;
+      line.first = *seq;
+      has_seq = true;
+    } else if (member.name == "events") {
+      if (!member.value.starts_with('[')) return std::nullopt;
+      for (const std::string_view event : json::elements(member.value)) line.events.push_back(event);
+      has_events = true;
+    } else if (member.name == "answers") {
+      line.answers = member.value;
+    } else if (member.name == "places") {
+      line.places = member.value;
+    }
+  }
+  if (!has_seq || !has_events) return std::nullopt;
+  line.next = line.first + line.events.size();
+  return line;
+}
+
+StoredBatch to_batch(const Line& line, std::uint64_t from) {
+  StoredBatch batch{.first = std::max(line.first, from), .events = {}, .answers = {}, .places = {}};
+  batch.events.reserve(line.next - std::min(batch.first, line.next));
+  std::uint64_t seq = line.first;
+  for (const std::string_view event : line.events)
+    if (seq++ >= from) batch.events.push_back(std::make_shared<const std::string>(event));
+  if (line.next == line.first) batch.first = line.first;
+  batch.answers = strings(line.answers);
+  batch.places = strings(line.places);
+  return batch;
+}
+
+std::size_t line_start_within(std::string_view text) {
+  static constexpr std::string_view mark = " {\"seq\":";
+  for (std::size_t at = text.find(mark, body_at); at != std::string_view::npos; at = text.find(mark, at + 1)) {
+    const std::string_view crc = text.substr(at - crc_digits, crc_digits);
+    if (at > body_at && std::ranges::all_of(crc, is_hex)) return at - crc_digits;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace sessiond::journal

@@ -1,0 +1,117 @@
+#include "store/journal/scan.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <optional>
+#include <string_view>
+
+#include "store/journal/line.hpp"
+#include "store/journal/reader.hpp"
+
+namespace sessiond::journal {
+namespace {
+
+class Scanner {
+ public:
+  Scanner(std::uint64_t first, std::uint64_t until) : expected_(first), until_(until) {}
+
+  bool done() const { return done_; }
+
+  void line(std::uint64_t offset, std::string_view text, bool ended) {
+    const auto good = ended ? parse_line(text) : std::nullopt;
+    // Batches without events (answers to requests that changed nothing) at `until` may be older than what overrides;
+    // they harm nobody.
+    if (expected_ >= until_ && !(good && good->first == until_ && good->next == until_)) {
+      done_ = true;
+      return;
+    }
+    if (good) return batch(offset, text.size() + 1, *good);
+    const std::size_t lost_newline = line_start_within(text);
+    if (lost_newline == std::string_view::npos) return damage(offset, text.size() + (ended ? 1 : 0), true);
+    damage(offset, lost_newline, false);
+    line(offset + lost_newline, text.substr(lost_newline), ended);
+  }
+
+  Scan take() { return std::move(scan_); }
+
+ private:
+  void batch(std::uint64_t offset, std::uint64_t length, const Line& line) {
+    if (line.first >= until_ && expected_ < until_) {
+      done_ = true;
+      return;
+    }
+    const bool after_damage = !scan_.damages.empty() && scan_.damages.back().end == offset;
+    if (line.first != expected_ && !(after_damage && line.first >= expected_)) return damage(offset, length, false);
+    if (scan_.runs.empty() || after_damage) scan_.runs.push_back({.offset = offset, .first = line.first});
+    Run& run = scan_.runs.back();
+    run.index.add(line.first, offset - run.offset);
+    run.end = offset + length;
+    run.next = expected_ = line.next;
+  }
+
+  void damage(std::uint64_t offset, std::uint64_t length, bool one_line) {
+    if (!scan_.damages.empty() && scan_.damages.back().end == offset) {
+      scan_.damages.back().end = offset + length;
+      scan_.damages.back().one_line = false;
+    } else {
+      scan_.damages.push_back({.offset = offset, .end = offset + length, .one_line = one_line});
+    }
+  }
+
+  std::uint64_t expected_;
+  std::uint64_t until_;
+  bool done_ = false;
+  Scan scan_{};
+};
+
+}  // namespace
+
+Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, std::uint64_t until) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", name, errno));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  LineReader reader(fd, 0, size, name);
+  Scanner scanner(first, until);
+  while (!scanner.done()) {
+    const auto raw = reader.next();
+    if (!raw) return std::unexpected(raw.error());
+    if (!*raw) break;
+    scanner.line((*raw)->offset, (*raw)->text, (*raw)->ended);
+  }
+  Scan scan = scanner.take();
+  scan.size = size;
+  return scan;
+}
+
+Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t end, const std::atomic<bool>& stop) {
+  LineReader reader(fd, 0, end, name);
+  CheckedLines out;
+  std::uint64_t least = 0;
+  std::uint64_t at = 0;
+  const auto damage = [&](std::uint64_t offset, std::uint64_t to) {
+    if (!out.damages.empty() && out.damages.back().end == offset) {
+      out.damages.back().end = to;
+    } else {
+      out.damages.push_back({.offset = offset, .end = to, .one_line = false});
+    }
+  };
+  while (!stop) {
+    const auto raw = reader.next();
+    if (!raw) return std::unexpected(raw.error());
+    if (!*raw) break;
+    const auto [offset, text, ended] = **raw;
+    at = offset + text.size() + (ended ? 1 : 0);
+    const auto seq = ended ? seq_of_line(text) : std::nullopt;
+    if (!seq || *seq < least) {
+      damage(offset, at);
+      continue;
+    }
+    least = *seq;
+    out.index.add(*seq, offset);
+  }
+  if (!stop && at < end) damage(at, end);  // it is shorter than it was
+  return out;
+}
+
+}  // namespace sessiond::journal

@@ -1,0 +1,66 @@
+#include "store/journal/writer.hpp"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "store/fault_point.hpp"
+
+namespace sessiond::journal {
+
+Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, std::string_view first_line,
+                                            const Ops& ops) {
+  auto file = ops->create(path);
+  if (!file) return std::unexpected(file.error());
+  SegmentWriter writer(std::move(*file), path, 0, ops);
+  fault_point("journal.segment_created");
+  auto done = writer.append(first_line);
+  if (done) done = ops->sync_dir(path.parent_path());
+  if (done) return writer;
+  std::error_code ignored;  // one that stays overrides nothing that anybody was told is durable
+  std::filesystem::remove(path, ignored);
+  return std::unexpected(done.error());
+}
+
+Result<SegmentWriter> SegmentWriter::reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops) {
+  auto file = open_file(path, O_RDWR | O_APPEND);
+  if (!file) return std::unexpected(file.error());
+  return SegmentWriter(std::move(*file), path, end, std::move(ops));
+}
+
+Result<void> SegmentWriter::append(std::string_view line) {
+  if (auto written = write(line); !written) {
+    sound_ = written.error().code == Code::storage_full && cut_back();
+    return written;
+  }
+  fault_point("journal.written");
+  // Not tried again after an error, EINTR included: the kernel may have dropped the pages.
+  sound_ = ops_->sync(fd_.get()) == 0;
+  if (!sound_) return std::unexpected(io_problem("fdatasync", path_.native(), errno));
+  fault_point("journal.synced");
+  end_ += line.size();
+  return {};
+}
+
+Result<void> SegmentWriter::write(std::string_view line) {
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t written = ops_->write(fd_.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    // A file that takes nothing and says no error would be asked for ever.
+    if (written <= 0) return std::unexpected(io_problem("write", path_.native(), written < 0 ? errno : EIO));
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+// No page that was durable is touched by a write that found no room, so this puts the file back to what it was.
+bool SegmentWriter::cut_back() {
+  return ::ftruncate(fd_.get(), static_cast<off_t>(end_)) == 0 && ops_->sync(fd_.get()) == 0;
+}
+
+void SegmentWriter::abandon() {
+  // Best effort: it gives a full disk room for the segment that overrides this one, which is what makes the rest void.
+  static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(end_)));
+}
+
+}  // namespace sessiond::journal

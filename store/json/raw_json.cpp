@@ -1,0 +1,291 @@
+#include "store/json/raw_json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "store/json/scan.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond::json {
+namespace {
+
+std::size_t skip_space(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_space(text[at])) ++at;
+  return at;
+}
+
+// `at` is on the opening quote; the result is behind the closing one (or the end).
+std::size_t skip_string(std::string_view text, std::size_t at) {
+  ++at;
+  bool high = false;  // not asked for here
+  while ((at = find_special(text, at, high)) < text.size()) {
+    if (text[at] == '"') return at + 1;
+    at += text[at] == '\\' ? 2 : 1;
+  }
+  return text.size();
+}
+
+std::size_t skip_value(std::string_view text, std::size_t at) {
+  if (at >= text.size()) return at;
+  if (text[at] == '"') return skip_string(text, at);
+  if (text[at] != '{' && text[at] != '[') {
+    while (at < text.size() && text[at] != ',' && text[at] != '}' && text[at] != ']' && !is_space(text[at])) ++at;
+    return at;
+  }
+  std::size_t depth = 0;
+  while ((at = find_structural(text, at)) < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = skip_string(text, at);
+      continue;
+    }
+    ++at;
+    if (c == '{' || c == '[') ++depth;
+    if ((c == '}' || c == ']') && --depth == 0) break;
+  }
+  return at;
+}
+
+std::optional<std::uint32_t> hex4(std::string_view text, std::size_t at) {
+  if (at + 4 > text.size()) return {};
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 4, value, 16);
+  if (error != std::errc{} || end != text.data() + at + 4) return {};
+  return value;
+}
+
+// The code point of an escape whose 'u' is at `at`; moves `at` behind it. Half a surrogate pair is U+FFFD.
+std::uint32_t take_unicode_escape(std::string_view text, std::size_t& at) {
+  const auto high = hex4(text, at + 1);
+  if (!high) {
+    ++at;
+    return 0xFFFD;
+  }
+  at += 5;
+  if (*high < 0xD800 || *high > 0xDFFF) return *high;
+  if (*high >= 0xDC00 || at + 1 >= text.size() || text[at] != '\\' || text[at + 1] != 'u') return 0xFFFD;
+  const auto low = hex4(text, at + 2);
+  if (!low || *low < 0xDC00 || *low > 0xDFFF) return 0xFFFD;
+  at += 6;
+  return 0x10000 + ((*high - 0xD800) << 10) + (*low - 0xDC00);
+}
+
+// Escapes only make a name longer, so most names are told apart by their size.
+bool same_name(std::string_view raw, std::string_view name) {
+  if (raw.size() <= name.size()) return raw == name && raw.find('\\') == std::string_view::npos;
+  return raw.find('\\') != std::string_view::npos && unescape(raw) == name;
+}
+
+}  // namespace
+
+Kind kind(std::string_view value) {
+  switch (value.empty() ? '\0' : value.front()) {
+    case '{':
+      return Kind::object;
+    case '[':
+      return Kind::array;
+    case '"':
+      return Kind::string;
+    case 't':
+    case 'f':
+      return Kind::boolean;
+    case 'n':
+      return Kind::null;
+    default:
+      return Kind::number;
+  }
+}
+
+MemberIterator::MemberIterator(std::string_view text) {
+  const std::size_t open = skip_space(text, 0);
+  if (open >= text.size() || text[open] != '{') return;
+  rest_ = text.substr(open + 1);
+  done_ = false;
+  ++*this;
+}
+
+MemberIterator& MemberIterator::operator++() {
+  std::size_t at = skip_space(rest_, 0);
+  if (at < rest_.size() && rest_[at] == ',') at = skip_space(rest_, at + 1);
+  if (at >= rest_.size() || rest_[at] != '"') {
+    done_ = true;
+    return *this;
+  }
+  const std::size_t name_end = skip_string(rest_, at);
+  if (name_end < at + 2) {
+    done_ = true;
+    return *this;
+  }
+  member_.name = rest_.substr(at + 1, name_end - at - 2);
+  at = skip_space(rest_, name_end);
+  if (at < rest_.size() && rest_[at] == ':') at = skip_space(rest_, at + 1);
+  const std::size_t end = skip_value(rest_, at);
+  if (end == at) {
+    done_ = true;
+    return *this;
+  }
+  member_.value = rest_.substr(at, end - at);
+  rest_.remove_prefix(end);
+  return *this;
+}
+
+ElementIterator::ElementIterator(std::string_view text) {
+  const std::size_t open = skip_space(text, 0);
+  if (open >= text.size() || text[open] != '[') return;
+  rest_ = text.substr(open + 1);
+  done_ = false;
+  ++*this;
+}
+
+ElementIterator& ElementIterator::operator++() {
+  std::size_t at = skip_space(rest_, 0);
+  if (at < rest_.size() && rest_[at] == ',') at = skip_space(rest_, at + 1);
+  const std::size_t end = at < rest_.size() && rest_[at] != ']' ? skip_value(rest_, at) : at;
+  if (end == at) {
+    done_ = true;
+    return *this;
+  }
+  value_ = rest_.substr(at, end - at);
+  rest_.remove_prefix(end);
+  return *this;
+}
+
+std::optional<std::string_view> find(std::string_view object, std::string_view name) {
+  std::optional<std::string_view> found;
+  for (const Member& member : members(object)) {
+    if (same_name(member.name, name)) found = member.value;
+  }
+  return found;
+}
+
+Index::Index(std::string_view object) {
+  for (Member member : members(object)) {
+    if (member.name.contains('\\')) member.name = resolved_.emplace_back(unescape(member.name));
+    members_.push_back(member);
+  }
+  std::ranges::sort(members_, [](const Member& a, const Member& b) {
+    return a.name != b.name ? a.name < b.name : a.value.data() < b.value.data();
+  });
+}
+
+std::optional<std::string_view> Index::find(std::string_view name) const {
+  const auto behind = std::ranges::upper_bound(members_, name, {}, &Member::name);
+  if (behind == members_.begin() || std::prev(behind)->name != name) return {};
+  return std::prev(behind)->value;
+}
+
+std::string_view value_at(std::string_view text, std::size_t at) { return text.substr(at, skip_value(text, at) - at); }
+
+std::size_t count_members(std::string_view value) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < value.size();) {
+    if (value[at] == '"') {
+      at = skip_string(value, at);
+    } else {
+      count += value[at] == ':' ? 1 : 0;
+      ++at;
+    }
+  }
+  return count;
+}
+
+std::string unescape(std::string_view inner) {
+  if (inner.find('\\') == std::string_view::npos) return std::string(inner);
+  std::string out;
+  out.reserve(inner.size());
+  std::size_t at = 0;
+  while (at < inner.size()) {
+    if (inner[at] != '\\' || at + 1 >= inner.size()) {
+      out += inner[at++];
+      continue;
+    }
+    const char escape = inner[++at];
+    if (escape == 'u') {
+      append_utf8(out, take_unicode_escape(inner, at));
+      continue;
+    }
+    ++at;
+    switch (escape) {
+      case 'b':
+        out += '\b';
+        break;
+      case 'f':
+        out += '\f';
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 't':
+        out += '\t';
+        break;
+      default:
+        out += escape;
+        break;  // \" \\ \/
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> as_string(std::string_view value) {
+  if (value.size() < 2 || value.front() != '"') return {};
+  return unescape(value.substr(1, value.size() - 2));
+}
+
+std::optional<std::int64_t> as_int(std::string_view value) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc{} && end == value.data() + value.size()) return number;
+  const auto real = as_double(value);
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  if (!real || std::floor(*real) != *real || std::abs(*real) > exact) return {};
+  return static_cast<std::int64_t>(*real);
+}
+
+std::optional<double> as_double(std::string_view value) {
+  if (value.empty() || kind(value) != Kind::number) return {};
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size()) return {};
+  return number;
+}
+
+std::optional<bool> as_bool(std::string_view value) {
+  if (value == "true") return true;
+  if (value == "false") return false;
+  return {};
+}
+
+std::optional<std::string> string_at(std::string_view object, std::string_view name) {
+  const auto value = find(object, name);
+  return value ? as_string(*value) : std::nullopt;
+}
+
+std::optional<std::int64_t> int_at(std::string_view object, std::string_view name) {
+  const auto value = find(object, name);
+  return value ? as_int(*value) : std::nullopt;
+}
+
+std::string compact(std::string_view value) {
+  std::string out;
+  out.reserve(value.size());
+  std::size_t at = 0;
+  while (at < value.size()) {
+    if (value[at] == '"') {
+      const std::size_t end = skip_string(value, at);
+      out.append(value, at, end - at);
+      at = end;
+    } else {
+      if (!is_space(value[at])) out += value[at];
+      ++at;
+    }
+  }
+  return out;
+}
+
+}  // namespace sessiond::json

@@ -1,0 +1,137 @@
+// Compares two JSON values by what they say, whatever their spelling: a program that reads a store and writes it again
+// spells strings and numbers and orders members in its own way, and has changed nothing.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <ranges>
+#include <vector>
+
+#include "store/json/raw_json.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond::json {
+namespace {
+
+constexpr int most_depth = 64;  // what lies deeper is compared token by token
+
+bool is_surrogate(char32_t unit, char32_t first) { return unit >= first && unit < first + 0x400; }
+
+// The text between the quotes of a string, as code points. Half a surrogate pair and a byte that is not UTF-8 are
+// themselves here, not U+FFFD: two different ones must stay different.
+std::u32string decoded(std::string_view inner) {
+  std::u32string out;
+  out.reserve(inner.size());
+  const auto escape = [&](std::size_t at) -> std::size_t {
+    const char name = at + 1 < inner.size() ? inner[at + 1] : '\\';
+    if (name != 'u') {
+      constexpr std::string_view names = "bfnrt";
+      constexpr std::string_view meant = "\b\f\n\r\t";
+      const std::size_t known = names.find(name);
+      out += static_cast<unsigned char>(known == std::string_view::npos ? name : meant[known]);
+      return 2;
+    }
+    std::uint32_t unit = 0;
+    const std::string_view digits = inner.substr(std::min(at + 2, inner.size()), 4);
+    std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
+    if (is_surrogate(unit, 0xDC00) && !out.empty() && is_surrogate(out.back(), 0xD800))
+      out.back() = 0x10000 + ((out.back() - 0xD800) << 10) + (unit - 0xDC00);
+    else
+      out += unit;
+    return 6;
+  };
+  for (std::size_t at = 0; at < inner.size();) {
+    if (inner[at] == '\\') {
+      at += escape(at);
+      continue;
+    }
+    const std::size_t length = utf8_sequence(inner, at);
+    const auto lead = static_cast<unsigned char>(inner[at]);
+    char32_t point = length == 0 ? 0x110000U + lead : length == 1 ? lead : lead & (0x7FU >> length);
+    for (std::size_t next = 1; next < length; ++next)
+      point = point << 6 | (static_cast<unsigned char>(inner[at + next]) & 0x3FU);
+    out += point;
+    at += std::max<std::size_t>(length, 1);
+  }
+  return out;
+}
+
+// A number as its sign, its digits without zeros at either end, and the power of ten that they are multiplied by.
+struct Decimal {
+  bool negative = false;
+  std::string digits{};
+  std::int64_t exponent = 0;
+  bool operator==(const Decimal&) const = default;
+};
+
+// Nothing for an exponent of more than 9 digits: such numbers are the same only when their text is.
+std::optional<Decimal> decimal(std::string_view number) {
+  Decimal out{.negative = number.starts_with('-')};
+  const std::size_t mark = std::min(number.find_first_of("eE"), number.size());
+  if (mark < number.size()) {
+    const std::string_view power = number.substr(mark + (number.substr(mark + 1).starts_with('+') ? 2 : 1));
+    if (power.size() > 9) return {};
+    std::from_chars(power.data(), power.data() + power.size(), out.exponent);
+  }
+  bool fraction = false;
+  for (const char c : number.substr(0, mark)) {
+    if (c == '.') fraction = true;
+    if (c < '0' || c > '9') continue;
+    if (c != '0' || !out.digits.empty()) out.digits += c;
+    out.exponent -= fraction ? 1 : 0;
+  }
+  while (out.digits.ends_with('0')) {
+    out.digits.pop_back();
+    ++out.exponent;
+  }
+  return out.digits.empty() ? Decimal{} : out;  // -0 is 0
+}
+
+bool same_at(std::string_view a, std::string_view b, int depth);
+
+bool same_objects(std::string_view a, std::string_view b, int depth) {
+  const auto by_name = [](std::string_view object) {
+    std::map<std::u32string, std::string_view> all;  // of duplicates the last, as JSON.parse has it
+    for (const Member& member : members(object)) all[decoded(member.name)] = member.value;
+    return all;
+  };
+  return std::ranges::equal(by_name(a), by_name(b), [depth](const auto& left, const auto& right) {
+    return left.first == right.first && same_at(left.second, right.second, depth);
+  });
+}
+
+bool same_arrays(std::string_view a, std::string_view b, int depth) {
+  const auto all = [](std::string_view array) {
+    std::vector<std::string_view> out;
+    for (const std::string_view element : elements(array)) out.push_back(element);
+    return out;
+  };
+  return std::ranges::equal(
+      all(a), all(b), [depth](std::string_view left, std::string_view right) { return same_at(left, right, depth); });
+}
+
+bool same_at(std::string_view a, std::string_view b, int depth) {
+  if (a == b) return true;
+  if (kind(a) != kind(b)) return false;
+  switch (kind(a)) {
+    case Kind::string:
+      return decoded(a.substr(1, a.size() - 2)) == decoded(b.substr(1, b.size() - 2));
+    case Kind::number: {
+      const auto left = decimal(a);
+      return left && left == decimal(b);
+    }
+    case Kind::object:
+      return depth == most_depth ? compact(a) == compact(b) : same_objects(a, b, depth + 1);
+    case Kind::array:
+      return depth == most_depth ? compact(a) == compact(b) : same_arrays(a, b, depth + 1);
+    case Kind::boolean:
+    case Kind::null:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool same(std::string_view a, std::string_view b) { return same_at(a, b, 0); }
+
+}  // namespace sessiond::json

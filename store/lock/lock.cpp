@@ -1,0 +1,250 @@
+#include "store/lock/lock.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <unordered_set>
+
+#include "store/json/raw_json.hpp"
+#include "store/lock/lock_file.hpp"
+#include "store/lock/lock_watch.hpp"
+#include "store/process.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Programs that make a lock and then write it leave it empty for milliseconds: one that stays so has lost its maker.
+constexpr std::chrono::milliseconds empty_for_long{5000};
+
+Result<fs::path> lock_path(const fs::path& target) {
+  std::error_code error;
+  const fs::path dir = fs::canonical(target.has_parent_path() ? target.parent_path() : fs::path("."), error);
+  if (error) return std::unexpected(io_problem("lock", target.native(), error.value()));
+  fs::path name = target.filename();
+  name += ".lock";
+  return dir / name;
+}
+
+Problem held_by(const fs::path& lock, const std::string& payload) {
+  const LockPayload holder = read_lock_payload(payload);
+  const std::string who =
+      holder.readable
+          ? fmt::format("pid {}{}", holder.pid,
+                        holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
+          : std::string("a holder that cannot be read");
+  return {
+      .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
+}
+
+Eviction eviction_of(const fs::path& lock, std::string reason, const std::string& payload, bool presumed) {
+  Eviction eviction{lock.native(), std::move(reason), json::check(payload) ? payload : "", presumed};
+  note_eviction(eviction);
+  return eviction;
+}
+
+// Tokens of locks that we have let go of but could not remove, on a disk that failed: nobody holds them.
+class LeftBehind {
+ public:
+  void add(std::string token) {
+    const std::lock_guard guard(mutex_);
+    tokens_.insert(std::move(token));
+  }
+  bool contains(const std::string& token) {
+    const std::lock_guard guard(mutex_);
+    return tokens_.contains(token);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string> tokens_;
+};
+
+LeftBehind& left_behind() {
+  static LeftBehind all;
+  return all;
+}
+
+// Judges the lock that is there. True: it is free or was taken away from a stale holder. `payload` becomes what the
+// holder wrote.
+Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::vector<Eviction>& evictions,
+                       std::string& payload) {
+  auto there = look_at_lock(lock);
+  if (!there) return std::unexpected(there.error());
+  if (!*there) {
+    forget_lock(lock);
+    return true;
+  }
+  const auto stale = (*there)->empty() ? std::min(options.stale, empty_for_long) : options.stale;
+  const ObservedLock observed = observe_lock(lock, std::move(**there), stale);
+  payload = observed.lock->payload;
+  std::optional<std::string> reason = provably_gone(*observed.lock);
+  if (!reason && left_behind().contains(read_lock_payload(payload).token))
+    reason = "we could not remove it when we let go of it";
+  const bool presumed = !reason;
+  if (!reason && observed.unchanged >= stale)
+    reason = fmt::format("{} for {} ms", observed.lock->empty() ? "empty" : "unchanged", stale.count());
+  if (!reason) return false;
+  auto taken = take_lock_away(lock, *observed.lock);
+  if (!taken) return std::unexpected(taken.error());
+  if (*taken) evictions.push_back(eviction_of(lock, std::move(*reason), payload, presumed));
+  return true;
+}
+
+// A name beside the lock, "<lock>.<pid>.<random>", that nobody will take away any more. One whose maker died before it
+// had written who it is has only its name to tell; should a living one of another host have that pid, it is refused
+// the lock and asks again.
+bool is_left(const SeenLock& seen, std::string_view maker) {
+  if (provably_gone(seen)) return true;
+  if (read_lock_payload(seen.payload).readable) return false;
+  std::int64_t pid = 0;
+  std::from_chars(maker.data(), maker.data() + maker.size(), pid);
+  return pid > 0 && process_status(pid).dead;
+}
+
+std::chrono::microseconds with_jitter(std::chrono::milliseconds interval) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const std::int64_t us = std::chrono::microseconds(interval).count();
+  return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(us / 2, us + us / 2)(random));
+}
+
+}  // namespace
+
+Result<std::optional<FileLock>> FileLock::take(const fs::path& path, const LockOptions& options,
+                                               std::vector<Eviction>& evictions, std::string& holder) {
+  auto free = make_free(path, options, evictions, holder);
+  if (!free) return std::unexpected(free.error());
+  if (!*free) return std::nullopt;
+  FileLock lock;
+  lock.token_ = random_hex(32);
+  auto fd = put_lock(path, lock.token_);
+  if (!fd) return std::unexpected(fd.error());
+  if (!*fd) return std::nullopt;  // another was quicker
+  lock.predecessor_may_wake_ = had_lock(path);
+  lock.path_ = path;
+  lock.fd_ = std::move(**fd);
+  return lock;
+}
+
+Result<FileLock> FileLock::acquire(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions,
+                                   const std::atomic<bool>* cancel) {
+  auto path = lock_path(target);
+  if (!path) return std::unexpected(path.error());
+  const auto deadline = Clock::now() + options.timeout;
+  for (std::string holder;;) {
+    auto lock = take(*path, options, evictions, holder);
+    if (!lock) return std::unexpected(lock.error());
+    if (*lock) return std::move(**lock);
+    if (cancel != nullptr && cancel->load()) return fail(Code::draining, fmt::format("{}: given up", path->native()));
+    const auto now = Clock::now();
+    if (now >= deadline) return std::unexpected(held_by(*path, holder));
+    std::this_thread::sleep_for(std::min<Clock::duration>(with_jitter(options.poll_interval), deadline - now));
+  }
+}
+
+Result<void> lock_is_free(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions) {
+  auto path = lock_path(target);
+  if (!path) return std::unexpected(path.error());
+  std::string holder;
+  auto free = make_free(*path, options, evictions, holder);
+  if (!free) return std::unexpected(free.error());
+  return *free ? Result<void>{} : std::unexpected(held_by(*path, holder));
+}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  if (this != &other) {
+    release();
+    path_ = std::move(other.path_);
+    token_ = std::move(other.token_);
+    fd_ = std::move(other.fd_);
+    predecessor_may_wake_ = other.predecessor_may_wake_;
+  }
+  return *this;
+}
+
+FileLock::~FileLock() { release(); }
+
+bool FileLock::held() const {
+  struct stat ours{};
+  struct stat there{};
+  return fd_ && ::fstat(fd_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+         ours.st_dev == there.st_dev;
+}
+
+// Taken away as from anybody else, so that a successor who came while we were stopped keeps its own.
+void FileLock::release() {
+  Fd fd = std::move(fd_);
+  if (!fd) return;
+  struct stat held{};
+  auto payload = read_at(fd.get(), 0, longest_lock_payload, path_.native());
+  if (payload && ::fstat(fd.get(), &held) == 0) {
+    const SeenLock ours{.fd = std::move(fd), .id = lock_id(held), .payload = std::move(*payload)};
+    // While it has a name that is not ours somebody has moved it aside to look at it, and will put it back at once.
+    for (int tries = 0; tries < 50; ++tries) {
+      if (const auto gone = take_lock_away(path_, ours); gone && *gone) return;
+      if (::fstat(ours.fd.get(), &held) != 0 || held.st_nlink == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  left_behind().add(token_);  // a failing disk: whoever wants it next takes it away
+}
+
+void remove_left_lock_names(const fs::path& dir) {
+  static constexpr std::string_view mark = ".lock.";
+  each_in(dir, [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
+    const std::string name = entry.path().filename();
+    const std::string_view locked = std::string_view(name).substr(0, name.rfind(mark));
+    if (locked.size() == name.size() || !(locked.ends_with(".json") || locked.ends_with(".jsonl"))) return;
+    const auto seen = look_at_lock(entry.path());
+    if (seen && *seen && is_left(**seen, std::string_view(name).substr(locked.size() + mark.size())))
+      ::unlink(entry.path().c_str());
+  });
+}
+
+std::optional<LockHolder> lock_holder(const fs::path& target) {
+  const auto path = lock_path(target);
+  if (!path) return {};
+  const auto seen = look_at_lock(*path);
+  if (!seen || !*seen) return {};
+  const LockPayload payload = read_lock_payload((*seen)->payload);
+  const std::int64_t now = wall_clock_ms();
+  const auto gone = provably_gone(**seen);
+  return LockHolder{.payload = (*seen)->payload,
+                    .pid = payload.pid,
+                    .host = payload.host,
+                    .age_ms = std::max<std::int64_t>(0, now - (*seen)->mtime_ms),
+                    .stale = gone.has_value(),
+                    .why = gone.value_or(""),
+                    .ours = is_this_process(payload)};
+}
+
+LockReport lock_report(const fs::path& target) {
+  const fs::path path = lock_path(target).value_or(fs::path(target.native() + ".lock"));
+  return {.path = path.native(),
+          .holder = lock_holder(target),
+          .wait = lock_wait(path),
+          .last_eviction = last_eviction(path)};
+}
+
+Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string reason) {
+  const auto path = lock_path(target);
+  if (!path) return std::unexpected(path.error());
+  auto seen = look_at_lock(*path);
+  if (!seen) return std::unexpected(seen.error());
+  if (!*seen) return std::nullopt;
+  if (is_this_process(read_lock_payload((*seen)->payload)))
+    return fail(Code::session_busy, fmt::format("{} is held by this daemon, for a moment", path->native()));
+  auto taken = take_lock_away(*path, **seen);
+  if (!taken) return std::unexpected(taken.error());
+  if (!*taken) return std::nullopt;
+  return eviction_of(*path, std::move(reason), (*seen)->payload, !provably_gone(**seen));
+}
+
+}  // namespace sessiond

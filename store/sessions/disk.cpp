@@ -1,0 +1,234 @@
+#include "store/sessions/disk.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path sibling(const fs::path& previous, std::string_view ending) {
+  fs::path path = previous;
+  path.replace_extension();
+  path += ending;
+  return path;
+}
+
+std::string to_json(const Stamp& stamp) {
+  std::string text;
+  json::ObjectWriter out(text);
+  out.raw("inode", std::to_string(stamp.inode));
+  out.integer("mtimeNs", stamp.mtime_ns);
+  out.raw("size", std::to_string(stamp.size));
+  out.close();
+  return text;
+}
+
+std::optional<Stamp> stamp_at(std::string_view object, std::string_view name) {
+  const auto value = json::find(object, name);
+  if (!value) return {};
+  const auto inode = json::int_at(*value, "inode");
+  const auto mtime = json::int_at(*value, "mtimeNs");
+  const auto size = json::int_at(*value, "size");
+  if (!inode || !mtime || !size) return {};
+  return Stamp{static_cast<std::uint64_t>(*inode), *mtime, static_cast<std::uint64_t>(*size)};
+}
+
+}  // namespace
+
+Snapshot snapshot_of(Fd fd, const struct stat& status) {
+  return {.fd = std::move(fd), .device = status.st_dev, .id = identity(status)};
+}
+
+std::optional<struct stat> stat_of(const fs::path& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  return status;
+}
+
+Stamp stamp_of(const struct stat& status) {
+  const FileIdentity id = identity(status);
+  return {id.inode, id.mtime_ns, id.size};
+}
+
+Result<StoreRead> read_store(const fs::path& path) {
+  StoreRead read;
+  constexpr int tries = 5;
+  for (int turn = 0; turn < tries; ++turn) {
+    auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+    if (!fd) {
+      if (fd.error().code == Code::not_found) return StoreRead{};
+      Problem why = in_the_way(path, std::move(fd.error()));
+      why.code = Code::degraded;
+      return std::unexpected(std::move(why));
+    }
+    struct stat before{};
+    struct stat after{};
+    if (::fstat(fd->get(), &before) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    if (!S_ISREG(before.st_mode))
+      return std::unexpected(in_the_way(path, {.code = Code::degraded, .detail = path.native() + " was replaced"}));
+    auto text = read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
+    if (!text) return fail(Code::degraded, std::move(text.error().detail));
+    if (::fstat(fd->get(), &after) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it is being rewritten in place
+    read.snapshot = snapshot_of(std::move(*fd), before);
+    auto entries = parse_store(*text, read.oddities);
+    if (entries) {
+      read.kind = StoreRead::Kind::good;
+      read.entries = std::move(*entries);
+    } else {
+      read.kind = StoreRead::Kind::damaged;
+      read.damage = text->empty() ? "it is empty" : entries.error().detail;
+    }
+    break;
+  }
+  return read;
+}
+
+std::optional<StoreNote> read_note(const fs::path& path) {
+  const auto text = read_file(path);
+  if (!text || !json::check(*text)) return {};
+  return StoreNote{.temp = json::string_at(*text, "temp").value_or(""),
+                   .current = stamp_at(*text, "current"),
+                   .next = stamp_at(*text, "next")};
+}
+
+Result<void> write_note(const fs::path& path, const StoreNote& note) {
+  std::string text;
+  json::ObjectWriter out(text);
+  out.string("temp", note.temp);
+  if (note.current) out.raw("current", to_json(*note.current));
+  if (note.next) out.raw("next", to_json(*note.next));
+  out.close();
+  text += '\n';
+  fs::path temp = path;
+  temp += ".tmp";  // one name: only we write here, and a leftover is written over
+  auto fd = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!fd) return std::unexpected(fd.error());
+  if (auto written = write_all(fd->get(), text, temp.native()); !written) return written;
+  if (auto synced = sync_file(fd->get(), temp); !synced) return synced;
+  if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", path.native(), errno));
+  return sync_dir(path.parent_path());
+}
+
+GenerationFiles::GenerationFiles(const fs::path& previous_file)
+    : previous(previous_file),
+      current(sibling(previous_file, ".current.json")),
+      foreign(sibling(previous_file, ".foreign.json")),
+      note(sibling(previous_file, ".note")) {}
+
+ChangeIndex index_changes(const std::vector<NamedEntry>& changes) {
+  ChangeIndex index;
+  for (const NamedEntry& change : changes) index[change.key] = &change;
+  return index;
+}
+
+Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vector<NamedEntry>& base,
+                                   const std::vector<NamedEntry>& changes) {
+  constexpr std::size_t piece = 1 << 20;
+  ChangeIndex open = index_changes(changes);
+  std::uint64_t bytes = 0;
+  bool first = true;
+  std::string out = "{";
+  const auto flush = [&]() -> Result<void> {
+    bytes += out.size();
+    auto written = write_all(fd, out, path);
+    out.clear();
+    return written;
+  };
+  const auto add = [&](const NamedEntry& entry) -> Result<void> {
+    append_store_line(out, entry, std::exchange(first, false));
+    return out.size() < piece ? Result<void>{} : flush();
+  };
+  for (const NamedEntry& entry : base) {
+    Result<void> added;
+    if (const auto change = open.find(entry.key); change == open.end()) {
+      added = add(entry);
+    } else {
+      const RawEntry& value = change->second->entry;
+      if (value) added = add({.key = entry.key, .entry = value, .raw_name = entry.raw_name});
+      open.erase(change);
+    }
+    if (!added) return std::unexpected(added.error());
+  }
+  for (const NamedEntry& change : changes) {
+    const auto left = open.find(change.key);
+    if (left == open.end()) continue;
+    const NamedEntry* last = left->second;
+    open.erase(left);
+    if (!last->entry) continue;
+    if (auto added = add(*last); !added) return std::unexpected(added.error());
+  }
+  out += first ? "}\n" : "\n}\n";
+  if (auto written = flush(); !written) return std::unexpected(written.error());
+  return bytes;
+}
+
+void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes) {
+  if (changes.empty()) return;
+  ChangeIndex open = index_changes(changes);
+  auto kept = base.begin();
+  for (auto entry = base.begin(); entry != base.end(); ++entry) {
+    if (const auto change = open.find(entry->key); change != open.end()) {
+      entry->entry = change->second->entry;
+      open.erase(change);
+      if (!entry->entry) continue;
+    }
+    if (kept != entry) *kept = std::move(*entry);
+    ++kept;
+  }
+  base.erase(kept, base.end());
+  for (const NamedEntry& change : changes) {
+    const auto left = open.find(change.key);
+    if (left == open.end()) continue;
+    if (left->second->entry) base.push_back(*left->second);
+    open.erase(left);
+  }
+}
+
+Result<void> move_file(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  if (errno != EXDEV) return std::unexpected(io_problem("rename", from.native(), errno));
+  auto text = read_file(from);
+  if (!text) return std::unexpected(text.error());
+  if (auto copied = replace_file(to, *text); !copied) return copied;
+  if (::unlink(from.c_str()) != 0) return std::unexpected(io_problem("remove", from.native(), errno));
+  return {};
+}
+
+Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
+  fs::path name = store;
+  name += ".corrupt." + time_for_names();
+  const fs::path first = name;
+  while (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) != 0) {
+    const int error = errno;
+    if (error == EINVAL ||
+        error == ENOSYS) {  // not on this file system; the name has a time, and what is there is looked at
+      if (!stat_of(name) && ::rename(from.c_str(), name.c_str()) == 0) break;
+    }
+    if (error != EEXIST && !stat_of(name)) return std::unexpected(io_problem("set aside", from.native(), error));
+    name = first;
+    name += "-" + random_hex(6);
+  }
+  return name;
+}
+
+bool link_open_file(int fd, const fs::path& name) {
+  const fs::path temp = fs::path(name.native() + ".tmp");
+  ::unlink(temp.c_str());
+  const std::string open_name = fmt::format("/proc/self/fd/{}", fd);
+  if (::linkat(AT_FDCWD, open_name.c_str(), AT_FDCWD, temp.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+    const bool renamed = ::rename(temp.c_str(), name.c_str()) == 0;
+    ::unlink(temp.c_str());  // rename leaves it when both were the same file already
+    if (renamed) return true;
+  }
+  ::unlink(name.c_str());  // one that is out of date would be a wrong base
+  return false;
+}
+
+}  // namespace sessiond

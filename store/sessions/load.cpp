@@ -1,0 +1,214 @@
+// Loading: what a killed checkpoint left is put where it belongs, damage is rebuilt, and what others did while we were
+// down is found.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/fault_point.hpp"
+#include "store/sessions/impl.hpp"
+
+namespace sessiond {
+namespace fs = std::filesystem;
+namespace {
+
+using Entries = std::vector<NamedEntry>;
+
+std::optional<StoreRead> good_store(const fs::path& path) {
+  auto read = read_store(path);
+  if (!read || read->kind != StoreRead::Kind::good) return {};
+  return std::move(*read);
+}
+
+// `ours` with what `theirs` changed since `base` in it: entries to write over ours.
+Entries merged_changes(const Entries& base, const Entries& ours, const Entries& theirs) {
+  const ForeignChange change = diff_stores(base, theirs);
+  const ChangeIndex held = index_changes(ours);
+  const ChangeIndex started = index_changes(base);
+  Entries changes;
+  for (const NamedEntry& created : change.created) {
+    if (!held.contains(created.key)) changes.push_back(created);
+  }
+  for (const ForeignChange::Changed& updated : change.updated) {
+    const auto mine = held.find(updated.key);
+    if (mine == held.end()) continue;
+    const json::Edit edit = merge_entry(*updated.base, *mine->second->entry, *updated.theirs);
+    if (edit.empty()) continue;
+    changes.push_back({updated.key, std::make_shared<const std::string>(json::apply(*mine->second->entry, edit))});
+  }
+  for (const std::string& key : change.deleted) {
+    const auto mine = held.find(key);
+    // What we changed as well stays.
+    if (mine != held.end() && json::same(*mine->second->entry, *started.at(key)->entry))
+      changes.push_back({key, nullptr});
+  }
+  return changes;
+}
+
+}  // namespace
+
+// The last generation that we wrote, where it is not the file that stands in the store's place.
+std::optional<Entries> SessionsFile::Impl::last_written(const Snapshot& other_than) const {
+  auto read = good_store(files.current);
+  if (!read) return {};
+  if (other_than.fd && read->snapshot.device == other_than.device && read->snapshot.id.inode == other_than.id.inode)
+    return {};
+  return std::move(read->entries);
+}
+
+// The note names the temp file of the last checkpoint. If it is still there, that checkpoint was killed.
+Result<void> SessionsFile::Impl::settle(StoreNote& note) {
+  if (note.temp.empty() || fs::path(note.temp).filename() != note.temp) return {};
+  const fs::path temp = options.path.parent_path() / note.temp;
+  for (const char* ending : {".old", ".old.tmp"}) {  // second names, made where files cannot be exchanged
+    ::unlink((temp.native() + ending).c_str());
+  }
+  const auto left = stat_of(temp);
+  if (!left) return {};
+  if (!note.next || stamp_of(*left) == *note.next) {  // never came into its place
+    ::unlink(temp.c_str());
+    fault_point("settle.removed");
+    note.next.reset();
+    return {};
+  }
+  // The exchange was made: this came out of it.
+  if (!good_store(temp)) {
+    if (auto aside = put_aside(temp, "found at the last exchange"); !aside) return aside;
+  } else {
+    const bool ours = note.current && stamp_of(*left) == *note.current;
+    if (auto kept = move_file(temp, ours ? files.previous : files.foreign); !kept) return kept;
+  }
+  fault_point("settle.kept");
+  return sync_dirs();
+}
+
+// Nothing of ours is known about this store: what stands there is the first generation.
+Result<void> SessionsFile::Impl::adopt_first() {
+  if (!snapshot.fd) return {};
+  if (auto made = make_dirs(files.previous.parent_path()); !made) return made;
+  if (auto copied = replace_file(files.previous, write_store(base)); !copied) return copied;
+  fault_point("adopt.copied");
+  if (link_open_file(snapshot.fd.get(), files.current)) {
+    fault_point("adopt.linked");
+    struct stat status{};
+    if (::fstat(snapshot.fd.get(), &status) == 0)
+      snapshot.id.ctime_ns = identity(status).ctime_ns;  // moved by the link
+  }
+  auto noted = write_note(files.note, {.temp = {}, .current = snapshot.stamp(), .next = {}});
+  fault_point("adopt.noted");
+  return noted;
+}
+
+// The store is damaged, as `damage` says and `snapshot` holds. What we last knew is the base, and nothing is written:
+// were it put in its place before the journal has gone over it, a crash would leave an earlier generation as if it were
+// whole.
+void SessionsFile::Impl::rebuild(LoadReport& report) {
+  std::string from = "nothing, for no earlier generation can be read";
+  if (auto last = last_written(snapshot)) {
+    base = std::move(*last);
+    from = "the last generation that we wrote";
+    report.base = LoadReport::Base::written;
+  } else if (auto before = good_store(files.previous)) {
+    base = std::move(before->entries);
+    from = fmt::format("the generation in {}", files.previous.native());
+    report.base = LoadReport::Base::previous;
+  }
+  report.rebuilt = true;
+  report.repairs.push_back(fmt::format("{}{} is rebuilt from {}: {} entries; the journal goes over it",
+                                       options.path.native(), report.vanished ? " had vanished and" : "", from,
+                                       base.size()));
+}
+
+Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::optional<StoreNote>& note) {
+  bool ours = true;
+  if (note && !snapshot.fd) {
+    ours = !note->current && !note->next;
+  } else if (note) {
+    const Stamp now = snapshot.stamp();
+    ours = (note->next && *note->next == now) || (note->current && *note->current == now);
+  } else if (auto link = stat_of(files.current)) {
+    ours = snapshot.fd && link->st_ino == snapshot.id.inode && link->st_dev == snapshot.device;
+  }
+  std::optional<Entries> started;
+  if (!ours) started = last_written(snapshot);
+  const bool came_out = stat_of(files.foreign).has_value();
+  if (ours && !came_out) return {};  // the usual start: nothing is compared
+  Entries merged = base;
+
+  if (auto foreign = good_store(files.foreign)) {
+    std::optional<Entries> before = last_written(foreign->snapshot);
+    if (!before) {
+      if (auto previous = good_store(files.previous)) before = std::move(previous->entries);
+    }
+    if (before) apply_changes(merged, merged_changes(*before, base, foreign->entries));
+    if (ours) started = base;
+    ours = false;
+  }
+  if (ours) return {};
+  report.changed_while_down = true;
+  if (!started) return {};
+  ForeignChange change = history->diff(*started, merged);
+  history->replaced(*started, base);
+  Entries again;
+  const ChangeIndex mine = index_changes(*started);
+  for (const std::string& key : change.overwritten) {
+    const auto held = mine.find(key);
+    again.push_back({.key = key, .entry = held == mine.end() ? nullptr : held->second->entry});
+  }
+  apply_changes(report.entries, again);
+  if (change.empty()) {
+    report.changed_while_down = false;
+  } else {
+    report.foreign = std::move(change);
+  }
+  return {};
+}
+
+bool SessionsFile::untouched(const Options& options) {
+  const GenerationFiles files(options.previous);
+  const auto status = stat_of(options.path);
+  const auto note = read_note(files.note);
+  if (!note) return !status && !stat_of(files.previous);
+  if (stat_of(files.foreign)) return false;
+  if (!status) return !note->current && !note->next;
+  const Stamp now = stamp_of(*status);
+  return (note->next && *note->next == now) || (note->current && *note->current == now);
+}
+
+Result<LoadReport> SessionsFile::Impl::load() {
+  LoadReport report;
+  remove_left_lock_names(options.path.parent_path());
+  std::optional<StoreNote> note = read_note(files.note);
+  if (note) {
+    if (auto settled = settle(*note); !settled) return std::unexpected(settled.error());
+  }
+  report.first = !note && !stat_of(files.current) && !stat_of(files.previous);
+
+  auto read = read_store(options.path);
+  if (!read) return std::unexpected(read.error());
+  for (const std::string& oddity : read->oddities) {
+    report.repairs.push_back(fmt::format("{}: {}", options.path.native(), oddity));
+  }
+  // A store that is gone is no deletion of every session in it.
+  report.vanished = read->kind == StoreRead::Kind::absent && (!report.first || options.known);
+  const bool damaged = read->kind == StoreRead::Kind::damaged || report.vanished;
+  damage = report.vanished ? std::string(vanished) : read->damage;
+  snapshot = std::move(read->snapshot);
+  base = std::move(read->entries);
+  report.entries = base;
+  if (damaged) {
+    rebuild(report);
+    report.entries = base;
+  } else if (!report.first) {
+    if (auto found = find_foreign(report, note); !found) return std::unexpected(found.error());
+  } else if (auto adopted = adopt_first(); !adopted) {
+    // A full disk must not keep a good store from being served.
+    report.repairs.push_back(fmt::format("no copy of {} could be made before it is first written: {}",
+                                         options.path.native(), adopted.error().detail));
+  }
+  for (std::string& repair : repairs) report.repairs.push_back(std::move(repair));
+  repairs.clear();
+  loaded = true;
+  return report;
+}
+
+}  // namespace sessiond

@@ -1,0 +1,192 @@
+// sessions.json as text: any layout is read, one layout is written. Only structure decides whether it is damaged.
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "store/sessions/sessions_file.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+constexpr std::string_view replacement = "\xEF\xBF\xBD";
+
+// Is `raw`, as it stands between quotes, what quoting it would write?
+bool plain(std::string_view raw) {
+  for (const char c : raw) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F || c == '\\') return false;
+  }
+  return true;
+}
+
+// Walks over text that json::check has passed. One pass, for stores of 100 000 entries: an entry that has no
+// insignificant space, as those that we wrote, is copied as it stands.
+class Walker {
+ public:
+  explicit Walker(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+
+  // On the first member after this.
+  void enter() {
+    skip_space();
+    ++at_;  // {
+  }
+  // False at the closing brace.
+  bool next() {
+    skip_space();
+    if (*at_ == ',') {
+      ++at_;
+      skip_space();
+    }
+    return at_ != end_ && *at_ == '"';
+  }
+  std::string_view name() {
+    const char* begin = at_ + 1;
+    skip_string();
+    const std::string_view inner(begin, static_cast<std::size_t>(at_ - 1 - begin));
+    skip_space();
+    ++at_;  // :
+    skip_space();
+    return inner;
+  }
+  RawEntry value() {
+    const char* begin = at_;
+    const bool spaced = skip_value();
+    const std::string_view text(begin, static_cast<std::size_t>(at_ - begin));
+    return spaced ? std::make_shared<const std::string>(json::compact(text))
+                  : std::make_shared<const std::string>(text);
+  }
+
+ private:
+  void skip_space() {
+    while (at_ != end_ && json::is_space(*at_)) ++at_;
+  }
+  void skip_string() {
+    for (++at_; *at_ != '"'; ++at_) at_ += *at_ == '\\';
+    ++at_;
+  }
+  // True when there is insignificant space in it.
+  bool skip_value() {
+    bool spaced = false;
+    int depth = 0;
+    do {
+      switch (*at_) {
+        case '"':
+          skip_string();
+          break;
+        case '{':
+        case '[':
+          ++depth;
+          ++at_;
+          break;
+        case '}':
+        case ']':
+          --depth;
+          ++at_;
+          break;
+        case ' ':
+        case '\n':
+        case '\r':
+        case '\t':
+          spaced = true;
+          ++at_;
+          break;
+        case ',':
+        case ':':
+          ++at_;
+          break;
+        default:
+          while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !json::is_space(*at_)) ++at_;
+      }
+    } while (depth > 0);
+    return spaced;
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+NamedEntry named(std::string_view name, RawEntry value) {
+  NamedEntry entry{.key = {}, .entry = std::move(value)};
+  if (plain(name)) {
+    entry.key = name;
+    return entry;
+  }
+  entry.key = json::unescape(name);
+  const std::string quoted = json::quote(entry.key);
+  if (std::string_view(quoted).substr(1, quoted.size() - 2) == name) return entry;
+  entry.raw_name = name;
+  // Half a surrogate pair has no UTF-8: such keys go by their written form, or different ones would look alike.
+  if (entry.key.contains(replacement) && !name.contains(replacement)) entry.key = name;
+  return entry;
+}
+
+void join_duplicates(std::vector<NamedEntry>& entries, std::vector<std::string>& oddities) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  places.reserve(entries.size());
+  for (std::size_t place = 0; place < entries.size(); ++place) {
+    const auto [first, fresh] = places.try_emplace(entries[place].key, place);
+    if (fresh) continue;
+    oddities.push_back(
+        fmt::format("the key {} stands there twice; the last one counts", json::quote(entries[place].key)));
+    entries[first->second].entry = std::exchange(entries[place].entry, nullptr);
+  }
+  if (places.size() == entries.size()) return;
+  places.clear();
+  std::erase_if(entries, [](const NamedEntry& entry) { return entry.entry == nullptr; });
+}
+
+}  // namespace
+
+Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<std::string>& oddities) {
+  if (text.starts_with(byte_order_mark)) {
+    text.remove_prefix(byte_order_mark.size());
+    oddities.emplace_back("begins with a byte order mark");
+  }
+  if (auto valid = json::check(text, {.max_depth = json::foreign_depth}); !valid) {
+    return fail(Code::bad_request,
+                fmt::format("no JSON object: {} at byte {}", valid.error().detail, valid.error().offset));
+  }
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos || text[begin] != '{') {
+    return fail(Code::bad_request, fmt::format("no JSON object: another value at byte {}", begin));
+  }
+
+  std::vector<NamedEntry> entries;
+  Walker walker(text);
+  walker.enter();
+  while (walker.next()) {
+    const std::string_view name = walker.name();
+    entries.push_back(named(name, walker.value()));
+    if (json::kind(*entries.back().entry) != json::Kind::object) {
+      oddities.push_back(
+          fmt::format("the entry of {} is no object; it is kept as it is", json::quote(entries.back().key)));
+    }
+  }
+  join_duplicates(entries, oddities);
+  return entries;
+}
+
+void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
+  out += first ? "\n" : ",\n";
+  if (entry.raw_name.empty()) {
+    json::append_quoted(out, entry.key);
+  } else {
+    out.append("\"").append(entry.raw_name).append("\"");
+  }
+  out.append(": ").append(*entry.entry);
+}
+
+std::string write_store(const std::vector<NamedEntry>& entries) {
+  std::size_t size = 4;
+  for (const NamedEntry& entry : entries) size += entry.key.size() + entry.entry->size() + 8;
+  std::string out;
+  out.reserve(size);
+  out += '{';
+  for (const NamedEntry& entry : entries) append_store_line(out, entry, &entry == entries.data());
+  out += entries.empty() ? "}\n" : "\n}\n";
+  return out;
+}
+
+}  // namespace sessiond

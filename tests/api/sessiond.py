@@ -344,6 +344,11 @@ class Daemon:
         return json.loads((self.agent_dir(agent) / "sessions.json").read_bytes())
 
 
+def has_fault_points():
+    """Whether the binary dies where SESSIOND_FAULT says: store/fault_point.hpp is compiled into sanitizer builds only."""
+    return b"archive.closed" in Path(binary()).read_bytes()
+
+
 def eventually(check, timeout=5.0, every=0.02, what="it"):
     """Calls `check` until it is truthy; its value. For what the contract promises soon, not at once."""
     deadline = time.monotonic() + timeout * SLOW

@@ -2,9 +2,10 @@
 
 import socket
 import time
+import unittest
 
 from case import Case, S, json, uid
-from sessiond import SLOW, eventually
+from sessiond import SLOW, eventually, has_fault_points
 
 FIELDS = 1000          # of an entry
 MEMBERS = 20_000       # of an entry at all depths
@@ -168,6 +169,7 @@ class Topics(Case):
         self.assertEqual(len(names), count + 1)
         self.assertTrue(all(".jsonl.reset." in n for n in names), "all of them are archived")
 
+    @unittest.skipUnless(has_fault_points(), "a build without fault points")
     def test_fault_16_all_are_archived_after_a_kill_too(self):
         count = TOLD + 30
         for method, path, mark in (("POST", "/reset", ".jsonl.reset."), ("DELETE", "", ".jsonl.deleted."),
@@ -195,6 +197,7 @@ class Topics(Case):
                         self.assertTrue(all(mark in n for n in names), [n for n in names if mark not in n][:3])
                     self.assertEqual(daemon.stop(), 0)
 
+    @unittest.skipUnless(has_fault_points(), "a build without fault points")
     def test_fault_16_renames_of_one_reset_are_synced_at_once(self):
         daemon, api, session = self.with_topics(20)
         self.assertEqual(daemon.stop(), 0)

@@ -66,6 +66,7 @@ test: build/.test-packages build/release/build.ninja build/asan/build.ninja buil
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@python3 tests/faults.py
 	@python3 tests/includes.py
+	@python3 tests/documents.py
 	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target $(SUITES:%=build/passed/%)
 
 retest:

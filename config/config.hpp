@@ -1,6 +1,6 @@
-// The configuration, as plain values with their defaults (API.md §9 names every key). Durations are milliseconds unless
-// the name says otherwise, sizes are bytes; `Config{}` is the shipped default. Paths hold what was written until
-// resolve_paths (config/locate.hpp) has made them absolute.
+// The configuration as plain values with their defaults. config/describe.hpp names and explains every key. Durations
+// are milliseconds unless the name says otherwise, sizes are bytes; `Config{}` is the shipped default. Paths hold what
+// was written until resolve_paths (config/locate.hpp) has made them absolute.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,7 @@ class Case(unittest.TestCase):
         return reply.json
 
     def problem(self, reply, status, *codes):
-        """The JSON of a problem+json with this status and one of these codes; every member is there (API §2)."""
+        """The JSON of a problem+json with this status and one of these codes; every member is there."""
         self.assertEqual(reply.status, status, reply)
         self.assertEqual((reply.headers.get("Content-Type") or "").split(";")[0], "application/problem+json", reply)
         body = json.loads(reply.raw)

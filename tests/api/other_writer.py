@@ -1,4 +1,4 @@
-"""Another program that shares a store with the daemon: takes sessions.json.lock by FORMATS §3, or as one of the programs of
+"""Another program that shares a store with the daemon: takes sessions.json.lock by store/lock/README.md, or as one of the programs of
 the OpenClaw family does, which judge a holder by three different rules; reads, changes and replaces sessions.json under it.
 
 With --transcript it takes turns at a transcript instead: takes <transcript>.lock, appends an entry behind the last one and

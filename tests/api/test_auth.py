@@ -1,4 +1,4 @@
-"""Who may do what (API §7): tokens, roles, scopes, the unix socket."""
+"""Who may do what: tokens, roles, scopes, the unix socket."""
 
 import stat
 import time

@@ -1,4 +1,4 @@
-"""Damage (FORMATS §2, §4): whatever happened to a file, nothing of it is destroyed and all that can be read is served."""
+"""Damage: whatever happened to a file, nothing of it is destroyed and all that can be read is served."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every error code that can be provoked (API §2), the ground rules of §1, and HTTP that nobody should accept (RFC 9112)."""
+"""Every error code that can be provoked, the ground rules of daemon/api/README.md, and HTTP that nobody should accept (RFC 9112)."""
 
 import json
 import re

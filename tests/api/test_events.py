@@ -1,4 +1,4 @@
-"""The event stream (API §6): every event once, in order, live or replayed, whatever the filter."""
+"""The event stream: every event once, in order, live or replayed, whatever the filter."""
 
 import fnmatch
 import json

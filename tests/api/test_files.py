@@ -1,4 +1,4 @@
-"""What lies on disk (FORMATS): layout, modes, the journal, and living beside other programs that write the same store."""
+"""What lies on disk: layout, modes, the journal, and living beside other programs that write the same store."""
 
 import json
 import os

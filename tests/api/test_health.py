@@ -1,4 +1,4 @@
-"""Operating routes (API §8) and the promise that /openapi.json describes what is built."""
+"""Operating routes and the promise that /openapi.json describes what is built."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Idempotency-Key (API §1): the same request again is the same answer, also over a kill -9, and one transcript line."""
+"""Idempotency-Key: the same request again is the same answer, also over a kill -9, and one transcript line."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""POST /v1/inbound (API §5): one durable commit from a platform's event to a session, its metadata and its message."""
+"""POST /v1/inbound: one durable commit from a platform's event to a session, its metadata and its message."""
 
 import time
 

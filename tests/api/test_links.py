@@ -1,4 +1,4 @@
-"""Symbolic links below the state directory are never followed out of it, and names cannot leave their folder (FORMATS).
+"""Symbolic links below the state directory are never followed out of it, and names cannot leave their folder.
 
 As root these tests run against no permission at all, so that only the daemon itself can be what refuses; as another user they
 hold all the same.

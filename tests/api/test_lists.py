@@ -1,4 +1,4 @@
-"""Lists of sessions (API §1, §3): filters, order, and pages that stay true while sessions come and go."""
+"""Lists of sessions: filters, order, and pages that stay true while sessions come and go."""
 
 import re
 import time

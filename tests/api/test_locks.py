@@ -1,4 +1,4 @@
-"""The locks that the daemon shares with other programs (FORMATS §3), and the routes that show and evict them (API §8)."""
+"""The locks that the daemon shares with other programs, and the routes that show and evict them."""
 
 import json
 import os

@@ -10,7 +10,7 @@ from sessiond import eventually
 from sse import StreamRefused
 
 METHODS = ("get", "put", "post", "delete", "patch")
-# Who may do what (API §7); beside these `open` is everybody's and `self` every token's.
+# Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {
     "admin": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "tokens", "metrics"},
     "operator": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "metrics"},

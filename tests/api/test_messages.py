@@ -1,4 +1,4 @@
-"""Messages and transcripts (API §4, FORMATS §4): appended in every form, read back by pages, to the byte."""
+"""Messages and transcripts: appended in every form, read back by pages, to the byte."""
 
 import threading
 

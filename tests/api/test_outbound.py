@@ -1,4 +1,4 @@
-"""POST S/outbound (API §5): what the agent sends, recorded and, unless a policy denies it, to be delivered."""
+"""POST S/outbound: what the agent sends, recorded and, unless a policy denies it, to be delivered."""
 
 from case import Case, S, json, text_of, uid
 

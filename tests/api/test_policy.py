@@ -1,4 +1,4 @@
-"""Send policy (API §5): the store-wide rules, a session's own, and evaluation with its explanation."""
+"""Send policy: the store-wide rules, a session's own, and evaluation with its explanation."""
 
 import stat
 

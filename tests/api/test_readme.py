@@ -1,4 +1,5 @@
-"""README.md typed from top to bottom: every command as it stands there, in one shell, in an empty home, with no variable set for it.
+"""README.md typed from top to bottom, then the other documents with commands: every command as it stands there, in one shell, in
+an empty home, with no variable set for it.
 
 `make run` is the real one, in a copy of the tree whose build is up to date: build/release/sessiond is the binary under test and ninja
 finds nothing to do. The address is another one, given as README says.
@@ -23,12 +24,25 @@ WAIT = 120 * SLOW
 KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")
 
 
-def readme():
-    return (ROOT / "README.md").read_text(encoding="utf-8")
+# In the order in which they are typed: what README has set and started is there for the others.
+WITH_COMMANDS = ("README.md", "daemon/api/README.md")
 
 
-def commands():
-    blocks = re.findall(r"```sh\n(.*?)```", readme(), re.S)
+FOLDERS = ("config", "store", "transcripts", "policy", "daemon", "tests", "web")
+
+
+def documents():
+    """The names of all documents; build folders have Markdown of others."""
+    found = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def document(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def commands(name):
+    blocks = re.findall(r"```sh\n(.*?)```", document(name), re.S)
     return [line.strip() for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -92,11 +106,11 @@ class Readme(unittest.TestCase):
 
     def test_fault_30_typed_from_top_to_bottom_in_an_empty_home(self):
         address = free_address()
-        self.assertIn("make run ADDRESS=", readme(), "README tells how another address is given")
+        self.assertIn("make run ADDRESS=", document("README.md"), "README tells how another address is given")
         shell = Shell(self.folder, self.tree)
         self.addCleanup(shell.close)
         printed = {}
-        for command in commands():
+        for command in [command for name in WITH_COMMANDS for command in commands(name)]:
             typed = command.replace("127.0.0.1:7433", address).replace("make run", f"make run ADDRESS={address}")
             with self.subTest(command):
                 code, output = shell.type(typed)
@@ -118,6 +132,7 @@ class Readme(unittest.TestCase):
         with urllib.request.urlopen(ask, timeout=WAIT) as reply:  # the daemon that README started knows it
             self.assertEqual(json.loads(reply.read())["role"], "bridge")
         self.assertIn(token[3:11], answer("token list"))
+        self.assertTrue(json.loads(answer('"chatType":"channel"'))["systemIntro"])
         self.assertEqual(sorted(p.name for p in shell.home.iterdir()), [], "nothing was made in the home by the way")
         code, output = shell.type("kill %1; wait")
         self.assertFalse((self.tree / "run" / "state" / "sessiond.sock").exists(), output)
@@ -135,15 +150,21 @@ class Readme(unittest.TestCase):
                     self.assertIn("ended before it was ready", done.stdout)
                     self.assertFalse((self.tree / "run" / "config" / "sessiond" / "admin.token").exists())
 
-    def test_fault_37_readme_and_changelog_name_the_same_versions_of_openclaw(self):
+    def test_fault_37_documents_and_changelog_name_the_same_versions_of_openclaw(self):
         """Those before the first that keeps its sessions in SQLite."""
-        took_no_lock = re.search(r"2026\.5 to (2026\.\d+) take none", readme())[1]
-        sqlite = re.search(r"(2026\.\d+) and later keep their sessions in SQLite", readme())[1]
-        read = re.search(r"OpenClaw trees \(2026\.1 to (2026\.\d+)\)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))[1]
+        locks = document("store/lock/README.md")
+        took_no_lock = re.search(r"2026\.5 to (2026\.\d+) \| takes no lock", locks)[1]
+        sqlite = re.search(r"(2026\.\d+) and later \| keeps its sessions in SQLite", locks)[1]
+        read = re.search(r"OpenClaw trees \(2026\.1 to (2026\.\d+)\)", document("CHANGELOG.md"))[1]
         self.assertEqual(read, took_no_lock)
+        self.assertIn(f"OpenClaw 2026.1 to {read}", document("README.md"))
         self.assertEqual(int(sqlite.split(".")[1]), int(read.split(".")[1]) + 1)
 
     def test_make_targets_are_there(self):
-        targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-        for target in re.findall(r"\bmake ([a-z]+)", readme()):
-            self.assertIn(target, targets)
+        targets = set(re.findall(r"^([a-z-]+):", document("Makefile"), re.M))
+        for name in documents():
+            for target in re.findall(r"`make ([a-z-]+)", document(name)):
+                self.assertIn(target, targets, name)
+
+    def test_commands_stand_only_where_they_are_typed(self):
+        self.assertEqual({name for name in documents() if "```sh\n" in document(name)}, set(WITH_COMMANDS))

@@ -1,4 +1,4 @@
-"""Outside its scope a token learns nothing (API §7): every GET with every plausible parameter, every error, every stream,
+"""Outside its scope a token learns nothing: every GET with every plausible parameter, every error, every stream,
 searched byte by byte for the words of what it may not see; and what is outside answers as what is not there."""
 
 import itertools

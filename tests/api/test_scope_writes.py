@@ -1,4 +1,4 @@
-"""Writes that would reach over the edge of a scope (API §7): what they would open stays shut, and a bridge can do its work
+"""Writes that would reach over the edge of a scope: what they would open stays shut, and a bridge can do its work
 inside."""
 
 from case import Case, S, uid

@@ -1,4 +1,4 @@
-"""The life of a session (API §3): deleted, reset, archived, with children and with topics."""
+"""The life of a session: deleted, reset, archived, with children and with topics."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Sessions (API §3): made, read, changed, reset, archived, deleted."""
+"""Sessions: made, read, changed, reset, archived, deleted."""
 
 import contextlib
 import http.client

@@ -184,7 +184,7 @@ class Units(Case):
         found = re.search(r"Overall exposure level for sessiond.service: ([\d.]+)", done.stdout)
         self.assertTrue(found, done.stdout + done.stderr)
         self.assertLessEqual(float(found.group(1)), 1.5, done.stdout)
-        with open(REPO / "README.md", encoding="utf-8") as readme:
+        with open(UNITS / "README.md", encoding="utf-8") as readme:
             self.assertIn(f"Overall exposure level for sessiond.service: {found.group(1)}", readme.read(), "as measured")
 
     def test_systemd_understands_them(self):

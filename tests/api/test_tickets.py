@@ -1,4 +1,4 @@
-"""Stream tickets (API §6): they open event streams in the place of their token, and nothing else."""
+"""Stream tickets: they open event streams in the place of their token, and nothing else."""
 
 import signal
 import stat

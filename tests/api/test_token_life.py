@@ -1,4 +1,4 @@
-"""The life of a token (API §7): rotation with an overlap, changes of tokens.json that count by themselves, how many streams
+"""The life of a token: rotation with an overlap, changes of tokens.json that count by themselves, how many streams
 one may have."""
 
 import time

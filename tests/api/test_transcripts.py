@@ -1,4 +1,4 @@
-"""Transcripts to the byte (API §4, FORMATS §4): what is stored is what was sent, and what others wrote stays."""
+"""Transcripts to the byte: what is stored is what was sent, and what others wrote stays."""
 
 from case import Case, S, text_of, uid
 

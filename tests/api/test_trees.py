@@ -21,7 +21,7 @@ ARCHIVED = re.compile(r"^(?P<id>.+?)(?:-topic-(?P<topic>.+?))?\.jsonl\.(?:reset|
 # What an append or a patch of `label` may move in an entry; everything else keeps its bytes.
 MOVED = {"updatedAt", "lastInteractionAt", "messageCount", "rev", "label", "inputTokens", "outputTokens", "totalTokens",
          "archivedAt"}
-# What a reset may change or clear (API §3).
+# What a reset may change or clear.
 RESET = MOVED | {"sessionId", "sessionFile", "sessionStartedAt", "createdAt", "sdkSessionId", "cliSessionIds",
                  "claudeCliSessionId", "compactionCount",
                  "contextTokens", "systemSent", "abortedLastRun", "lastHeartbeatText", "lastHeartbeatSentAt",
@@ -146,7 +146,7 @@ class TreeTests:
                         if name == "route" and served.get(name) == raw.get(name):
                             continue  # a field we do not know: served as it is stored
                         got = served.get(name)
-                        if name == "deliveryContext":  # may say more than an old release: last* win over it (FORMATS §2)
+                        if name == "deliveryContext":  # may say more than an old release: last* win over it
                             got = {n: v for n, v in got.items() if n in value}
                         self.assertEqual(got, value, name)
                     self.assertEqual(self.ok(self.api.get(S(expected["sessionId"], agent)), 200)["key"], key)

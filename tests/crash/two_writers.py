@@ -3,7 +3,7 @@
 
 Every update of either side sets a field of its own and is looked for at the end, in the file and in the API; the others
 also count each entry's x-<name> up under the lock, so that an update that is lost for a moment shows too. The others take
-the lock by FORMATS §3 or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, die with it, are stopped with it; and the
+the lock by store/lock/README.md or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, die with it, are stopped with it; and the
 daemon is stopped while it has it. Another makes and deletes entries as fast as it can beside 16 writers
 of ours, and one takes turns at a transcript, whose lock it takes, with 16 writers of ours: seq, parentId and expectedSeq
 must be right each time. The last line says how many updates were lost.

@@ -95,7 +95,7 @@ class Conversation:
 
 
 def judge_head(head):
-    """RFC 9112 §4 and §5, and what API §1 says every reply has."""
+    """RFC 9112 §4 and §5, and what every reply has (daemon/api/README.md)."""
     line, *fields = head.split(b"\r\n")
     status = STATUS_LINE.match(line)
     if not status:

@@ -128,7 +128,7 @@ TEST_CASE("replay: deletions") {
   }
 }
 
-TEST_CASE("replay: an entry without rev that is newer than a deletion stays (FORMATS, Recovery)") {
+TEST_CASE("replay: an entry without rev that is newer than a deletion stays") {
   AgentState state("main");
   put(state, R"({"sessionId":"theirs","updatedAt":60})");
   apply(state, event_of(5, 50, EventType::session_deleted, main_key, R"({"archivedAs":[]})"), Replay::yes);

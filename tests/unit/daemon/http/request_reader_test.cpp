@@ -1,4 +1,5 @@
-// Every refusal of RFC 9112 that ARCHITECTURE.md lists, and every shape of request, in one piece and byte by byte.
+// Every refusal of RFC 9112 that daemon/http/strict.hpp lists, and every shape of request, in one piece and byte by
+// byte.
 #include "daemon/http/request_reader.hpp"
 
 #include <doctest/doctest.h>

@@ -167,7 +167,8 @@ Fields fields_of(std::string_view entry) {
   return out;
 }
 
-// FORMATS §2 "Merge", said once more in another way: every unit is taken whole, from whoever changed it.
+// The rule of merging (store/sessions/README.md), said once more in another way: every unit is taken whole, from
+// whoever changed it.
 Fields merged_by_units(const Fields& base, const Fields& ours, const Fields& theirs) {
   static const std::vector<std::vector<std::string>> units{
       {"sessionId", "sessionFile", "inputTokens", "totalTokens", "compactionCount", "sessionStartedAt"},

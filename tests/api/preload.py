@@ -11,7 +11,7 @@ import threading
 import unittest
 from pathlib import Path
 
-from sessiond import eventually
+from harness.sessiond import eventually
 
 SOURCE = Path(__file__).parent / "preload" / "preload.c"
 WORDS = ("hold", "waiting", "fail", "wall_ms", "loaded")

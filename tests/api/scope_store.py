@@ -5,7 +5,7 @@ markers, in no byte of any answer."""
 import concurrent.futures
 import uuid
 
-from sessiond import S
+from harness.sessiond import S
 
 AGENTS = ("main", "codex")
 CHANNELS = ("slack", "discord")

@@ -12,8 +12,8 @@ import tarfile
 import threading
 from pathlib import Path
 
-from case import Case, S, json, uid
-from sessiond import SLOW, Daemon, binary, eventually
+from harness.case import Case, S, json, uid
+from harness.sessiond import SLOW, Daemon, binary, eventually
 from test_trees import files_of, trees
 
 # What the place of the tests, not the backup, may be warned of.

@@ -2,7 +2,7 @@
 
 import time
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 from preload import preload
 
 HOUR = 3_600_000

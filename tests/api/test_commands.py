@@ -9,8 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from case import Case
-from sessiond import SLOW, binary, eventually
+from harness.case import Case
+from harness.sessiond import SLOW, binary, eventually
 from test_locks import Background
 
 WAIT = 60 * SLOW

@@ -5,8 +5,8 @@ import re
 import signal
 import subprocess
 
-from case import Case
-from sessiond import REPO, SLOW, binary, eventually
+from harness.case import Case
+from harness.sessiond import REPO, SLOW, binary, eventually
 
 COMMANDS = ("serve", "token", "config", "doctor", "backup", "restore", "version")
 

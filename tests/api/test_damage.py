@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 
-from case import Case, S, text_of
-from sessiond import eventually
+from harness.case import Case, S, text_of
+from harness.sessiond import eventually
 
 BOM = b"\xef\xbb\xbf"
 

@@ -6,8 +6,8 @@ import select
 import shutil
 import socket
 
-from case import Case, S
-from sessiond import SLOW, eventually
+from harness.case import Case, S
+from harness.sessiond import SLOW, eventually
 
 BACKLOG = 64 << 20  # bytes of journal beyond CHECKPOINT at which writers wait
 MESSAGE = 900_000   # bytes of text

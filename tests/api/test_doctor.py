@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-from case import Case, S
-from sessiond import binary
+from harness.case import Case, S
+from harness.sessiond import binary
 
 
 class Repair(Case):

@@ -5,9 +5,9 @@ import select
 import unittest
 from contextlib import contextmanager
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 from preload import preload
-from sessiond import REPO, Client, eventually
+from harness.sessiond import REPO, Client, eventually
 
 # Every other GET route answers from the state of an agent.
 OF_NO_AGENT = {"/", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/whoami", "/v1/policy/send", "/v1/events",

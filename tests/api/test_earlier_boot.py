@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 
-from case import Case, S, uid
-from other_writer import host, process
-from sessiond import eventually
+from harness.case import Case, S, uid
+from harness.other_writer import host, process
+from harness.sessiond import eventually
 from test_locks import Background, held
 
 SAID = ["one", "two", "three", "four", "five"]

@@ -5,9 +5,9 @@ import re
 import socket
 import time
 
-from case import Case, S
-from sessiond import SLOW
-from sse import StreamRefused
+from harness.case import Case, S
+from harness.sessiond import SLOW
+from harness.sse import StreamRefused
 
 
 class Ground(Case):

@@ -5,8 +5,8 @@ import json
 import threading
 import time
 
-from case import Case, S, text_of, uid
-from sse import StreamRefused
+from harness.case import Case, S, text_of, uid
+from harness.sse import StreamRefused
 
 ENVELOPE = ["seq", "time", "type", "agent", "key", "sessionId", "channel", "chatType", "topic", "actor", "source",
             "data"]

@@ -9,8 +9,8 @@ import time
 import zlib
 from pathlib import Path
 
-from case import Case, S, text_of, uid
-from sessiond import eventually
+from harness.case import Case, S, text_of, uid
+from harness.sessiond import eventually
 
 
 def journal_lines(state: Path):

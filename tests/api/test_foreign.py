@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 
-from case import Case, S, text_of, uid
-from sessiond import eventually
+from harness.case import Case, S, text_of, uid
+from harness.sessiond import eventually
 
 WRITER = """
 import json, os, sys

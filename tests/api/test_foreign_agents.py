@@ -5,8 +5,8 @@ import os
 import threading
 import time
 
-from case import Case, S, uid
-from sessiond import eventually
+from harness.case import Case, S, uid
+from harness.sessiond import eventually
 from test_foreign import Writer, appended, header, line
 
 

@@ -5,9 +5,9 @@ import json
 import os
 import threading
 
-from case import Case, S, text_of, uid
-from other_writer import Lock, Turns
-from sessiond import eventually
+from harness.case import Case, S, text_of, uid
+from harness.other_writer import Lock, Turns
+from harness.sessiond import eventually
 from test_foreign import Writer, appended, line
 
 ROUNDS = 20

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from sessiond import binary
+from harness.sessiond import binary
 
 READELF = shutil.which("readelf") or shutil.which("llvm-readelf-19")
 

@@ -2,8 +2,8 @@
 
 import re
 
-from case import Case, json, uid
-from sse import StreamRefused
+from harness.case import Case, json, uid
+from harness.sse import StreamRefused
 
 # Every route these tests use, in OpenAPI's spelling; names of parameters do not matter.
 ROUTES = {

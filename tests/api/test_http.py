@@ -3,7 +3,7 @@
 import gzip
 import json
 
-from case import Case, S
+from harness.case import Case, S
 
 
 class Unusual(Case):

@@ -3,7 +3,7 @@
 import json
 import threading
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 REPLAYED = "Idempotency-Replayed"
 

@@ -5,8 +5,8 @@ import json
 import os
 import time
 
-from case import Case, S, uid
-from sessiond import eventually
+from harness.case import Case, S, uid
+from harness.sessiond import eventually
 
 MANY_IDS = 10_000
 MASK = (1 << 64) - 1

@@ -2,7 +2,7 @@
 
 import time
 
-from case import Case, S, text_of, uid
+from harness.case import Case, S, text_of, uid
 
 HOUR = 3600 * 1000
 

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from case import Case, S
-from sessiond import Daemon, eventually
+from harness.case import Case, S
+from harness.sessiond import Daemon, eventually
 
 MESSAGES = 40  # of 5 kB: four sealed segments and the live one
 CONFIG = {"journal": {"segmentBytes": 65536}, "stream": {"tailBytes": 65536}}

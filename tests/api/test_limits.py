@@ -4,8 +4,8 @@ import socket
 import time
 import unittest
 
-from case import Case, S, json, uid
-from sessiond import SLOW, eventually, has_fault_points
+from harness.case import Case, S, json, uid
+from harness.sessiond import SLOW, eventually, has_fault_points
 
 FIELDS = 1000          # of an entry
 MEMBERS = 20_000       # of an entry at all depths

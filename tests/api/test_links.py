@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 
-from case import Case, S, json, uid
+from harness.case import Case, S, json, uid
 
 
 OUTSIDE = b'{"agent:main:x:outside":{"sessionId":"outside","updatedAt":1,"label":"from outside"}}\n'

@@ -3,7 +3,7 @@
 import re
 import time
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 from urllib.parse import quote
 
 ALL = "/v1/agents/main/sessions"

@@ -8,14 +8,14 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from case import Case, S, text_of, uid
-from other_writer import host, process
-from sessiond import eventually
+from harness.case import Case, S, text_of, uid
+from harness.other_writer import host, process
+from harness.sessiond import eventually
 
 HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from other_writer import Lock
+from harness.other_writer import Lock
 with Lock(sys.argv[2], sys.argv[3]):
     print("held", flush=True)
     sys.stdin.readline()
@@ -37,7 +37,7 @@ class Holder:
     """A process that has taken the lock of a file by the protocol, and keeps it."""
 
     def __init__(self, target, rule="formats"):
-        self.process = subprocess.Popen([sys.executable, "-c", HOLDER, str(Path(__file__).parent), str(target), rule],
+        self.process = subprocess.Popen([sys.executable, "-c", HOLDER, str(Path(__file__).parents[1]), str(target), rule],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "held\n"
         self.pid = self.process.pid

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 
 class Login(Case):

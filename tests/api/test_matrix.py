@@ -5,9 +5,9 @@ past the door spoils nothing."""
 import re
 import time
 
-from case import Case, uid
-from sessiond import eventually
-from sse import StreamRefused
+from harness.case import Case, uid
+from harness.sessiond import eventually
+from harness.sse import StreamRefused
 
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.

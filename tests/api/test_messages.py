@@ -2,7 +2,7 @@
 
 import threading
 
-from case import Case, S, json, text_of, uid
+from harness.case import Case, S, json, text_of, uid
 
 
 class Append(Case):

@@ -5,9 +5,9 @@ import os
 import re
 import time
 
-from case import Case, S, json, text_of, uid
+from harness.case import Case, S, json, text_of, uid
 from preload import preload
-from sessiond import eventually
+from harness.sessiond import eventually
 
 ALL = "/v1/agents/main/sessions"
 REPLAYED = "Idempotency-Replayed"

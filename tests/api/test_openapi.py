@@ -3,7 +3,7 @@ schema promises is answered, and nothing in it makes a code generator say what i
 
 import time
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 METHODS = ("get", "put", "post", "delete", "patch")
 

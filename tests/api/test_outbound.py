@@ -1,6 +1,6 @@
 """POST S/outbound: what the agent sends, recorded and, unless a policy denies it, to be delivered."""
 
-from case import Case, S, json, text_of, uid
+from harness.case import Case, S, json, text_of, uid
 
 
 class Outbound(Case):

@@ -2,7 +2,7 @@
 
 import stat
 
-from case import Case, S, json, uid
+from harness.case import Case, S, json, uid
 
 RULES = {"default": "allow", "rules": [
     {"match": {"channel": "discord", "chatType": "group"}, "action": "deny"},

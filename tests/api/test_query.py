@@ -2,7 +2,7 @@
 
 import re
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 METHODS = ("get", "put", "post", "delete", "patch")
 ANY = {("GET", "/"), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}

@@ -17,7 +17,7 @@ import unittest
 import urllib.request
 from pathlib import Path
 
-from sessiond import SLOW, binary
+from harness.sessiond import SLOW, binary
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120 * SLOW

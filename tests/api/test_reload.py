@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from case import Case
-from sessiond import SLOW, binary, eventually
+from harness.case import Case
+from harness.sessiond import SLOW, binary, eventually
 from test_tls import Certificates
 
 

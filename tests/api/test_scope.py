@@ -5,10 +5,10 @@ import itertools
 import re
 import threading
 
-from case import Case, S
+from harness.case import Case, S
 from scope_store import AGENTS, Store, marker
 from scope_token import SCOPES, Token
-from sse import StreamRefused
+from harness.sse import StreamRefused
 
 LISTS = ("", "?limit=1", "?limit=200&sort=key", "?archived=any&limit=200", "?archived=true", "?include=snapshots&archived=any",
          "?q=zq", "?q=a&archived=any", "?channel=discord", "?channel=slack", "?keyPrefix=agent:main:", "?keyPrefix=discord:",

@@ -1,7 +1,7 @@
 """Writes that would reach over the edge of a scope: what they would open stays shut, and a bridge can do its work
 inside."""
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 
 class Reaching(Case):

@@ -4,8 +4,8 @@ import base64
 import os
 import signal
 
-from case import Case, S, json, uid
-from sessiond import eventually
+from harness.case import Case, S, json, uid
+from harness.sessiond import eventually
 
 # Put together here, so that no file of the repository holds what looks like a key.
 GITHUB = "ghp" + "_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"

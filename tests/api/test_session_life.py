@@ -2,7 +2,7 @@
 
 import re
 
-from case import Case, S, json, uid
+from harness.case import Case, S, json, uid
 
 ALL = "/v1/agents/main/sessions"
 

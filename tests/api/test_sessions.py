@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 ALL = "/v1/agents/main/sessions"

@@ -1,6 +1,6 @@
 """Parents and children: who may name whom, how deep, and what a token of one session can do with it."""
 
-from case import Case, S, uid
+from harness.case import Case, S, uid
 
 ALL = "/v1/agents/main/sessions"
 

@@ -6,8 +6,8 @@ import select
 import socket
 import time
 
-from case import Case
-from sessiond import SLOW
+from harness.case import Case
+from harness.sessiond import SLOW
 
 READERS, STALLED = 1000, 100
 HELLO, END = b"event: stream.hello\n", b"\n\n"

@@ -8,8 +8,8 @@ import threading
 import time
 from http.client import HTTPConnection, HTTPException
 
-from case import Case, S, text_of, uid
-from sessiond import SLOW, eventually
+from harness.case import Case, S, text_of, uid
+from harness.sessiond import SLOW, eventually
 
 
 class Waiting:

@@ -11,8 +11,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from case import Case, uid
-from sessiond import REPO, SLOW, binary
+from harness.case import Case, uid
+from harness.sessiond import REPO, SLOW, binary
 
 UNITS = REPO / "config" / "systemd"
 # What systemd does between fork and exec: descriptors from 3 on, and variables that hold the new process's own pid.

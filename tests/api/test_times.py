@@ -4,8 +4,8 @@ import datetime
 import json
 import time
 
-from case import Case, S, uid
-from sessiond import SLOW, eventually
+from harness.case import Case, S, uid
+from harness.sessiond import SLOW, eventually
 
 AFTER_9999 = 253_402_300_800_000
 MOST = 2 ** 53

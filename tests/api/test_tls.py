@@ -10,9 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from case import Case, S, uid
-from sessiond import SLOW, Daemon, eventually
-from sse import LineSplitter
+from harness.case import Case, S, uid
+from harness.sessiond import SLOW, Daemon, eventually
+from harness.sse import LineSplitter
 
 
 def openssl(*arguments, **more):

@@ -3,9 +3,9 @@ one may have."""
 
 import time
 
-from case import Case, S, json, uid
-from sessiond import SLOW, eventually
-from sse import StreamRefused
+from harness.case import Case, S, json, uid
+from harness.sessiond import SLOW, eventually
+from harness.sse import StreamRefused
 
 
 class TokenCase(Case):

@@ -1,6 +1,6 @@
 """Transcripts to the byte: what is stored is what was sent, and what others wrote stays."""
 
-from case import Case, S, text_of, uid
+from harness.case import Case, S, text_of, uid
 
 
 class Bytes(Case):

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from case import Case, S, text_of, uid
-from sessiond import REPO, Daemon
+from harness.case import Case, S, text_of, uid
+from harness.sessiond import REPO, Daemon
 
 OWN = REPO / "tests" / "data"
 SHARED = REPO.parent / "shared" / "data" / "openclaw"

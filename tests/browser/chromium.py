@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from sessiond import SLOW
+from harness.sessiond import SLOW
 
 ARGUMENTS = ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--no-first-run", "--disable-gpu",
              "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "api"))
+sys.path.append(str(HERE.parent))  # harness
 
-import run  # noqa: E402  of tests/api
+from harness import runner  # noqa: E402
 
 if __name__ == "__main__":
-    run.main(HERE, __doc__)
+    runner.main(HERE, __doc__)

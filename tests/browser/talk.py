@@ -4,8 +4,8 @@ import http.client
 import threading
 import time
 
-from case import Case, S, json
-from sessiond import SLOW, eventually
+from harness.case import Case, S, json
+from harness.sessiond import SLOW, eventually
 
 # Every durable type: EventSource gives a page only those it names.
 TYPES = ["session.created", "session.updated", "session.reset", "session.archived", "session.unarchived",

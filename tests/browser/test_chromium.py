@@ -3,9 +3,9 @@ gives up at, what it takes for the last id."""
 
 import os
 
-from case import S, json
+from harness.case import S, json
 from chromium import Chromium, program
-from sessiond import eventually
+from harness.sessiond import eventually
 from talk import TYPES, Talk
 
 # The page as a dashboard would be: every event is a line, the state stands above.

@@ -1,15 +1,14 @@
 """The npm clients of the event stream, of the versions in package-lock.json, in node."""
 
 import filecmp
-import os
 import shutil
 import subprocess
 import threading
 import unittest
 from pathlib import Path
 
-from case import json
-from sessiond import REPO, eventually
+from harness.case import json
+from harness.sessiond import REPO, eventually
 from talk import TYPES, Talk
 
 HERE = Path(__file__).resolve().parent

@@ -22,10 +22,9 @@ import sys
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-import sessiond  # noqa: E402
-from case import text_of  # noqa: E402
-from sessiond import S, Daemon  # noqa: E402
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
+from harness.case import text_of  # noqa: E402
+from harness.sessiond import S, Daemon  # noqa: E402
 
 AGENTS = ("one", "two", "three")
 CONFIG = {"journal": {"segmentBytes": 64 << 10}, "store": {"checkpointDuty": 1}}

@@ -20,10 +20,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 from promises import Promises, append, create, delete, inbound, patch, reset  # noqa: E402
-from sessiond import S, eventually  # noqa: E402
+from harness.sessiond import S, eventually  # noqa: E402
 from shim import FAULTS, ShimmedDaemon  # noqa: E402
 
 SEGMENT = 64 << 10

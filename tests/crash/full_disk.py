@@ -19,11 +19,10 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import sessiond  # noqa: E402
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
+from harness import sessiond  # noqa: E402
 from promises import Promises, append, create  # noqa: E402
-from sessiond import S, Daemon, eventually  # noqa: E402
+from harness.sessiond import S, Daemon, eventually  # noqa: E402
 from shim import ShimmedDaemon  # noqa: E402
 
 WRITERS = 4

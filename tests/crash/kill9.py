@@ -23,10 +23,10 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-import sessiond  # noqa: E402
-from case import text_of  # noqa: E402
-from sessiond import S, SLOW, Daemon  # noqa: E402
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
+from harness import sessiond  # noqa: E402
+from harness.case import text_of  # noqa: E402
+from harness.sessiond import S, SLOW, Daemon  # noqa: E402
 from world import SHARED, Reader, compare_store, leave_locks, transcript  # noqa: E402
 
 TOGETHER = 10  # rounds that write to the same sessions

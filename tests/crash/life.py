@@ -2,15 +2,11 @@
 
 import http.client
 import json
-import sys
-import time
 from itertools import count
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-from case import text_of  # noqa: E402
-from sessiond import Client, S  # noqa: E402
-from world import transcript  # noqa: E402
+from harness.case import text_of
+from harness.sessiond import Client, S
+from world import transcript
 
 GONE = (OSError, http.client.HTTPException)
 

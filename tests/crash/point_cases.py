@@ -4,15 +4,13 @@ import json
 import os
 import resource
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-from life import GONE, Life  # noqa: E402
-from sessiond import S, SLOW, Daemon, eventually  # noqa: E402
-from world import Reader, compare_store, transcript  # noqa: E402
+from life import GONE, Life
+from harness.sessiond import S, SLOW, Daemon, eventually
+from world import Reader, compare_store
 
 
 class Case:

@@ -19,9 +19,9 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 from point_cases import CASES  # noqa: E402
-from sessiond import REPO  # noqa: E402
+from harness.sessiond import REPO  # noqa: E402
 
 POINTS = re.findall(r'"([a-z_]+\.[a-z_]+)"', (REPO / "store/fault_point.hpp").read_text())
 

@@ -20,9 +20,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import sessiond  # noqa: E402
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
+from harness import sessiond  # noqa: E402
 from promises import Promises, append, create, delete, inbound, patch, reset  # noqa: E402
 from shim import ShimmedDaemon  # noqa: E402
 from world import SHARED, leave_locks  # noqa: E402

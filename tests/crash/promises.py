@@ -10,8 +10,8 @@ import json
 import time
 from collections import Counter
 
-from case import text_of
-from sessiond import S, SLOW
+from harness.case import text_of
+from harness.sessiond import S, SLOW
 
 LOST = (OSError, http.client.HTTPException)  # the connection went, with the daemon
 

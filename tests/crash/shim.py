@@ -1,13 +1,12 @@
 """A daemon on a disk that can fail: the preloaded library of tests/crash/shim, and the page by which it is told what to do (shim/control.hpp)."""
 
 import mmap
-import os
 import shutil
 import struct
 from pathlib import Path
 
-import sessiond
-from sessiond import Daemon
+from harness import sessiond
+from harness.sessiond import Daemon
 
 WORDS = ("calls", "fault_at", "fault", "lasting", "faults", "cut_at", "seed", "quota", "used")
 FAULTS = {"ENOSPC": 1, "EIO": 2, "EINTR": 3, "short": 4}

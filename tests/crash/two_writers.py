@@ -21,10 +21,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS / "api"))
-
-from other_writer import RULES  # noqa: E402
-from sessiond import SLOW, Client, Daemon, S  # noqa: E402
+sys.path.append(str(TESTS))  # harness
+from harness.other_writer import RULES  # noqa: E402
+from harness.sessiond import SLOW, Client, Daemon, S  # noqa: E402
 from world import leave_locks  # noqa: E402
 
 ENTRIES = 100
@@ -42,7 +41,7 @@ class Other:
         arguments = [a for key, value in named.items() if value is not None
                      for a in ("--" + key.replace("_", "-"), *([] if value is True else [str(value)]))]
         self.process = subprocess.Popen(
-            [sys.executable, str(TESTS / "api" / "other_writer.py"), str(daemon.agent_dir() / "sessions.json"),
+            [sys.executable, str(TESTS / "harness" / "other_writer.py"), str(daemon.agent_dir() / "sessions.json"),
              "--rule", rule, "--updates", str(updates), "--name", name, "--first", str(first), *arguments],
             stdout=subprocess.PIPE, text=True)
         self._moved = threading.Condition()

@@ -2,14 +2,12 @@
 
 import json
 import os
-import sys
 import time
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "api"))
-from case import text_of  # noqa: E402
-from sessiond import S, SLOW  # noqa: E402
+from harness.case import text_of
+from harness.sessiond import S, SLOW
 
 
 SHARED = {"store": {"mode": "shared"}}

@@ -22,10 +22,9 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "api")]
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
-from sessiond import SLOW, S, Daemon, eventually, uid  # noqa: E402
+from harness.sessiond import SLOW, S, Daemon, eventually, uid  # noqa: E402
 
 KINDS = ("silent", "head", "body", "deaf")
 FIRST = {

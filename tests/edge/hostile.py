@@ -24,10 +24,9 @@ import threading
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "api")]
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
-from sessiond import SLOW, Daemon, S, uid  # noqa: E402
+from harness.sessiond import SLOW, Daemon, S, uid  # noqa: E402
 
 PREFIX = "agent:main:guest:"
 OTHERS = re.compile(rb"agent:main:work:\w*")

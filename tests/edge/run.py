@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "api")]
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
 import answers_table, deadlines_table, fields_table, framing_table, paths_table, requests_table  # noqa: E401,E402
 from case import CLOSED, CUT, KEPT, LATE, get  # noqa: E402
-from sessiond import SLOW, S, Daemon, uid  # noqa: E402
+from harness.sessiond import SLOW, S, Daemon, uid  # noqa: E402
 from wire import Conversation, Wrong  # noqa: E402
 
 TABLES = (requests_table, fields_table, framing_table, answers_table, paths_table, deadlines_table)

@@ -4,7 +4,7 @@ import json
 import sys
 import unittest
 
-from sessiond import EVENT_ID, S, Daemon, uid
+from harness.sessiond import EVENT_ID, S, Daemon, uid
 
 __all__ = ["Case", "S", "uid", "json", "text_of"]
 

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 import uuid
 from datetime import datetime, timezone

@@ -22,7 +22,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
-from sse import EventStream
+from harness.sse import EventStream
 
 REPO = Path(__file__).resolve().parents[2]
 THREADS = int(os.environ.get("SESSIOND_TEST_THREADS", "0"))  # network.threads of every daemon; 0: the default

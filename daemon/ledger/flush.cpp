@@ -8,6 +8,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {

@@ -11,6 +11,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/obstacles.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
@@ -96,7 +97,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       clock_(std::move(clock)),
       watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
       follow_timer_(io),
-      started_(wall_ms()),
+      started_(unix_ms()),
       flush_timer_(io),
       checkpoint_timer_(io),
       journal_(std::move(journal)) {}

@@ -347,7 +347,8 @@ Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, std::
       checkpoint_timer_.cancel_one();
     }
   }
-  Commit commit{.first_seq = next_seq_, .events = {}, .answers = {}, .places = std::move(decision.places)};
+  Commit commit{
+      .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
   commit.events.reserve(decision.events.size());
   for (const Event& event : decision.events) commit.events.push_back(event.json);
   InFlight& in_flight = in_flight_.emplace_back();

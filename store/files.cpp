@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <initializer_list>
 #include <span>
@@ -17,6 +16,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "store/clock.hpp"
 #include "store/confine.hpp"
 #include "store/fault_point.hpp"
 
@@ -354,8 +354,7 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
 }
 
 std::string time_for_names() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  const std::int64_t ms = unix_ms();
   return fmt::format("{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(ms / 1000)), ms % 1000);
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -71,11 +72,11 @@ Response created_response(const CreatedToken& created, std::string_view more = {
 Served create_token(Api& api, Request& request) {
   auto body = json_body(request, api.config.limits.json_depth);
   if (!body) co_return std::unexpected(std::move(body.error()));
-  auto wish = parse_new_token(*body, wall_now());
+  auto wish = parse_new_token(*body, unix_ms());
   if (!wish) co_return std::unexpected(std::move(wish.error()));
   if (auto fine = check_secrets(api, request, "", *body); !fine)  // a note is no place for one either
     co_return std::unexpected(std::move(fine.error()));
-  auto created = api.tokens.create(*wish, wall_now());
+  auto created = api.tokens.create(*wish, unix_ms());
   if (!created) co_return std::unexpected(std::move(created.error()));
   if (auto saved = co_await save_tokens(api); !saved) {
     if (auto gone = api.tokens.revoke(created->info.id); !gone) co_return std::unexpected(std::move(gone.error()));
@@ -94,7 +95,7 @@ Served rotate_token(Api& api, Request& request) {
   const std::int64_t overlap = fields->integer("overlapMs").value_or(default_overlap_ms);
   if (overlap > max_overlap_ms) fields->fault("overlapMs", fmt::format("must be at most {} (7 days)", max_overlap_ms));
   if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-  auto rotated = api.tokens.rotate(request.params.at(0), overlap, wall_now());
+  auto rotated = api.tokens.rotate(request.params.at(0), overlap, unix_ms());
   if (!rotated) co_return std::unexpected(std::move(rotated.error()));
   if (auto saved = co_await save_tokens(api); !saved) {
     api.tokens.undo(*rotated);
@@ -166,7 +167,7 @@ Served backup(Api& api, Request& request) {
   if (!cut) co_return std::unexpected(std::move(cut.error()));
   const std::string as_of = (*cut)->as_of;
   // Whoever lets go of it last, its links are removed on a disk thread.
-  const std::shared_ptr<Packer> packer(new Packer(std::move(**cut), api.config.store.path_template, wall_now()),
+  const std::shared_ptr<Packer> packer(new Packer(std::move(**cut), api.config.store.path_template, unix_ms()),
                                        [disk = api.ledger.disk().get_executor()](Packer* last) {
                                          asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
                                        });

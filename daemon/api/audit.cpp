@@ -13,6 +13,7 @@
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
 #include "policy/secret_scan.hpp"
+#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -50,7 +51,7 @@ void write_place(json::ObjectWriter& out, const Router::Route& route, const Requ
 std::string line_of(const Request& request, const Router::Route* route, const Response& response) {
   std::string line;
   json::ObjectWriter out(line);
-  out.integer("time", wall_now());
+  out.integer("time", unix_ms());
   out.string("requestId", request.request_id);
   out.string("actor", request.principal.id);
   if (!request.principal.id.empty()) out.string("role", name(request.principal.role));

@@ -7,6 +7,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/http/address_places.hpp"
 #include "daemon/ledger/agent.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -53,20 +54,20 @@ Result<Principal> Door::authenticate(const Request& request, Permission wanted) 
 Result<Principal> Door::identify(const Request& request, Permission wanted) {
   // A ticket goes before all else: browsers send by themselves whatever Authorization a proxy in between asked for.
   if (const std::string* ticket = request.query_value("ticket"); ticket != nullptr && wanted == Permission::stream) {
-    auto found = tickets_.find(*ticket, wall_now());
+    auto found = tickets_.find(*ticket, unix_ms());
     if (!found) return std::unexpected(std::move(found.error()));
     return std::move(found->principal);
   }
   const std::string_view authorization = request.header("authorization");
-  if (!authorization.empty()) return tokens_.authenticate(authorization, wall_now());
+  if (!authorization.empty()) return tokens_.authenticate(authorization, unix_ms());
   if (request.local_admin) return Principal{.id = "local", .role = Role::admin};
   if (!request.certificate.empty()) {  // browsers send it by themselves, like a cookie
     if (!changes_nothing(request.method) && from_elsewhere(request, config_))
       return fail(Code::forbidden, "a page of another origin may not write");
-    return tokens_.principal(request.certificate, wall_now());
+    return tokens_.principal(request.certificate, unix_ms());
   }
   if (const auto cookie = login_cookie(request)) return by_cookie(request, *cookie);
-  return tokens_.authenticate(authorization, wall_now());
+  return tokens_.authenticate(authorization, unix_ms());
 }
 
 Result<Principal> Door::by_cookie(const Request& request, std::string_view cookie) {
@@ -77,7 +78,7 @@ Result<Principal> Door::by_cookie(const Request& request, std::string_view cooki
     if (!same_token(request.header("x-csrf-token"), cookies_.csrf_of(cookie)))
       return fail(Code::forbidden, "a write with a login cookie needs X-CSRF-Token, as GET /v1/whoami tells it");
   }
-  return tokens_.principal(*token, wall_now());
+  return tokens_.principal(*token, unix_ms());
 }
 
 // Whoever sends nothing at all has not guessed.
@@ -94,7 +95,7 @@ Result<Principal> Door::failed(const Request& request, Problem why) {
 
 Result<std::string> Door::log_in(const Request& request, std::string_view token) {
   if (from_elsewhere(request, config_)) return fail(Code::forbidden, "a page of another origin may not log in here");
-  auto who = tokens_.authenticate("Bearer " + std::string(token), wall_now());
+  auto who = tokens_.authenticate("Bearer " + std::string(token), unix_ms());
   if (!who) who = failed(request, std::move(who.error()));
   if (!who) return std::unexpected(std::move(who.error()));
   return cookies_.make(who->id, age_now_());

@@ -3,6 +3,7 @@
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/tickets.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -82,7 +83,7 @@ Served publish(Api& api, Request& request, EventType type) {
   if (auto done = fields->done(); !done) co_return std::unexpected(std::move(done.error()));
   auto session = co_await session_of(api, request);
   if (!session) co_return std::unexpected(std::move(session.error()));
-  event.envelope = {.time = wall_now(),
+  event.envelope = {.time = unix_ms(),
                     .type = type,
                     .agent = *agent,
                     .key = session->key(),

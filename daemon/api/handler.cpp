@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
@@ -58,11 +57,6 @@ std::string said_by(const Request& request) {
 }
 
 }  // namespace
-
-std::int64_t wall_now() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 std::string percent_encode(std::string_view text) {
   std::string out;

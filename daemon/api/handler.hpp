@@ -111,7 +111,6 @@ Decide scoped(Command command, Principal principal) {
   };
 }
 
-std::int64_t wall_now();  // ms since the epoch
 std::string percent_encode(std::string_view text);
 
 // Query parameters. bad_request naming the parameter.

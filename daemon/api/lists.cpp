@@ -11,6 +11,7 @@
 #include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/decide/view.hpp"
+#include "store/clock.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -273,7 +274,7 @@ struct Turn {
 };
 
 Served list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
-  auto query = read_query(request, wall_now(), over_agents);
+  auto query = read_query(request, unix_ms(), over_agents);
   if (!query) co_return std::unexpected(std::move(query.error()));
   std::optional<Position> after;
   std::string as_of;

@@ -8,6 +8,7 @@
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/stream/filter.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -48,7 +49,7 @@ Served create_ticket(Api& api, Request& request) {
   if (auto done = fields->done(); !done) co_return std::unexpected(std::move(done.error()));
   auto filters = read_filters(wish.value_or(""));
   if (!filters) co_return std::unexpected(std::move(filters.error()));
-  auto created = api.tickets.create(request.principal, *filters, wall_now());
+  auto created = api.tickets.create(request.principal, *filters, unix_ms());
   if (!created) co_return std::unexpected(std::move(created.error()));
   std::string out;
   json::ObjectWriter writer(out);
@@ -65,7 +66,7 @@ Result<std::optional<std::string>> take_ticket(Api& api, Request& request) {
   if (given == nullptr) return std::nullopt;
   std::string ticket = *given;
   std::erase_if(request.query, [](const auto& parameter) { return parameter.first == "ticket"; });
-  const auto found = api.tickets.find(ticket, wall_now());
+  const auto found = api.tickets.find(ticket, unix_ms());
   if (!found) return std::unexpected(found.error());
   for (const json::Member member : json::members(found->filters)) {
     const std::string name = json::unescape(member.name);
@@ -80,7 +81,7 @@ Result<std::optional<std::string>> take_ticket(Api& api, Request& request) {
 }
 
 asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& response) {
-  const auto open = api.tickets.use(ticket, wall_now());
+  const auto open = api.tickets.use(ticket, unix_ms());
   if (response.take_over) {
     response.take_over = [open, give = std::move(response.take_over)](TakenSocket socket) {
       socket.place = std::make_shared<std::pair<std::shared_ptr<void>, Tickets::Handle>>(socket.place, open);
@@ -88,7 +89,7 @@ asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& re
     };
   }
   if (!api.tickets.unsaved()) co_return;
-  const auto saved = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tickets.save(wall_now()); });
+  const auto saved = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tickets.save(unix_ms()); });
   if (!saved) log::warn("tickets_not_saved", {{"error", saved.error().detail}});
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/cli/client.hpp"
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -37,9 +38,7 @@ Result<void> prepare(const fs::path& dir) {
 Result<void> pack_offline(const Config& config, const Take& take) {
   auto cut = cut_at_rest(Paths(config.state_dir, config.store.path_template));
   if (!cut) return std::unexpected(std::move(cut.error()));
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  Packer packer(std::move(*cut), config.store.path_template,
-                std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  Packer packer(std::move(*cut), config.store.path_template, unix_ms());
   for (;;) {
     const auto bytes = packer.next();
     if (!bytes) return std::unexpected(bytes.error());

@@ -1,6 +1,5 @@
 // sessiond restore: unpacked and brought up to date beside the state directory, which is then exchanged for it.
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <stdio.h>  // renameat2
 #include <sys/stat.h>
@@ -12,7 +11,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
-#include <chrono>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -137,12 +135,7 @@ Result<void> exchange(const fs::path& fresh, const fs::path& state_dir) {
 
 fs::path beside(const fs::path& state_dir, std::string_view ending) { return state_dir.native() + std::string(ending); }
 
-fs::path aside_of(const fs::path& state_dir) {
-  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  const auto seconds = std::chrono::system_clock::to_time_t(now);
-  return beside(state_dir, fmt::format(".before-restore.{:%Y-%m-%dT%H-%M-%S}.{:03}Z", fmt::gmtime(seconds),
-                                       now.time_since_epoch().count() % 1000));
-}
+fs::path aside_of(const fs::path& state_dir) { return beside(state_dir, ".before-restore." + time_for_names()); }
 
 // A directory beside the state directory, so on its file system; removed with all that is in it.
 class Scratch {

@@ -3,19 +3,14 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 
 #include "daemon/cli/token_store.hpp"
 #include "daemon/serve/settings.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
-
-std::int64_t now_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 int token_failed(const Problem& problem) {
   fmt::print(stderr, "sessiond token: {}\n", problem.detail);
@@ -57,14 +52,14 @@ int print_token(TokenStore& store, const std::string& token) {
 
 int run(const TokenCreate& command) {
   // Before anybody is asked: a fault in the options is told as one, whether a daemon runs or not.
-  if (const auto checked = check_new_token(command.wish, now_ms()); !checked) {
+  if (const auto checked = check_new_token(command.wish, unix_ms()); !checked) {
     for (const Fault& fault : checked.error().errors)
       fmt::print(stderr, "sessiond token create: {} {}\n", fault.pointer.substr(1), fault.detail);
     return 1;
   }
   auto store = open_store(command.where);
   if (!store) return 1;
-  const auto token = store->create(command.wish, now_ms());
+  const auto token = store->create(command.wish, unix_ms());
   if (!token) return token_failed(token.error());
   return print_token(*store, *token);
 }
@@ -95,7 +90,7 @@ int run(const TokenList& command) {
 int run(const TokenRotate& command) {
   auto store = open_store(command.where);
   if (!store) return 1;
-  const std::int64_t now = now_ms();
+  const std::int64_t now = unix_ms();
   const auto token = store->rotate(command.id, command.overlap_ms, now);
   if (!token) return token_failed(token.error());
   const int printed = print_token(*store, *token);

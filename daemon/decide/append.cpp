@@ -190,15 +190,11 @@ class Appending {
       ++end_.size;  // the newline that the appender puts first
       end_.ends_in_newline = true;
     }
-    std::string json;
-    json::ObjectWriter writer(json);
-    writer.string("file", done_.file);
-    writer.string("agent", drafting_.state().id());
-    writer.integer("at", static_cast<std::int64_t>(end_.size));
-    writer.integer("seq", static_cast<std::int64_t>(event_seq));
-    if (!exact) writer.string("line", line);
-    writer.close();
-    drafting_.out.places.push_back(std::move(json));
+    drafting_.out.line_positions.push_back({.file = done_.file,
+                                            .agent = drafting_.state().id(),
+                                            .at = end_.size,
+                                            .seq = event_seq,
+                                            .line = std::string(exact ? "" : line)});
     end_.size += line.size();
   }
 

@@ -52,7 +52,7 @@ std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Sessi
 }
 
 // The archives that transcripts become. Clients are told the first names and how many more there are; the journal holds
-// all of them: those beyond in a place of the event (projection.hpp).
+// all of them: those beyond in a line position of the event (store/journal/line_position.hpp).
 ArchivedAs archived_as(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
   ArchivedAs out;
   for (const std::string& file : files) {
@@ -65,13 +65,8 @@ ArchivedAs archived_as(const std::vector<std::string>& files, std::string_view w
 // For the event that comes next.
 void place_archives(Drafting& drafting, const ArchivedAs& archived) {
   if (archived.more.empty()) return;
-  std::string place;
-  json::ObjectWriter writer(place);
-  writer.string("agent", drafting.state().id());
-  writer.integer("seq", static_cast<std::int64_t>(drafting.next_seq()));
-  writer.raw("archives", json_array(archived.more));
-  writer.close();
-  drafting.out.places.push_back(std::move(place));
+  drafting.out.line_positions.push_back(
+      {.agent = drafting.state().id(), .seq = drafting.next_seq(), .archives = archived.more});
 }
 
 // The entry of a new session as a client gave it: checked, and spelt as it is stored.

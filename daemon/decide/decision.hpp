@@ -18,6 +18,7 @@
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/rules.hpp"
 #include "store/journal/event.hpp"
+#include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
@@ -102,7 +103,7 @@ struct TranscriptGrowth {
 
 struct Decision {
   std::vector<Event> events;
-  std::vector<std::string> places;  // for Commit::places
+  std::vector<LinePosition> line_positions;
   std::vector<TranscriptGrowth> growths;
   std::optional<Need> need;
 

@@ -176,17 +176,13 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
     data.append(",\"message\":").append(message).append("}");
     drafting.emit(EventType::message_appended, session, data, owner.topic);
   }
-  std::string place;
-  json::ObjectWriter writer(place);
-  writer.string("file", theirs.file);
-  writer.string("agent", state.id());
-  writer.integer("seq", static_cast<std::int64_t>(first_seq));
-  if (!theirs.lines.empty()) writer.integer("at", static_cast<std::int64_t>(theirs.begin));
-  writer.integer(
-      "length", static_cast<std::int64_t>(theirs.lines.empty() ? theirs.size : theirs.lines.back().end - theirs.begin));
-  writer.integer("inode", static_cast<std::int64_t>(theirs.inode));
-  writer.close();
-  drafting.out.places.push_back(std::move(place));
+  const bool whole = theirs.lines.empty();
+  drafting.out.line_positions.push_back({.file = theirs.file,
+                                         .agent = state.id(),
+                                         .at = whole ? std::nullopt : std::optional(theirs.begin),
+                                         .seq = first_seq,
+                                         .length = whole ? theirs.size : theirs.lines.back().end - theirs.begin,
+                                         .inode = theirs.inode});
   return std::move(drafting.out);
 }
 

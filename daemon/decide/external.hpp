@@ -61,7 +61,7 @@ struct ForeignLines {
   std::vector<WholeLine> lines{};
 };
 
-// A message.appended for each line, and a place (projection.hpp) that says that they are published. messageCount and
+// A message.appended for each line, and a line position that says that they are published. messageCount and
 // the session's times move as for lines of ours; token and compaction counters are their writer's to keep: it has
 // sessions.json too. Of a file that was rewritten only store.external_change: nobody knows which of its lines are new.
 Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,

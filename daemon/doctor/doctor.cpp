@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <system_error>
 
 #include "daemon/doctor/examination.hpp"
+#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/sessions/disk.hpp"
 
@@ -145,9 +145,7 @@ std::string in_time(std::int64_t ms) {
 }
 
 std::int64_t age_ms(const struct stat& status) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  return std::max<std::int64_t>(0, now_ms - (status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000));
+  return std::max<std::int64_t>(0, unix_ms() - (status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000));
 }
 
 void examine(Examination& exam) {

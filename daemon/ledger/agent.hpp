@@ -15,8 +15,6 @@
 namespace sessiond {
 
 Problem degraded_problem(const std::string& agent, std::string_view why);
-std::int64_t wall_ms();    // ms since the epoch
-std::int64_t steady_ms();  // monotonic
 
 // Ends a coroutine without which the daemon would go on as if it worked: an exception in it is told and ends the
 // process.

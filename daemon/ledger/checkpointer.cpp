@@ -12,6 +12,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/json/crc.hpp"

@@ -13,6 +13,7 @@
 #include "daemon/ledger/transcript_hold.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {

@@ -8,6 +8,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -50,7 +51,7 @@ Result<void> Ledger::project_pending() {
   };
   for (auto at = to_project_.begin(); at != to_project_.end();) {
     auto done = waits(*at) ? fail(Code::lock_timeout, "behind a commit that waits")
-                           : projection_.add(at->first_seq, at->events, at->places);
+                           : projection_.add(at->first_seq, at->events, at->line_positions);
     if (done) {
       at = to_project_.erase(at);
     } else if (done.error().code == Code::lock_timeout || done.error().code == Code::degraded) {

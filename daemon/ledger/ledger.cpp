@@ -11,6 +11,7 @@
 #include "daemon/ledger/transcript_hold.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -89,16 +90,6 @@ Problem degraded_problem(const std::string& agent, std::string_view why) {
       .code = Code::degraded, .detail = fmt::format("agent {} cannot be served: {}", agent, why), .retry_after_s = 5};
 }
 
-std::int64_t wall_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
-std::int64_t steady_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
-}
-
 std::function<void(std::exception_ptr)> or_terminate(std::string_view what) {
   return [what](const std::exception_ptr& thrown) {
     if (!thrown) return;
@@ -115,7 +106,7 @@ std::function<void(std::exception_ptr)> or_terminate(std::string_view what) {
 
 Context Ledger::context(const Intent& intent, std::string_view source) {
   return {.next_seq = next_seq_,
-          .now = wall_ms(),
+          .now = unix_ms(),
           .epoch = epoch_,
           .actor = intent.actor,
           .source = source,
@@ -356,7 +347,8 @@ Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, std::
       checkpoint_timer_.cancel_one();
     }
   }
-  Commit commit{.first_seq = next_seq_, .events = {}, .answers = {}, .places = std::move(decision.places)};
+  Commit commit{
+      .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
   commit.events.reserve(decision.events.size());
   for (const Event& event : decision.events) commit.events.push_back(event.json);
   InFlight& in_flight = in_flight_.emplace_back();

@@ -157,77 +157,43 @@ bool Projection::archives(std::string_view event) {
 }
 
 std::vector<std::pair<std::string, std::string>> Projection::archived_files(const Event& event,
-                                                                            std::span<const std::string> places) {
+                                                                            std::span<const LinePosition> positions) {
   std::vector<std::pair<std::string, std::string>> out;
-  const auto take = [&out](std::string_view names) {
-    for (const auto raw : json::elements(names)) {
-      std::string name = json::as_string(raw).value_or("");
-      const std::size_t end = name.rfind(".jsonl.");
-      if (end == std::string::npos || name.find('/') != std::string::npos) continue;
-      std::string file = name.substr(0, end + 6);
-      out.emplace_back(std::move(file), std::move(name));
-    }
+  const auto take = [&out](const std::string& name) {
+    const std::size_t end = name.rfind(".jsonl.");
+    if (end == std::string::npos || name.find('/') != std::string::npos) return;
+    out.emplace_back(name.substr(0, end + 6), name);
   };
-  take(json::find(event.data, "archivedAs").value_or("[]"));
+  for (const auto raw : json::elements(json::find(event.data, "archivedAs").value_or("[]")))
+    take(json::as_string(raw).value_or(""));
   if (!json::find(event.data, "archivedMore")) return out;
-  for (const std::string& place : places) {
-    const auto names = json::find(place, "archives");
-    if (names && json::int_at(place, "seq") == static_cast<std::int64_t>(event.envelope.seq)) take(*names);
-  }
+  for (const LinePosition& position : positions)
+    if (position.seq == event.envelope.seq) std::ranges::for_each(position.archives, take);
   return out;
 }
 
 bool Projection::purges(const Event& event) { return json::find(event.data, "purged") == "true"; }
 
 Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> events,
-                             std::span<const std::string> places, const Redirect& redirect) {
+                             std::span<const LinePosition> positions, const Redirect& redirect) {
   // In order: the lines of what came before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!archives(*events[index])) continue;
-    if (auto done = add_lines(first_seq, events, places, next, first_seq + index, redirect); !done) return done;
-    if (auto done = archive_files(*events[index], places, !redirect); !done) return done;
+    if (auto done = add_lines(first_seq, events, positions, next, first_seq + index, redirect); !done) return done;
+    if (auto done = archive_files(*events[index], positions, !redirect); !done) return done;
   }
   if (auto done = write_records(); !done) return done;
-  return add_lines(first_seq, events, places, next, UINT64_MAX, redirect);
+  return add_lines(first_seq, events, positions, next, UINT64_MAX, redirect);
 }
 
 Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Bytes> events,
-                                   std::span<const std::string> places, std::size_t& next, std::uint64_t before,
+                                   std::span<const LinePosition> positions, std::size_t& next, std::uint64_t before,
                                    const Redirect& redirect) {
-  for (; next < places.size(); ++next) {
-    const std::string& place = places[next];
-    std::string file;
-    std::string agent;
-    std::string line;
-    std::optional<std::uint64_t> at;
-    std::uint64_t seq = 0;
-    std::optional<std::uint64_t> length;  // of another program's lines
-    std::uint64_t inode = 0;
-    bool names_archives = false;
-    const auto number = [](const json::Member& member) {
-      return static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
-    };
-    for (const json::Member& member : json::members(place)) {
-      if (member.name == "file")
-        file = json::as_string(member.value).value_or("");
-      else if (member.name == "agent")
-        agent = json::as_string(member.value).value_or("");
-      else if (member.name == "at")
-        at = number(member);
-      else if (member.name == "seq")
-        seq = number(member);
-      else if (member.name == "length")
-        length = number(member);
-      else if (member.name == "inode")
-        inode = number(member);
-      else if (member.name == "line")
-        line = json::as_string(member.value).value_or("");
-      else if (member.name == "archives")
-        names_archives = true;
-    }
+  for (; next < positions.size(); ++next) {
+    const auto& [file, agent, at, seq, length, inode, kept_line, archives] = positions[next];
     if (seq >= before) return {};
-    if (names_archives) continue;
+    if (!archives.empty()) continue;
     if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
     auto known = ends(agent);       // before its files change
     if (!known) return std::unexpected(std::move(known.error()));
@@ -239,11 +205,13 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
       }
       continue;
     }
+    std::string line = kept_line;
     std::string id;  // of the entry; a header has none
     std::optional<std::uint64_t> told;
     if (line.empty() || entry_type(line) != "session") {
       if (seq - first_seq >= events.size())
-        return fail(Code::internal, "a place names an event outside its batch: " + place);
+        return fail(Code::internal,
+                    fmt::format("a line of {} belongs to event {}, which is not in its batch", file, seq));
       const auto data = json::find(*events[seq - first_seq], "data").value_or("{}");
       const auto message = json::find(data, "message").value_or("{}");
       told = told_seq(message);
@@ -259,16 +227,13 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
 
 std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) const {
   std::set<std::string, std::less<>> files;
-  for (const std::string& place : commit.places) {
-    if (json::find(place, "archives")) continue;  // its event's, below
-    files.insert(paths_.sessions_dir(json::string_at(place, "agent").value_or("")) +
-                 json::string_at(place, "file").value_or(""));
-  }
+  for (const LinePosition& position : commit.line_positions)
+    if (position.archives.empty()) files.insert(paths_.sessions_dir(position.agent) + position.file);  // others: below
   for (const Bytes& bytes : commit.events) {
     if (!archives(*bytes)) continue;
     const auto event = parse_event(*bytes);
     if (!event) continue;  // add() says so
-    for (const auto& [file, name] : archived_files(*event, commit.places))
+    for (const auto& [file, name] : archived_files(*event, commit.line_positions))
       files.insert(paths_.sessions_dir(event->envelope.agent) + file);
   }
   return files;
@@ -328,12 +293,12 @@ Result<void> Projection::write_records() {
 
 // First every file gets its new name, then the record says so, then what is purged is destroyed. After a kill at any
 // step: an archive that is there was renamed, and after the record nothing is renamed any more.
-Result<void> Projection::archive_files(std::string_view text, std::span<const std::string> places, bool locked) {
+Result<void> Projection::archive_files(std::string_view text, std::span<const LinePosition> positions, bool locked) {
   auto event = parse_event(std::string(text));
   if (!event) return std::unexpected(std::move(event.error()));
   const std::string& agent = event->envelope.agent;
   const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
-  const auto files = archived_files(*event, places);
+  const auto files = archived_files(*event, positions);
   auto known = records(agent);
   if (!known) return std::unexpected(known.error());
   const bool done = (*known)->seqs.contains(event->envelope.seq);

@@ -1,13 +1,6 @@
-// Makes the files from the journal: transcript lines at their places, archives by reset and deletion. Live batches and
-// recovery come through the same code, so repeating a batch changes nothing. One disk thread at a time; blocks.
-//
-// A place is one line of ours, or says that another program's lines in a file have been published:
-//   {"file","agent","at":<offset>,"seq":<of its event>,"line"?:<where it cannot be made from the event>}
-//   {"file","agent","at":<offset>,"seq":<of the first event>,"length":<bytes>,"inode"}
-//   {"file","agent","seq","length":<whole file>,"inode"}         it was rewritten (inode 0: removed), subscribers
-//   resync
-// One that names archives beyond those that an event tells (store/limits.hpp):
-//   {"agent","seq":<of the event>,"archives":[<name>,…]}
+// Makes the files from the journal: transcript lines at their positions (store/journal/line_position.hpp), archives by
+// reset and deletion. Live batches and recovery come through the same code, so repeating a batch changes nothing. One
+// disk thread at a time; blocks.
 #pragma once
 
 #include <atomic>
@@ -45,15 +38,15 @@ class Projection {
   // What one durable commit (or batch) says about files. Lines are remembered until flush; renames are made at once.
   // lock_timeout when another program holds the lock of a file that is to be renamed: to be called again. Recovery
   // (`redirect`) ends a rename that a crash interrupted, whoever holds the file by now.
-  Result<void> add(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
+  Result<void> add(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const LinePosition> positions,
                    const Redirect& redirect = {});
 
   // Does this event archive transcripts, and if so which (file, archive name), and are they destroyed?
   static bool archives(EventType type);
   static bool archives(std::string_view event);
-  // `places`: of the event's commit or batch; they name the archives that the event only counts.
+  // `positions`: of the event's commit or batch; they name the archives that the event only counts.
   static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
-                                                                         std::span<const std::string> places);
+                                                                         std::span<const LinePosition> positions);
   static bool purges(const Event& event);
   // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
   // of their old names is then a newer one.
@@ -93,9 +86,10 @@ class Projection {
 
  private:
   // The lines from `next` on that belong to events before the seq `before`.
-  Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const std::string> places,
-                         std::size_t& next, std::uint64_t before, const Redirect& redirect);
-  Result<void> archive_files(std::string_view event, std::span<const std::string> places, bool locked);
+  Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events,
+                         std::span<const LinePosition> positions, std::size_t& next, std::uint64_t before,
+                         const Redirect& redirect);
+  Result<void> archive_files(std::string_view event, std::span<const LinePosition> positions, bool locked);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
   Result<void> record(const Event& event, std::span<const std::pair<std::string, std::string>> files, bool durable);

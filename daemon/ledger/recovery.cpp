@@ -11,6 +11,7 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/obstacles.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
@@ -96,7 +97,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       clock_(std::move(clock)),
       watch_(io, [this](Watch::Seen what) { seen(std::move(what)); }),
       follow_timer_(io),
-      started_(wall_ms()),
+      started_(unix_ms()),
       flush_timer_(io),
       checkpoint_timer_(io),
       journal_(std::move(journal)) {}
@@ -178,7 +179,7 @@ class Recovery {
         if (!Projection::archives(*bytes)) continue;
         auto event = parse_event(*bytes);
         if (!event) return std::unexpected(std::move(event.error()));
-        for (auto& [file, name] : Projection::archived_files(*event, batch.places)) {
+        for (auto& [file, name] : Projection::archived_files(*event, batch.line_positions)) {
           const std::string dir = ledger_.paths_.sessions_dir(event->envelope.agent);
           const auto done = ledger_.projection_.archived(event->envelope.agent, event->envelope.seq);
           if (!done) return std::unexpected(done.error());
@@ -218,7 +219,7 @@ class Recovery {
 
   Result<void> take(const StoredBatch& batch) {
     const auto where = [this](std::uint64_t seq, const std::string& file) { return place_of(seq, file); };
-    if (auto made = ledger_.projection_.add(batch.first, batch.events, batch.places, where); !made) return made;
+    if (auto made = ledger_.projection_.add(batch.first, batch.events, batch.line_positions, where); !made) return made;
     if (ledger_.projection_.pending_bytes() > (8U << 20)) {
       if (auto flushed = ledger_.projection_.flush(); !flushed) return flushed;
     }

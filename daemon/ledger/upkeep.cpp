@@ -11,6 +11,7 @@
 #include "daemon/ledger/reader.hpp"
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
 #include "store/sessions/entry_history.hpp"

@@ -27,6 +27,7 @@
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
 #include "daemon/serve/systemd.hpp"
+#include "store/clock.hpp"
 #include "store/confine.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
@@ -158,7 +159,7 @@ StreamSettings stream_settings(const Config& config) {
 // Who a token is by now: streams outlive the request that opened them.
 Result<Principal> principal_now(const Tokens& tokens, const Principal& principal) {
   if (principal.id == "local") return principal;
-  return tokens.principal(principal.id, wall_now());
+  return tokens.principal(principal.id, unix_ms());
 }
 
 // The daemon once all is open: listens, serves, and ends in order. Members are declared in the order of their life.
@@ -187,7 +188,7 @@ class Daemon {
              .door = door_,
              .audit = audit_,
              .cursor_secret = std::move(secret),
-             .started_at = wall_now()},
+             .started_at = unix_ms()},
         router_([this](const Request& request, Permission wanted) { return door_.authenticate(request, wanted); }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
@@ -422,7 +423,7 @@ int serve(const ServeOptions& options) {
   Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   // Not before: a daemon that does not come up leaves no token behind that was told to nobody.
-  auto first = make_first_token(**tokens, admin_token_path(), state_dir, wall_now());
+  auto first = make_first_token(**tokens, admin_token_path(), state_dir, unix_ms());
   if (!first) return refuse("no_admin_token", first.error());
   if (*first) tell_first_token(**first);
   daemon.run();

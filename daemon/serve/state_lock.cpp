@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "daemon/doctor/state_owner.hpp"
+#include "store/clock.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -100,10 +101,8 @@ int take(int fd) {
 }
 
 Result<void> sign(int fd, const fs::path& path, std::string_view command) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   if (::ftruncate(fd, 0) != 0) return std::unexpected(io_problem("truncate", path.native(), errno));
-  return write_all_at(fd, to_json(this_process(now_ms, command)), 0, path.native());
+  return write_all_at(fd, to_json(this_process(unix_ms(), command)), 0, path.native());
 }
 
 // The lock, or who has it.

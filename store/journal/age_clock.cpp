@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 
+#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -21,7 +21,6 @@ constexpr std::int64_t longest = 1LL << 50;  // ms; nothing that is read or adde
 AgeClock::Machine AgeClock::this_machine() {
   timespec since{};
   ::clock_gettime(CLOCK_BOOTTIME, &since);
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
   static const std::string boot = [] {
     std::string id;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
@@ -29,7 +28,7 @@ AgeClock::Machine AgeClock::this_machine() {
   }();
   return {.boot = boot,
           .since_boot_ms = static_cast<std::int64_t>(since.tv_sec) * 1000 + since.tv_nsec / 1'000'000,
-          .wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count()};
+          .wall_ms = unix_ms()};
 }
 
 std::unique_ptr<AgeClock> AgeClock::open(std::filesystem::path path, std::int64_t newest, std::uint64_t head,

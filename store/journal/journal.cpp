@@ -22,12 +22,13 @@ namespace {
 // Bounds of one batch: how long those who wait for the first commit in it wait for the last.
 constexpr std::size_t batch_bytes = 8ULL << 20;
 constexpr std::size_t batch_commits = 4096;
+constexpr std::size_t position_bytes = 128;  // of a line position without its line, about
 
 std::size_t size_of(const Commit& commit) {
   std::size_t bytes = 0;
   for (const Bytes& event : commit.events) bytes += event->size() + 1;
   for (const std::string& answer : commit.answers) bytes += answer.size() + 1;
-  for (const std::string& place : commit.places) bytes += place.size() + 1;
+  for (const LinePosition& position : commit.line_positions) bytes += position_bytes + position.line.size();
   return bytes;
 }
 

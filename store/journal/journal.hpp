@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {
@@ -24,9 +25,9 @@ using Bytes = std::shared_ptr<const std::string>;
 // What one command commits: whole or not at all. Events have the seqs first_seq, first_seq+1, …
 struct Commit {
   std::uint64_t first_seq = 0;
-  std::vector<Bytes> events;         // each a JSON object, one line
-  std::vector<std::string> answers;  // idempotency answers, raw JSON; private
-  std::vector<std::string> places;   // where each transcript line goes, raw JSON; private
+  std::vector<Bytes> events;                 // each a JSON object, one line
+  std::vector<std::string> answers;          // idempotency answers, raw JSON; private
+  std::vector<LinePosition> line_positions;  // where each transcript line goes; private
 };
 
 // What became of a batch. Called on the journal thread, in order.
@@ -93,7 +94,7 @@ struct StoredBatch {
   std::uint64_t first = 0;
   std::vector<Bytes> events;
   std::vector<std::string> answers;
-  std::vector<std::string> places;
+  std::vector<LinePosition> line_positions;
 };
 struct JournalPage {
   std::vector<StoredBatch> batches;  // whole batches, the first one holds `from` (its earlier events are dropped)

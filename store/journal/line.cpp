@@ -31,12 +31,14 @@ void finish(std::string& line) {
   line += '\n';
 }
 
-void append_list(std::string& out, std::span<const Commit> commits, std::vector<std::string> Commit::* member) {
+// The elements of one member of all commits, separated by commas.
+template <class Member>
+void append_list(std::string& out, std::span<const Commit> commits, Member member, auto append) {
   bool first = true;
   for (const Commit& commit : commits) {
-    for (const std::string& value : commit.*member) {
+    for (const auto& value : commit.*member) {
       if (!std::exchange(first, false)) out += ',';
-      out += value;
+      append(out, value);
     }
   }
 }
@@ -46,12 +48,6 @@ std::optional<std::uint64_t> as_seq(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-std::vector<std::string> strings(std::string_view array) {
-  std::vector<std::string> out;
-  for (const std::string_view value : json::elements(array)) out.emplace_back(value);
-  return out;
 }
 
 // What follows the CRC, when that fits it.
@@ -87,17 +83,11 @@ void build_line(std::string& out, std::span<const Commit> commits) {
   out += body_start;
   out += std::to_string(commits.front().first_seq);
   out += ",\"events\":[";
-  bool first = true;
-  for (const Commit& commit : commits) {
-    for (const Bytes& event : commit.events) {
-      if (!std::exchange(first, false)) out += ',';
-      out += *event;
-    }
-  }
+  append_list(out, commits, &Commit::events, [](std::string& text, const Bytes& event) { text += *event; });
   out += "],\"answers\":[";
-  append_list(out, commits, &Commit::answers);
+  append_list(out, commits, &Commit::answers, [](std::string& text, const std::string& answer) { text += answer; });
   out += "],\"places\":[";
-  append_list(out, commits, &Commit::places);
+  append_list(out, commits, &Commit::line_positions, append_json);
   out += "]}";
   finish(out);
 }
@@ -144,7 +134,7 @@ std::optional<Line> parse_line(std::string_view text, Parts parts) {
     } else if (member.name == "answers") {
       line.answers = member.value;
     } else if (member.name == "places") {
-      line.places = member.value;
+      line.line_positions = member.value;
     }
   }
   if (!has_seq || !has_events) return std::nullopt;
@@ -153,14 +143,15 @@ std::optional<Line> parse_line(std::string_view text, Parts parts) {
 }
 
 StoredBatch to_batch(const Line& line, std::uint64_t from) {
-  StoredBatch batch{.first = std::max(line.first, from), .events = {}, .answers = {}, .places = {}};
+  StoredBatch batch{.first = std::max(line.first, from), .events = {}, .answers = {}, .line_positions = {}};
   batch.events.reserve(line.next - std::min(batch.first, line.next));
   std::uint64_t seq = line.first;
   for (const std::string_view event : line.events)
     if (seq++ >= from) batch.events.push_back(std::make_shared<const std::string>(event));
   if (line.next == line.first) batch.first = line.first;
-  batch.answers = strings(line.answers);
-  batch.places = strings(line.places);
+  for (const std::string_view answer : json::elements(line.answers)) batch.answers.emplace_back(answer);
+  for (const std::string_view position : json::elements(line.line_positions))
+    batch.line_positions.push_back(parse_line_position(position));
   return batch;
 }
 

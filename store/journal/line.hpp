@@ -25,7 +25,7 @@ struct Line {
   std::uint64_t next = 0;  // first + number of events
   std::vector<std::string_view> events{};
   std::string_view answers{};
-  std::string_view places{};
+  std::string_view line_positions{};
 };
 // `text` without its '\n'. Nothing when it is damaged: CRC, shape, or no seq. `events`: the rest of a line that we
 // wrote is not looked at.

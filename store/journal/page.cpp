@@ -172,7 +172,7 @@ Result<JournalPage> read_page(const Catalog& catalog, const Holes& lost, std::ui
   Walk walk(catalog, lost, from, max_bytes, Parts::all, [&page, from](const Line& line) {
     StoredBatch batch = to_batch(line, from);
     // The first line of an overriding segment says nothing to a reader.
-    if (!batch.events.empty() || !batch.answers.empty() || !batch.places.empty())
+    if (!batch.events.empty() || !batch.answers.empty() || !batch.line_positions.empty())
       page.batches.push_back(std::move(batch));
   });
   if (auto read = run(walk, catalog, from); !read) return std::unexpected(read.error());

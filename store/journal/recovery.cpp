@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <limits>
 #include <system_error>
 
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/line.hpp"
@@ -163,9 +163,7 @@ class Recovery {
       struct stat status{};
       if (!is_torn_name(entry.path()) || ::lstat(entry.path().c_str(), &status) != 0) return;
       const std::int64_t written_ms = status.st_mtim.tv_sec * 1000;
-      const auto now = std::chrono::system_clock::now().time_since_epoch();
-      if (std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - written_ms > options_.torn_kept_ms)
-        old.push_back(entry.path());
+      if (unix_ms() - written_ms > options_.torn_kept_ms) old.push_back(entry.path());
     });
     std::error_code ignored;
     for (const fs::path& path : old) fs::remove(path, ignored);

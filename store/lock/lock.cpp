@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/lock/lock_file.hpp"
 #include "store/lock/lock_watch.hpp"
@@ -214,7 +215,7 @@ std::optional<LockHolder> lock_holder(const fs::path& target) {
   const auto seen = look_at_lock(*path);
   if (!seen || !*seen) return {};
   const LockPayload payload = read_lock_payload((*seen)->payload);
-  const std::int64_t now = wall_clock_ms();
+  const std::int64_t now = unix_ms();
   const auto gone = provably_gone(**seen);
   return LockHolder{.payload = (*seen)->payload,
                     .pid = payload.pid,

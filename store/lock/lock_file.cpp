@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/file_system.hpp"
 #include "store/json/raw_json.hpp"
@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t clock_margin_ns = 2'000'000'000;  // file times are coarse, and clocks are slewed
 
 std::string make_payload(const std::string& token) {
-  const std::int64_t now = wall_clock_ms();
+  const std::int64_t now = unix_ms();
   const auto created =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
   std::string text;
@@ -45,11 +45,6 @@ fs::path unique_beside(const fs::path& lock) {
 }
 
 }  // namespace
-
-std::int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, identity(status).ctime_ns}; }
 

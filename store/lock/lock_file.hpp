@@ -15,8 +15,6 @@
 
 namespace sessiond {
 
-std::int64_t wall_clock_ms();  // since the epoch
-
 struct LockId {
   dev_t device = 0;
   ino_t inode = 0;

@@ -22,12 +22,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Commit commit{.first_seq = 5,
                       .events = {std::make_shared<const std::string>(text)},
                       .answers = {},
-                      .places = {std::string(text)}};
+                      .line_positions = {parse_line_position(text)}};
   std::string line;
   journal::build_line(line, {&commit, 1});
   const auto parsed = journal::parse_line(std::string_view(line).substr(0, line.size() - 1));
   if (!parsed || parsed->first != 5 || parsed->next != 6) std::abort();
   const StoredBatch batch = journal::to_batch(*parsed, 5);
+  if (batch.line_positions != commit.line_positions) std::abort();
   if (batch.events.size() != 1 || json::compact(*batch.events.front()) != json::compact(text)) std::abort();
   return 0;
 }

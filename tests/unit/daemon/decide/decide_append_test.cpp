@@ -28,7 +28,7 @@ TEST_CASE("the header once, then entries without a hole") {
   WithSession world;
   const Decision first = world.run(append({hello, hello}));
   CHECK(first.status == 201);
-  CHECK(first.places.size() == 3);
+  CHECK(first.line_positions.size() == 3);
   CHECK(first.events.size() == 2);
   CHECK(at(first.body, "sessionId") == "\"s\"");
   CHECK(at(first.body, "topic") == "null");
@@ -37,7 +37,7 @@ TEST_CASE("the header once, then entries without a hole") {
   CHECK(at(first.body, "duplicates") == "0");
   CHECK(at(first.body, "asOf") == "\"0badcafe-3\"");
   const Decision second = world.run(append({hello}));
-  CHECK(second.places.size() == 1);
+  CHECK(second.line_positions.size() == 1);
   CHECK(at(second.body, "firstSeq") == "2");
   CHECK(at(second.body, "lastSeq") == "2");
   const auto lines = world.lines("s.jsonl");
@@ -64,7 +64,7 @@ TEST_CASE("what is stored follows from events: lines exact or told") {
        R"({"type":"message","message":{"role":"user","content":"x","timestamp":5}})"}) {
     CAPTURE(entry);
     const std::size_t before = world.entries("s.jsonl").size();
-    world.run(append({entry}));  // the world checks places and ends
+    world.run(append({entry}));  // the world checks line positions and ends
     REQUIRE(world.entries("s.jsonl").size() == before + 1);
     CHECK(json::check(world.entries("s.jsonl").back()));
   }
@@ -77,7 +77,7 @@ TEST_CASE("a missing final newline is put first") {
                            R"({"type":"message","id":"foreign1","message":{"role":"user","content":"x"}})";
   const std::size_t size = world.files["s.jsonl"].size();
   const Decision done = world.run(append({hello, hello}));
-  CHECK(json::int_at(done.places.at(0), "at") == static_cast<std::int64_t>(size + 1));
+  CHECK(done.line_positions.at(0).at == size + 1);
   const auto entries = world.entries("s.jsonl");
   REQUIRE(entries.size() == 3);
   CHECK(at(entries[1], "parentId") == "\"foreign1\"");
@@ -123,7 +123,7 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.asked[0].what == Need::What::lines);
   CHECK(world.asked[0].ids == std::vector<std::string>{"one"});
   CHECK(again.events.empty());
-  CHECK(again.places.empty());
+  CHECK(again.line_positions.empty());
   CHECK(again.growths.empty());
   CHECK(at(again.body, "duplicates") == "1");
   CHECK(at(again.body, "ids") == R"(["one"])");

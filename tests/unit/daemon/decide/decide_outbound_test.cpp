@@ -59,7 +59,7 @@ TEST_CASE("a denial is an event and a problem") {
   CHECK(at(done.events[0].data, "rule") == "1");
   CHECK(at(done.events[0].data, "source") == "\"rule\"");
   CHECK(at(done.events[0].data, "text") == json::quote(std::string(199, 'x')));  // no half characters
-  CHECK(done.places.empty());
+  CHECK(done.line_positions.empty());
   CHECK(json::check(done.body));
   CHECK(at(done.body, "code") == "\"policy_denied\"");
   CHECK(at(done.body, "status") == "403");

@@ -22,7 +22,7 @@ TEST_CASE("create") {
   REQUIRE(made.events.size() == 1);
   CHECK(made.events[0].envelope.session_id == world.session(main_key).session_id);
   CHECK(at(made.events[0].data, "reason") == "\"api\"");
-  CHECK(made.places.empty());
+  CHECK(made.line_positions.empty());
   CHECK(world.field(main_key, "odd") == "1e400");
   CHECK(world.field(main_key, "messageCount") == "0");
   CHECK(world.field(main_key, "createdAt") == std::to_string(world.now));

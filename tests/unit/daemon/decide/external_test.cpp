@@ -189,13 +189,13 @@ ForeignLines lines_of(std::vector<std::string> lines, std::uint64_t first = 0, s
   return theirs;
 }
 
-// Committed without `places`, which are no lines of ours.
+// Committed without its line positions, which are not of our lines.
 Decision take(World& world, const ForeignLines& theirs) {
   Decision made =
       decide_foreign_lines(world.state, *world.state.owner_of(theirs.file), theirs, world.context("external"));
-  const auto places = std::exchange(made.places, {});
+  const auto positions = std::exchange(made.line_positions, {});
   made = world.commit(std::move(made));
-  made.places = places;
+  made.line_positions = positions;
   return made;
 }
 
@@ -222,11 +222,11 @@ TEST_CASE("lines of another program: published, counted, their tokens left to th
   CHECK(at(at(done.events[2].data, "set"), "messageCount") == "7");
   CHECK(at(at(done.events[2].data, "set"), "updatedAt") == std::to_string(world.now));  // it has none
   CHECK(world.field("k", "inputTokens") == "1");
-  REQUIRE(done.places.size() == 1);
-  CHECK(at(done.places[0], "at") == "100");
-  CHECK(at(done.places[0], "inode") == "7");
-  CHECK(at(done.places[0], "seq") == "1");
-  CHECK(at(done.places[0], "line") == "-");
+  REQUIRE(done.line_positions.size() == 1);
+  CHECK(done.line_positions[0].at == 100);
+  CHECK(done.line_positions[0].inode == 7);
+  CHECK(done.line_positions[0].seq == 1);
+  CHECK(done.line_positions[0].line.empty());
 }
 
 TEST_CASE("lines of another program: a time to come moves nothing there") {
@@ -244,8 +244,8 @@ TEST_CASE("a transcript that was rewritten: told, its lines are not") {
   REQUIRE(done.events.size() == 1);
   CHECK(done.events[0].envelope.type == EventType::store_external_change);
   CHECK(at(done.events[0].data, "changed") == R"(["k"])");
-  CHECK(at(done.places.at(0), "at") == "-");
-  CHECK(at(done.places[0], "length") == "50");
+  CHECK_FALSE(done.line_positions.at(0).at);
+  CHECK(done.line_positions[0].length == 50);
 }
 
 TEST_CASE("whose transcript a file is") {

@@ -1,5 +1,5 @@
 // An agent without a disk: decisions are committed as the ledger does it, each event written as the journal keeps it
-// and read back before it is applied, and transcripts are strings to which `places` are held.
+// and read back before it is applied, and transcripts are strings that line positions must fit.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -191,16 +191,15 @@ struct World {
     }
   }
 
-  void put(const std::string& place, const std::vector<Event>& events) {
-    std::string& file = files[json::string_at(place, "file").value_or("")];
+  void put(const LinePosition& position, const std::vector<Event>& events) {
+    std::string& file = files[position.file];
     if (!file.empty() && file.back() != '\n') file += '\n';
-    CHECK(json::int_at(place, "at") == static_cast<std::int64_t>(file.size()));
-    if (const auto line = json::string_at(place, "line")) {
-      file += *line;
+    CHECK(position.at == file.size());
+    if (!position.line.empty()) {
+      file += position.line;
       return;
     }
-    const auto seq = static_cast<std::uint64_t>(json::int_at(place, "seq").value_or(0));
-    const auto event = std::ranges::find(events, seq, [](const Event& one) { return one.envelope.seq; });
+    const auto event = std::ranges::find(events, position.seq, [](const Event& one) { return one.envelope.seq; });
     REQUIRE(event != events.end());
     file += line_of(at(event->data, "message"));
   }
@@ -218,7 +217,7 @@ struct World {
       archive(*read);
       events.push_back(std::move(*read));
     }
-    for (const auto& place : decision.places) put(place, events);
+    for (const LinePosition& position : decision.line_positions) put(position, events);
     for (const TranscriptGrowth& growth : decision.growths) {
       CHECK(growth.end.size == files[growth.file].size());
       CHECK(growth.end.count == entries(growth.file).size());

@@ -68,7 +68,7 @@ class Tree {
           ->append({.first_seq = static_cast<std::uint64_t>(i),
                     .events = {std::make_shared<const std::string>(event)},
                     .answers = {},
-                    .places = {}});
+                    .line_positions = {}});
       (*journal_log)->drain();
     }
   }

@@ -17,9 +17,9 @@ TEST_CASE("ends that lines on their way need are not let go") {
   const std::atomic<bool> adopting{false};
   Projection projection(paths, {}, adopting);
   const std::vector<Bytes> events{std::make_shared<const std::string>(R"({"type":"message.appended"})")};
-  const std::vector<std::string> places{
-      R"({"file":"s.jsonl","agent":"main","at":0,"seq":1,"line":"{\"type\":\"message\",\"id\":\"a\"}\n"})"};
-  REQUIRE(projection.add(1, events, places));
+  const std::vector<LinePosition> positions{
+      {.file = "s.jsonl", .agent = "main", .at = 0, .seq = 1, .line = "{\"type\":\"message\",\"id\":\"a\"}\n"}};
+  REQUIRE(projection.add(1, events, positions));
   projection.let_go("main");
   REQUIRE(projection.flush());
   auto foreign = projection.foreign("main", {});

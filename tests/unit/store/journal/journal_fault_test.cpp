@@ -225,7 +225,7 @@ TEST_CASE("a durable answer without events outlives the override of its segment"
   const TempDir dir;
   Disk disk;
   TestJournal journal({.dir = dir.path(), .file_ops = ops_on(disk)});
-  journal.put({.first_seq = 1, .events = {}, .answers = {"\"kept\""}, .places = {}});
+  journal.put({.first_seq = 1, .events = {}, .answers = {"\"kept\""}, .line_positions = {}});
   for (int round = 0; round < 3; ++round) {
     disk.asked = 0;
     disk.fail_at = 0;

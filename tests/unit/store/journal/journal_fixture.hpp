@@ -28,7 +28,7 @@ inline std::string event_json(std::uint64_t seq, std::string_view text = "x") {
 }
 
 inline Commit commit(std::uint64_t first, std::size_t events = 1, std::string_view text = "x") {
-  Commit made{.first_seq = first, .events = {}, .answers = {}, .places = {}};
+  Commit made{.first_seq = first, .events = {}, .answers = {}, .line_positions = {}};
   for (std::size_t i = 0; i < events; ++i)
     made.events.push_back(std::make_shared<const std::string>(event_json(first + i, text)));
   return made;

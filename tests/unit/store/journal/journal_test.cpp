@@ -42,11 +42,15 @@ TEST_CASE("a new journal is empty, has an epoch and keeps both over a restart") 
 
 TEST_CASE("what is committed is a line that jq and crc32 can read") {
   const TempDir dir;
+  const std::vector<LinePosition> positions{
+      {.file = "f", .agent = "a", .at = 7, .seq = 1, .line = "{\"type\":\"session\"}\n"},
+      {.file = "f", .agent = "a", .seq = 2, .length = 9, .inode = 3},
+      {.agent = "a", .seq = 2, .archives = {"x", "\"y\""}}};
   {
     TestJournal journal({.dir = dir.path()});
     Commit one = commit(1, 2);
     one.answers = {R"({"k":"a"})"};
-    one.places = {R"({"file":"f","offset":7})", "{}"};
+    one.line_positions = positions;
     const BatchOutcome outcome = journal.put(one);
     CHECK(outcome.kind == BatchOutcome::Kind::durable);
     CHECK(outcome.first == 1);
@@ -59,7 +63,9 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
   const auto text = read_file(dir.path() / "00000000000000000001.jsonl");
   REQUIRE(text.has_value());
   const std::string body = R"({"seq":1,"events":[{"seq":1,"text":"x"},{"seq":2,"text":"x"}],"answers":[{"k":"a"}],)"
-                           R"("places":[{"file":"f","offset":7},{}]})";
+                           R"("places":[{"file":"f","agent":"a","at":7,"seq":1,"line":"{\"type\":\"session\"}\n"},)"
+                           R"({"file":"f","agent":"a","seq":2,"length":9,"inode":3},)"
+                           R"({"agent":"a","seq":2,"archives":["x","\"y\""]}]})";
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
   CHECK(*text == fmt::format("{:08x} {}\n", crc, body));
   struct stat status{};
@@ -73,7 +79,7 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
   CHECK(page->batches[0].first == 1);
   CHECK(*page->batches[0].events[1] == event_json(2));
   CHECK(page->batches[0].answers == std::vector<std::string>{R"({"k":"a"})"});
-  CHECK(page->batches[0].places == std::vector<std::string>{R"({"file":"f","offset":7})", "{}"});
+  CHECK(page->batches[0].line_positions == positions);
   CHECK(page->next == 3);
 }
 
@@ -99,7 +105,8 @@ TEST_CASE("values keep their bytes; a raw newline between tokens cannot end a li
   const std::string odd = R"({"a":1e400,"b":"\ud800 \\n ]}[{","c":12345678901234567890,  "d":[[],{}],"e":"ü"})";
   {
     TestJournal journal({.dir = dir.path()});
-    Commit one{.first_seq = 1, .events = {std::make_shared<const std::string>(odd)}, .answers = {}, .places = {}};
+    Commit one{
+        .first_seq = 1, .events = {std::make_shared<const std::string>(odd)}, .answers = {}, .line_positions = {}};
     one.events.push_back(std::make_shared<const std::string>("{\"seq\":2,\n\"x\":\n1}"));
     journal.put(one);
     journal.put(commit(3));
@@ -126,7 +133,7 @@ TEST_CASE("commits without events are kept and read back once") {
     }
   };
   const auto answer = [](std::uint64_t first, std::string text) {
-    return Commit{.first_seq = first, .events = {}, .answers = {std::move(text)}, .places = {}};
+    return Commit{.first_seq = first, .events = {}, .answers = {std::move(text)}, .line_positions = {}};
   };
   for (const std::uint64_t segment_bytes : {1ULL, 1ULL << 20}) {
     const TempDir sub;

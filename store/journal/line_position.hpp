@@ -1,0 +1,35 @@
+// Which bytes of a transcript a commit accounts for, so that the files can be made from the journal alone. Typed in
+// memory; a journal line keeps them as JSON, in its member "places". Clients never see them.
+//
+// One of three:
+//   a line that we wrote       {"file","agent","at","seq","line"?}
+//   foreign lines, published   {"file","agent","at","seq","length","inode"}; without "at": the whole file is known
+//   archives of a reset or deletion beyond those that its event names   {"agent","seq","archives":[<name>,…]}
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sessiond {
+
+struct LinePosition {
+  std::string file{};  // name in the agent's sessions folder
+  std::string agent{};
+  std::optional<std::uint64_t> at{};      // offset of the first byte in the file
+  std::uint64_t seq = 0;                  // of the event that it belongs to, or of the first of several
+  std::optional<std::uint64_t> length{};  // set for foreign lines only: how many bytes
+  std::uint64_t inode = 0;                // of a foreign file; 0: the file was removed
+  std::string line{};                     // only where the line cannot be made from its event
+  std::vector<std::string> archives{};    // file names
+
+  friend bool operator==(const LinePosition&, const LinePosition&) = default;
+};
+
+void append_json(std::string& out, const LinePosition& position);
+// Ignores members that it does not know.
+LinePosition parse_line_position(std::string_view json);
+
+}  // namespace sessiond

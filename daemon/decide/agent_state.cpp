@@ -70,7 +70,7 @@ std::vector<const Session*> AgentState::children(std::string_view key) const {
     if (parent == nullptr || parent->key() == key) out.push_back(at->second);
   }
   std::ranges::sort(out, {},
-                    [](const Session* session) { return ByUpdated::Place(session->created_at, session->key()); });
+                    [](const Session* session) { return ByUpdated::Key(session->created_at, session->key()); });
   return out;
 }
 

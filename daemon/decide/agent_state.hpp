@@ -35,11 +35,11 @@ struct TranscriptEnd {
 
 struct ByUpdated {
   using is_transparent = void;
-  using Place = std::pair<std::int64_t, std::string_view>;
-  static Place place(const Session* session) { return {session->updated_at, session->key()}; }
-  bool operator()(const Session* a, const Session* b) const { return place(a) < place(b); }
-  bool operator()(const Session* a, const Place& b) const { return place(a) < b; }
-  bool operator()(const Place& a, const Session* b) const { return a < place(b); }
+  using Key = std::pair<std::int64_t, std::string_view>;
+  static Key key_of(const Session* session) { return {session->updated_at, session->key()}; }
+  bool operator()(const Session* a, const Session* b) const { return key_of(a) < key_of(b); }
+  bool operator()(const Session* a, const Key& b) const { return key_of(a) < b; }
+  bool operator()(const Key& a, const Session* b) const { return a < key_of(b); }
 };
 
 struct StringHash {

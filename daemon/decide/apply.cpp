@@ -69,11 +69,11 @@ void change(AgentState& state, const Event& event, Replay replay) {
 
 }  // namespace
 
-void apply(AgentState& state, TranscriptGrowth growth) {
-  TranscriptEnd& end = state.mutable_transcript(growth.file);
-  end = std::move(growth.end);
+void apply(AgentState& state, TranscriptUpdate update) {
+  TranscriptEnd& end = state.mutable_transcript(update.file);
+  end = std::move(update.end);
   if (!end.ids) return;
-  for (const std::uint32_t hash : growth.ids) end.ids->insert(hash);
+  for (const std::uint32_t hash : update.ids) end.ids->insert(hash);
 }
 
 void apply(AgentState& state, const Event& event, Replay replay) {

@@ -55,9 +55,10 @@ std::string fresh_session_id(const AgentState& state, const Context& context, Id
   return id;
 }
 
-Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::string_view key, const Session* self) {
-  const Context& context = drafting.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
+                              const Session* self) {
+  const Context& context = builder.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   if (self != nullptr && self->session_id == id) return {};
   if (auto fine = check_new_session_id(id); !fine) return fine;
   const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
@@ -73,7 +74,7 @@ Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::st
     if (const auto found = context.on_disk->find(id); found != context.on_disk->end()) files = &found->second;
   }
   if (files == nullptr) {
-    drafting.out.need = Need{Need::What::id_files, id};
+    builder.out.need = Need{Need::What::id_files, id};
     return {};
   }
   const bool lies_there = files->transcripts && bearer(state, id) == nullptr;
@@ -82,9 +83,9 @@ Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::st
   return {};
 }
 
-std::string earlier_sessions(const Drafting& drafting, std::string_view key) {
-  const Context& context = drafting.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key) {
+  const Context& context = builder.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   std::string list;
   std::size_t count = 0;
   for (const ArchiveRecord* record : state.archived_of_key(key) | std::views::reverse) {

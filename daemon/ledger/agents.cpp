@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "daemon/decide/apply.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/reader.hpp"
 #include "daemon/runtime/hop.hpp"
@@ -115,7 +115,7 @@ std::string about_vanished(const AgentState& state, const std::set<std::string>&
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
-void go_back(AgentState& state, const ForeignChange& change) {
+void undo_foreign_changes(AgentState& state, const ForeignChange& change) {
   for (const NamedEntry& entry : change.created) {
     if (const Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
       state.erase(*session);
@@ -209,7 +209,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, LoadWish wi
   loaded.repairs = std::move(report->repairs);
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
-  if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
+  if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
   std::uint64_t replay_from = wish.replay_from;
   // From where the generation ends of which it was made: what is older is not needed, damaged or not.
   if (report->rebuilt) {
@@ -233,7 +233,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, LoadWish wi
     if (event.envelope.seq <= wish.known_to) had_sessions = loaded.state->size() != 0;
   });
   if (!replayed) return std::unexpected(std::move(replayed.error()));
-  own.leave_out(loaded.foreign);
+  own.remove_own(loaded.foreign);
   if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
     report->rebuilt = false;
     loaded.file->accept_absent();
@@ -466,7 +466,7 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
     if (failed_ || !agent.state)
       co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
     const ForeignChange slice = slices.next();
-    Decision decision = decide_external(*agent.state, slice, context(intent, "external"), at_load);
+    Decision decision = decide_foreign_change(*agent.state, slice, context(intent, "external"), at_load);
     auto staged = stage(*agent.state, decision);
     if (!staged) co_return std::unexpected(std::move(staged.error()));
     last = *staged;
@@ -508,13 +508,14 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
   co_return ids;
 }
 
-asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::string& agent, const std::string& file) {
+asio::awaitable<std::shared_ptr<Ledger::OpenTranscript>> Ledger::reader(const std::string& agent,
+                                                                        const std::string& file) {
   const std::string path = paths_.sessions_dir(agent) + file;
   auto& reader = readers_[path];
   if (!reader) {
-    if (readers_.size() > Reader::most)
+    if (readers_.size() > OpenTranscript::most)
       std::erase_if(readers_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
-    reader = std::make_shared<Reader>(disk_, paths_.state_dir() / path, paths_.sidecar(agent, file));
+    reader = std::make_shared<OpenTranscript>(disk_, paths_.state_dir() / path, paths_.sidecar(agent, file));
   }
   co_return reader;
 }

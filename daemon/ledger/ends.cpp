@@ -110,10 +110,10 @@ asio::awaitable<Result<void>> Ledger::take_hold(std::shared_ptr<TranscriptHold> 
     auto grown = co_await hop(files_, [this, path = hold->path, agent, file]() -> Result<bool> {
       if (auto held = projection_.hold(path); !held) return std::unexpected(std::move(held.error()));
       auto flushed = flush_now(path);
-      auto growth = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
-      if (growth) return !growth->empty();
+      auto edit = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
+      if (edit) return !edit->empty();
       projection_.release(path);
-      return std::unexpected(std::move(growth.error()));
+      return std::unexpected(std::move(edit.error()));
     });
     schedule_flush();  // tells of a stale lock that was taken away
     if (grown) {

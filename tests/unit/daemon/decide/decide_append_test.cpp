@@ -124,7 +124,7 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.asked[0].ids == std::vector<std::string>{"one"});
   CHECK(again.events.empty());
   CHECK(again.line_positions.empty());
-  CHECK(again.growths.empty());
+  CHECK(again.transcript_updates.empty());
   CHECK(at(again.body, "duplicates") == "1");
   CHECK(at(again.body, "ids") == R"(["one"])");
   CHECK(at(again.body, "asOf") == "\"0badcafe-2\"");

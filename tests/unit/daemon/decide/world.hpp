@@ -14,7 +14,7 @@
 
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/commands.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -218,10 +218,10 @@ struct World {
       events.push_back(std::move(*read));
     }
     for (const LinePosition& position : decision.line_positions) put(position, events);
-    for (const TranscriptGrowth& growth : decision.growths) {
-      CHECK(growth.end.size == files[growth.file].size());
-      CHECK(growth.end.count == entries(growth.file).size());
-      apply(state, growth);
+    for (const TranscriptUpdate& update : decision.transcript_updates) {
+      CHECK(update.end.size == files[update.file].size());
+      CHECK(update.end.count == entries(update.file).size());
+      apply(state, update);
     }
     return decision;
   }

@@ -1,4 +1,4 @@
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 
 #include <utility>
 
@@ -14,7 +14,7 @@ ForeignChange::Changed changed(std::string_view base, std::string_view theirs, s
 
 Decision take(World& world, const ForeignChange& change, bool at_load = false) {
   const Context context = world.context("external");
-  return world.commit(decide_external(world.state, change, context, at_load));
+  return world.commit(decide_foreign_change(world.state, change, context, at_load));
 }
 
 }  // namespace
@@ -310,7 +310,7 @@ struct LostNote {
       own.applied(after.state, *event);
     }
     after.next_seq = live.next_seq;
-    own.leave_out(change);
+    own.remove_own(change);
     return change ? take(after, *change, true) : Decision{};
   }
 };

@@ -40,7 +40,7 @@ class EntryAppender {
         total_(session.total_tokens),
         compactions_(session.compaction_count) {
     done_.file = AgentState::file_of(session, append.topic);
-    const TranscriptEnd* end = builder.state().transcript(done_.file);
+    const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
     if (fresh) {
       known_ = true;
       return;
@@ -66,7 +66,7 @@ class EntryAppender {
     }
     topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
     if (topic_is_new_) {
-      const auto* topics = builder_.state().topics(session_.session_id);
+      const auto* topics = builder_.state().transcripts.topics(session_.session_id);
       if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*append_.topic))
         return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
                                              limits::topics));

@@ -109,7 +109,7 @@ class InboundDecision {
   std::optional<std::int64_t> started(const Session& session) {
     if (session.started_at || triggered_ || reset_rule().mode != ResetRule::Mode::daily) return session.started_at;
     const std::string file = AgentState::file_of(session, {});
-    const TranscriptEnd* end = state_.transcript(file);
+    const TranscriptEnd* end = state_.transcripts.find(file);
     if (end != nullptr) return end->started;
     builder_.out.need = Need{Need::What::transcript_end, file};
     return {};

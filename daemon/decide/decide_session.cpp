@@ -35,13 +35,13 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
   const AgentState& state = builder.state();
   std::vector<std::string> files;
   const std::string own = AgentState::file_of(session, {});
-  const TranscriptEnd* end = state.transcript(own);
+  const TranscriptEnd* end = state.transcripts.find(own);
   if (end == nullptr) {
     builder.out.need = Need{Need::What::transcript_end, own};
     return {};
   }
   if (end->size != 0) files.push_back(own);
-  if (const auto* topics = state.topics(session.session_id)) {
+  if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
       std::string file = AgentState::file_of(session, topic);
       // Topics differ from each other, and so do their files.
@@ -554,7 +554,7 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
-  const auto* topics = state.topics(session.session_id);
+  const auto* topics = state.transcripts.topics(session.session_id);
   const std::string file = AgentState::file_of(session, command.topic);
   if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));

@@ -156,7 +156,7 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   const Session& session = *owner.session;
   const std::uint64_t first_seq = builder.next_seq();
   if (theirs.lines.empty()) tell_resync(builder, "[" + json::quote(session.key()) + "]");
-  const auto* topics = state.topics(session.session_id);
+  const auto* topics = state.transcripts.topics(session.session_id);
   if (!theirs.lines.empty() && owner.topic && (topics == nullptr || !topics->contains(*owner.topic)))
     builder.emit(EventType::topic_created, session, "{}", owner.topic);
   std::int64_t updated = session.updated_at;

@@ -58,20 +58,20 @@ void find_files(AgentState& state, const std::filesystem::path& dir, std::vector
       archives.emplace(std::move(file), named->time);
       return;
     }
-    state.found(session_id);
+    state.archives.add_found(session_id);
     if (at == std::string_view::npos || named->kind != NamedFile::Kind::transcript) return;
-    if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
+    if (auto topic = topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
   });
   for (ArchiveRecord& record : records) {
     std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
-    state.remember(std::move(record));
+    state.archives.add(std::move(record));
   }
   for (const auto& [name, time] : archives) {
     const auto named = parse_file_name(name);
-    state.remember({.time = time,
-                    .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
-                    .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
-                    .archived_as = {name}});
+    state.archives.add({.time = time,
+                        .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
+                        .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                        .archived_as = {name}});
   }
 }
 
@@ -170,7 +170,7 @@ Result<void> Ledger::replay_agent(AgentState& state, std::uint64_t from, std::ui
         auto event = parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
         if (event->envelope.seq < state_from) {
-          if (auto record = archive_record(*event)) state.remember(std::move(*record));
+          if (auto record = archive_record(*event)) state.archives.add(std::move(*record));
           continue;
         }
         apply(state, *event, Replay::yes);
@@ -546,8 +546,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
       Agent& slot_now = slot(agent);
-      if (!slot_now.state || slot_now.state->transcript(need.file) != nullptr) co_return Result<void>{};
-      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) != nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       end.size = tail->size;
       end.count = tail->count;
       end.has_header = tail->has_header;
@@ -566,8 +566,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       });
       if (!read) co_return std::unexpected(std::move(read.error()));
       Agent& slot_now = slot(agent);
-      if (!slot_now.state || slot_now.state->transcript(need.file) == nullptr) co_return Result<void>{};
-      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
       co_return Result<void>{};
     }

@@ -48,7 +48,7 @@ Ledger::TranscriptHold::~TranscriptHold() {
 }
 
 bool Ledger::ends_as_known(const AgentState& state, const std::string& file) const {
-  const TranscriptEnd* end = state.transcript(file);
+  const TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
   const std::string path = paths_.sessions_dir(state.id()) + file;
   struct stat status{};
@@ -104,7 +104,7 @@ asio::awaitable<Result<void>> Ledger::take_hold(std::shared_ptr<TranscriptHold> 
     if (failed_) co_return std::unexpected(*failure_);
     // All of ours that is decided goes into the file first: what stands there beyond it is another program's.
     const auto state = slot(agent).state;
-    const TranscriptEnd* end = state ? state->transcript(file) : nullptr;
+    const TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
     if (auto fine = co_await settled(end != nullptr ? end->last_seq : 0); !fine) co_return fine;
     hand_over();
     auto grown = co_await hop(files_, [this, path = hold->path, agent, file]() -> Result<bool> {

@@ -110,7 +110,7 @@ void Ledger::schedule_flush() {
           }
           for (const std::string& path : displaced) {
             if (!agent->state || !path.starts_with(dir)) continue;
-            agent->state->forget_transcript(path.substr(dir.size()));
+            agent->state->transcripts.forget(path.substr(dir.size()));
             follow(id, path.substr(dir.size()));
           }
           std::vector<Eviction> own;

@@ -226,7 +226,7 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
     if (!slot(id).state->owner_of(file))
       co_return co_await hop(files_, [this, id, file] { return projection_.forget_deleted(id, file); });
     // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
-    slot(id).state->forget_transcript(file);
+    slot(id).state->transcripts.forget(file);
     if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
     if (auto flushed = co_await flush_transcript(id, file); !flushed) co_return flushed;
     const auto found = co_await hop(files_, [this, id, file] { return projection_.foreign(id, {file}); });

@@ -95,7 +95,7 @@ TEST_CASE("updated elsewhere: theirs, ours, and both") {
 TEST_CASE("a new session id is their reset") {
   World world;
   world.store("k", R"({"sessionId":"old","a":1})");
-  world.state.topics("old").insert("t");
+  world.state.transcripts.add_topic("old", "t");
   ForeignChange change;
   change.updated = {changed(R"({"sessionId":"old","a":1})", R"({"sessionId":"new","a":1})")};
   const Decision done = take(world, change);
@@ -105,7 +105,7 @@ TEST_CASE("a new session id is their reset") {
   CHECK(at(done.events[0].data, "previousSessionId") == "\"old\"");
   CHECK(at(done.events[0].data, "archivedAs") == "[]");
   CHECK(world.session("new").key() == "k");
-  CHECK(std::as_const(world.state).topics("old") == nullptr);
+  CHECK(world.state.transcripts.topics("old") == nullptr);
 }
 
 TEST_CASE("what we deleted stays deleted") {

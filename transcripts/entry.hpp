@@ -20,7 +20,7 @@
 namespace sessiond {
 
 // What one entry is to be, before it has a place: made by parse_entry from a request.
-struct Draft {
+struct NewEntry {
   std::string type{};                      // "message", "compaction", "custom", …
   std::string id{};                        // empty: to be minted
   std::optional<std::string> parent_id{};  // given by the client; else the real last entry's id
@@ -36,7 +36,7 @@ struct Draft {
 // {"role","text"} / {"role","content",…} (also as {"type":"user"|"assistant","content",…}), whose id, parentId and
 // timestamp are the entry's and whose other members are the message's. `pointer` is where the entry stands in the body.
 // validation_failed or invalid_id with pointer. The value must have passed json::check.
-Result<Draft> parse_entry(std::string_view value, std::string_view pointer);
+Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 
 struct Written {
   std::string line;     // ends in '\n'
@@ -46,7 +46,7 @@ struct Written {
 // An entry without a time of its own takes that of its message's last member `timestamp`. Exact is every line but: a
 // message that has members named seq, id, parentId or type, or no timestamp, or one that is not the entry's and last;
 // further members beside `message`; another entry with a member named seq.
-Written write_entry(const Draft& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
+Written write_entry(const NewEntry& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
                     std::int64_t now);
 
 std::string header_line(std::string_view session_id, std::int64_t now, std::string_view cwd,

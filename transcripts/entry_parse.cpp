@@ -51,7 +51,7 @@ Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
   return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970, up to the year 9999");
 }
 
-Result<void> read_head(const Given& given, std::string_view pointer, Draft& draft) {
+Result<void> read_head(const Given& given, std::string_view pointer, NewEntry& draft) {
   if (given.id) {
     auto id = read_id(*given.id, at(pointer, "id"));
     if (!id) return std::unexpected(id.error());
@@ -83,7 +83,7 @@ Result<void> check_content(std::string_view content, const std::string& pointer)
   return {};
 }
 
-Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, Draft& draft) {
+Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& draft) {
   const std::string place = at(pointer, "message");
   if (!given.message || !is_object(*given.message)) return fail_at(place, "must be an object");
   const std::string_view message = *given.message;
@@ -117,7 +117,7 @@ Result<void> read_full_message(std::string_view entry, const Given& given, std::
 
 // {"role",…} and the flat {"type":"user",…}: the message is what is left when the entry's own members are taken out.
 Result<void> read_short_message(std::string_view entry, const Given& given, std::string_view role,
-                                std::string_view pointer, Draft& draft) {
+                                std::string_view pointer, NewEntry& draft) {
   const std::string name = json::as_string(role).value_or("");
   if (name.empty()) return fail_at(at(pointer, "role"), "must be a string that says who speaks");
   if (given.text && given.content) return fail_at(at(pointer, "text"), "text and content exclude each other");
@@ -148,7 +148,7 @@ Result<void> read_short_message(std::string_view entry, const Given& given, std:
   return {};
 }
 
-Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, Draft& draft) {
+Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, NewEntry& draft) {
   const bool printable =
       std::ranges::all_of(type, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
   if (type.empty() || type.size() > longest_type || !printable)
@@ -164,7 +164,7 @@ Result<void> read_other(std::string_view entry, std::string type, std::string_vi
   return {};
 }
 
-Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, Draft& draft) {
+Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& draft) {
   if (!given.type) {
     if (!given.role) return fail_at(at(pointer, "type"), "an entry has a type, or in the short form a role");
     return read_short_message(entry, given, *given.role, pointer, draft);
@@ -179,11 +179,11 @@ Result<void> read_shape(std::string_view entry, const Given& given, std::string_
 
 }  // namespace
 
-Result<Draft> parse_entry(std::string_view value, std::string_view pointer) {
+Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   const std::string entry = json::compact(value);  // one line, whatever the layout it came in
   if (!is_object(entry)) return fail_at(std::string(pointer), "an entry is an object");
   const Given given = look_at(entry);
-  Draft draft;
+  NewEntry draft;
   if (auto head = read_head(given, pointer, draft); !head) return std::unexpected(head.error());
   if (auto shape = read_shape(entry, given, pointer, draft); !shape) return std::unexpected(shape.error());
   return draft;

@@ -65,7 +65,7 @@ Collisions collisions_of(std::string_view body, std::string_view time) {
 }
 
 // The time that a message ends with, if it is one (ms, up to the year 9999).
-std::optional<std::int64_t> own_time(const Draft& draft) {
+std::optional<std::int64_t> own_time(const NewEntry& draft) {
   if (draft.type != "message") return {};
   const std::size_t name = draft.body.rfind("\"timestamp\":");
   if (name == std::string::npos) return {};
@@ -77,7 +77,7 @@ std::optional<std::int64_t> own_time(const Draft& draft) {
   return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
 }
 
-Written write_message(const Draft& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+Written write_message(const NewEntry& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
   const std::string time_text = std::to_string(time);
   const Collisions collisions = collisions_of(draft.body, time_text);
   Written written;
@@ -110,7 +110,7 @@ Written write_message(const Draft& draft, std::string_view ids, std::uint64_t se
   return written;
 }
 
-Written write_other(const Draft& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+Written write_other(const NewEntry& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
   const std::string type = json::quote(draft.type);
   Written written;
   std::string& line = written.line;
@@ -140,7 +140,7 @@ Written write_other(const Draft& draft, std::string_view ids, std::uint64_t seq,
 
 }  // namespace
 
-Written write_entry(const Draft& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
+Written write_entry(const NewEntry& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
                     std::int64_t now) {
   std::string ids;
   ids.reserve(head_bytes);

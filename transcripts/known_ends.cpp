@@ -23,14 +23,14 @@ std::uint64_t number_at(std::string_view object, std::string_view name) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(json::int_at(object, name).value_or(0), 0));
 }
 
-// Puts a stretch among those that are there, in order; what touches becomes one.
-void merge(std::vector<Stretch>& stretches, Stretch added) {
-  auto at = std::ranges::lower_bound(stretches, added.begin, {}, &Stretch::end);
-  while (at != stretches.end() && at->begin <= added.end) {
+// Puts a range among those that are there, in order; what touches becomes one.
+void merge(std::vector<ByteRange>& ranges, ByteRange added) {
+  auto at = std::ranges::lower_bound(ranges, added.begin, {}, &ByteRange::end);
+  while (at != ranges.end() && at->begin <= added.end) {
     added = {std::min(added.begin, at->begin), std::max(added.end, at->end)};
-    at = stretches.erase(at);
+    at = ranges.erase(at);
   }
-  stretches.insert(at, added);
+  ranges.insert(at, added);
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
 // not told again, line by line; readers of that transcript start anew.
 void KnownEnds::distrust() {
   for (const std::string& file : listing()) {
-    const auto growth = look(file);
-    if (growth && *growth) ends_[file] = {.inode = (*growth)->inode + 1, .size = (*growth)->size};
+    const auto edit = look(file);
+    if (edit && *edit) ends_[file] = {.inode = (*edit)->inode + 1, .size = (*edit)->size};
   }
 }
 
@@ -113,7 +113,7 @@ std::vector<std::string> KnownEnds::listing() const {
   return files;
 }
 
-void KnownEnds::add(std::string_view file, std::uint64_t inode, Stretch lines) {
+void KnownEnds::add(std::string_view file, std::uint64_t inode, ByteRange lines) {
   auto at = ends_.find(file);
   if (at == ends_.end()) at = ends_.emplace(file, End{.inode = inode}).first;
   End& known = at->second;
@@ -141,26 +141,26 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
   changed_.emplace(file);
 }
 
-Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
+Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
   struct stat status{};
   if (::lstat((dir_ / file).c_str(), &status) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return std::unexpected(io_problem("stat", (dir_ / file).native(), errno));
     if (known == ends_.end()) return std::nullopt;
-    return Growth{.file = file, .kind = Growth::Kind::gone};
+    return ForeignEdit{.file = file, .kind = ForeignEdit::Kind::removed};
   }
   if (!S_ISREG(status.st_mode)) return std::nullopt;
-  Growth growth{.file = file, .inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
+  ForeignEdit edit{.file = file, .inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
   if (known == ends_.end()) {
-    if (growth.size == 0) return std::nullopt;
-    growth.unknown = {{0, growth.size}};
-    return growth;
+    if (edit.size == 0) return std::nullopt;
+    edit.unknown = {{0, edit.size}};
+    return edit;
   }
   const End& end = known->second;
   const std::uint64_t reach = end.beyond.empty() ? end.size : end.beyond.back().end;
-  if (end.inode == growth.inode && reach == growth.size && end.beyond.empty()) return std::nullopt;
-  growth.kind = Growth::Kind::rewritten;
-  if (end.inode != growth.inode || growth.size < reach) return growth;
+  if (end.inode == edit.inode && reach == edit.size && end.beyond.empty()) return std::nullopt;
+  edit.kind = ForeignEdit::Kind::rewritten;
+  if (end.inode != edit.inode || edit.size < reach) return edit;
   std::uint64_t from = end.size;
   if (end.size > 0) {  // whoever rewrote it in place has hardly ended a line just there
     auto fd = open_file(dir_ / file, O_RDONLY | O_NONBLOCK);
@@ -168,18 +168,18 @@ Result<std::optional<Growth>> KnownEnds::look(const std::string& file) const {
     const auto there = read_at(fd->get(), end.size - 1, 2, (dir_ / file).native());
     if (!there) return std::unexpected(there.error());
     if (!there->starts_with('\n')) {
-      if (!there->ends_with('\n')) return growth;
+      if (!there->ends_with('\n')) return edit;
       ++from;  // it was adopted without its last newline, which whoever appended first put there
     }
   }
-  growth.kind = Growth::Kind::grown;
-  for (const Stretch& ours : end.beyond) {
-    if (from < ours.begin) growth.unknown.push_back({from, ours.begin});
+  edit.kind = ForeignEdit::Kind::appended;
+  for (const ByteRange& ours : end.beyond) {
+    if (from < ours.begin) edit.unknown.push_back({from, ours.begin});
     from = ours.end;
   }
-  if (from < growth.size) growth.unknown.push_back({from, growth.size});
-  if (growth.unknown.empty()) return std::nullopt;
-  return growth;
+  if (from < edit.size) edit.unknown.push_back({from, edit.size});
+  if (edit.unknown.empty()) return std::nullopt;
+  return edit;
 }
 
 std::set<std::string, std::less<>> KnownEnds::names() const {
@@ -189,12 +189,12 @@ std::set<std::string, std::less<>> KnownEnds::names() const {
   return files;
 }
 
-Result<std::vector<Growth>> KnownEnds::look() const {
-  std::vector<Growth> found;
+Result<std::vector<ForeignEdit>> KnownEnds::look() const {
+  std::vector<ForeignEdit> found;
   for (const std::string& file : names()) {
-    auto growth = look(file);
-    if (!growth) return std::unexpected(std::move(growth.error()));
-    if (*growth) found.push_back(std::move(**growth));
+    auto edit = look(file);
+    if (!edit) return std::unexpected(std::move(edit.error()));
+    if (*edit) found.push_back(std::move(**edit));
   }
   return found;
 }
@@ -207,7 +207,7 @@ std::string KnownEnds::line(std::string_view file, const End& end) {
   writer.integer("size", static_cast<std::int64_t>(end.size));
   if (!end.beyond.empty()) {
     std::string beyond;
-    for (const Stretch& ours : end.beyond)
+    for (const ByteRange& ours : end.beyond)
       beyond += fmt::format("{}[{},{}]", beyond.empty() ? "" : ",", ours.begin, ours.end);
     writer.raw("beyond", "[" + beyond + "]");
   }

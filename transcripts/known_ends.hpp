@@ -22,24 +22,24 @@
 namespace sessiond {
 
 // Bytes [begin, end) of a file.
-struct Stretch {
+struct ByteRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  friend bool operator==(const Stretch&, const Stretch&) = default;
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
 // What another program did to a transcript.
-struct Growth {
+struct ForeignEdit {
   enum class Kind : std::uint8_t {
-    grown,      // whole or torn lines were added, at `unknown`
+    appended,   // whole or torn lines were added, at `unknown`
     rewritten,  // another file, a shorter one, or other bytes where a line ended: nothing is known of it
-    gone,
+    removed,
   };
   std::string file;
-  Kind kind = Kind::grown;
+  Kind kind = Kind::appended;
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
-  std::vector<Stretch> unknown{};
+  std::vector<ByteRange> unknown{};
 };
 
 class KnownEnds {
@@ -52,15 +52,15 @@ class KnownEnds {
   static bool is_sound(std::string_view record);  // what open() would believe
 
   // Lines of this file are ours or published. Of another inode than is known: nothing is said, look() tells.
-  void add(std::string_view file, std::uint64_t inode, Stretch lines);
+  void add(std::string_view file, std::uint64_t inode, ByteRange lines);
   // All of the file is known, whatever it was before. inode 0: there is none.
   void replace(std::string_view file, std::uint64_t inode, std::uint64_t size);
   void forget(std::string_view file) { replace(file, 0, 0); }
 
   // What others did to one transcript: one stat where they did nothing.
-  Result<std::optional<Growth>> look(const std::string& file) const;
+  Result<std::optional<ForeignEdit>> look(const std::string& file) const;
   // To any: one listing, a stat each.
-  Result<std::vector<Growth>> look() const;
+  Result<std::vector<ForeignEdit>> look() const;
 
   bool was_damaged() const { return was_damaged_; }
   // Of every transcript that is there or was known.
@@ -72,7 +72,7 @@ class KnownEnds {
   struct End {
     std::uint64_t inode = 0;
     std::uint64_t size = 0;  // [0, size) is known; it ends a line
-    std::vector<Stretch> beyond{};
+    std::vector<ByteRange> beyond{};
   };
 
   KnownEnds(std::filesystem::path dir, std::filesystem::path record)

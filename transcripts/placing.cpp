@@ -189,7 +189,7 @@ class Placer {
     return true;
   }
 
-  Result<std::optional<Stretch>> in_file(std::string_view id) {
+  Result<std::optional<ByteRange>> in_file(std::string_view id) {
     if (!found_)
       if (auto scanned = look_for_ids(); !scanned) return std::unexpected(scanned.error());
     const auto found = found_->find(std::string(id));
@@ -230,7 +230,7 @@ class Placer {
       const auto ours = id ? wanted.find(*id) : wanted.end();
       if (ours != wanted.end() && json::check(*text, {.max_depth = json::foreign_depth})) {
         if (says_the_same(*text, ours->second->line)) {
-          found_->emplace(*id, Stretch{at, *line_end});
+          found_->emplace(*id, ByteRange{at, *line_end});
         } else {
           others_.emplace(ours->first);
         }
@@ -255,7 +255,7 @@ class Placer {
   LineReader reader_;
   bool open_end_ = false;
   std::uint64_t filled_ = 0;
-  std::optional<std::unordered_map<std::string, Stretch>> found_;
+  std::optional<std::unordered_map<std::string, ByteRange>> found_;
   std::unordered_set<std::string_view> others_;  // ids of ours that a line of another program has
   std::optional<std::string> last_;              // the last entry's id, as entry_before tells it
   Placing result_;

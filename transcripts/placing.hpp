@@ -1,5 +1,5 @@
-// Decides what has to be appended to a transcript so that every line stands in it, each once (appender.hpp has the
-// rule). Reads the file only where a line is not simply next. A line that follows another program's instead of the
+// Decides what has to be appended to a transcript so that every line stands in it, each once (transcript_writer.hpp has
+// the rule). Reads the file only where a line is not simply next. A line that follows another program's instead of the
 // entry it was to follow gets that one as parentId (FORMATS §4: the real last entry's id). A line in the file is ours
 // when it has our id and says what ours says, whatever its parentId and its spelling; the header is no entry.
 #pragma once
@@ -31,7 +31,7 @@ struct Placing {
   std::optional<std::uint64_t> renumbered_from{};  // of those that come further behind than was told
   // Ids of lines in `append` that another program's line bears too: both stand.
   std::vector<std::string> doubled{};
-  std::vector<Stretch> lines{};  // where the lines stand or will stand
+  std::vector<ByteRange> lines{};  // where the lines stand or will stand
 };
 
 // Where a line is to stand: is there nothing but the line, its beginning, and NULs in the place of some of it? No line

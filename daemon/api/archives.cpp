@@ -15,7 +15,7 @@
 namespace sessiond {
 namespace {
 
-using Order = AgentState::ArchiveOrder;
+using Order = ArchiveIndex::Order;
 
 // One page of records, the newest first.
 struct Page {
@@ -109,9 +109,9 @@ Served of_key(Api& api, Request& request) {
         } else if (const auto made = canonical_key(target->key, *agent)) {
           key = *made;
         }
-        auto records = state.archived_of_key(key);
+        auto records = state.archives.of_key(key);
         if (!session && records.empty() && request.principal.sees_whole_agent(*agent))
-          records = state.archived_of_id(target->key);
+          records = state.archives.of_id(target->key);
         std::erase_if(records, [&](const ArchiveRecord* record) {
           return record->archived_as.empty() || !sees(request.principal, *agent, *record);
         });
@@ -137,7 +137,7 @@ Served of_deleted_keys(Api& api, Request& request) {
         if (states.empty())  // to who sees only a part of an agent, one that is not there is one without archives
           return answer_page(api, *page, std::vector<std::pair<const ArchiveRecord*, bool>>{}, seen.seq());
         const AgentState& state = *states.front();
-        const auto& all = state.archived();
+        const auto& all = state.archives.all();
         const auto end = page->after ? all.lower_bound(*page->after) : all.end();
         const auto shown = [&](const auto& pair) {
           const ArchiveRecord& record = pair.second;

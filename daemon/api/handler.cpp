@@ -137,7 +137,7 @@ Result<const Session*> visible(const AgentState& state, const Target& target, co
 
 bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id) {
   if (principal.sees_whole_agent(state.id())) return true;
-  const auto records = state.archived_of_id(session_id);
+  const auto records = state.archives.of_id(session_id);
   return !records.empty() && std::ranges::all_of(records, [&](const ArchiveRecord* record) {
     return !record->key.empty() && principal.sees(state.id(), record->key, record->channel);
   });

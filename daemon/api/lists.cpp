@@ -192,7 +192,7 @@ class Scanner {
   }
 
  private:
-  ByUpdated::Place place() const { return {after_->updated_at, after_->key}; }
+  ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
 
   // False: not further now.
   bool look(const Session* session) {

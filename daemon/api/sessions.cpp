@@ -301,7 +301,7 @@ asio::awaitable<Result<TopicFiles>> topic_files(Api& api, Place place, Principal
           return std::nullopt;  // archived, if at all
         }
         TopicFiles out{.files = {}, .seq = seen.seq()};
-        const auto* names = state.topics((*session)->session_id);
+        const auto* names = state.transcripts.topics((*session)->session_id);
         if (names == nullptr) return out;
         const std::string own = AgentState::file_of(**session, {});
         for (const std::string& topic : *names) {

@@ -14,7 +14,7 @@ namespace sessiond {
 namespace {
 
 // Does a stored line say the same as an entry that came with its id? What the daemon filled in does not count.
-bool same_content(std::string_view line, const Draft& draft) {
+bool same_content(std::string_view line, const NewEntry& draft) {
   if (json::string_at(line, "type").value_or("") != draft.type) return false;
   if (draft.type == "message") {
     std::string stored(json::find(line, "message").value_or("{}"));
@@ -26,10 +26,11 @@ bool same_content(std::string_view line, const Draft& draft) {
   return json::same(rest, "{" + draft.body + "}");
 }
 
-class Appending {
+class EntryAppender {
  public:
-  Appending(Drafting& drafting, const Session& session, const Append& append, const FetchedLines& fetched, bool fresh)
-      : drafting_(drafting),
+  EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+                const FetchedLines& fetched, bool fresh)
+      : builder_(builder),
         session_(session),
         append_(append),
         fetched_(fetched),
@@ -39,20 +40,20 @@ class Appending {
         total_(session.total_tokens),
         compactions_(session.compaction_count) {
     done_.file = AgentState::file_of(session, append.topic);
-    const TranscriptEnd* end = drafting.state().transcript(done_.file);
+    const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
     if (fresh) {
       known_ = true;
       return;
     }
-    if (drafting.context().rests_on != nullptr) *drafting.context().rests_on = done_.file;
+    if (builder.context().rests_on != nullptr) *builder.context().rests_on = done_.file;
     if (end != nullptr) {
       known_ = true;
       end_ = *end;
     }
   }
 
-  Result<Appended> run() {
-    if (append_.topic && !drafting_.state().may_use(session_, done_.file)) {
+  Result<AppendResult> run() {
+    if (append_.topic && !builder_.state().may_use(session_, done_.file)) {
       return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *append_.topic));
     }
     if (!known_) {
@@ -65,42 +66,43 @@ class Appending {
     }
     topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
     if (topic_is_new_) {
-      const auto* topics = drafting_.state().topics(session_.session_id);
+      const auto* topics = builder_.state().transcripts.topics(session_.session_id);
       if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*append_.topic))
         return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
                                              limits::topics));
     }
     if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
-    if (drafting_.out.need) return done_;
-    for (const Draft& draft : append_.entries) {
+    if (builder_.out.need) return done_;
+    for (const NewEntry& draft : append_.entries) {
       if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
     }
     if (done_.ids.size() > done_.duplicates) {
-      drafting_.out.growths.push_back({.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
+      builder_.out.transcript_updates.push_back(
+          {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
     }
     return done_;
   }
 
  private:
   void need(Need::What what, std::vector<std::string> ids = {}) {
-    drafting_.out.need = Need{what, done_.file, std::move(ids)};
+    builder_.out.need = Need{what, done_.file, std::move(ids)};
   }
 
   void header() {
     if (end_.size != 0) return;
-    if (topic_is_new_) drafting_.emit(EventType::topic_created, session_, "{}", append_.topic);
+    if (topic_is_new_) builder_.emit(EventType::topic_created, session_, "{}", append_.topic);
     const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
-    const std::string& cwd = own_cwd.empty() ? drafting_.context().rules->cwd : own_cwd;
-    place(header_line(session_.session_id, drafting_.context().now, cwd, {}), drafting_.next_seq(), false);
+    const std::string& cwd = own_cwd.empty() ? builder_.context().rules->cwd : own_cwd;
+    place(header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(), false);
     end_.has_header = true;
-    end_.started = drafting_.context().now;
+    end_.started = builder_.context().now;
   }
 
   // Whether the ids that came stand in the file: asks for the lines of all that may, at once.
   Result<void> know_ids() {
     std::unordered_set<std::string_view> own;
     std::vector<std::string> unknown;
-    for (const Draft& draft : append_.entries) {
+    for (const NewEntry& draft : append_.entries) {
       if (draft.id.empty()) continue;
       if (!end_.ids && end_.size != 0) {
         need(Need::What::entry_ids);
@@ -116,7 +118,7 @@ class Appending {
   }
 
   // Whether the entry's id stands in the file already: then it must say the same, and nothing is appended.
-  Result<bool> duplicate(const Draft& draft) {
+  Result<bool> duplicate(const NewEntry& draft) {
     const auto line = fetched_.find(draft.id);
     if (draft.id.empty() || line == fetched_.end()) return false;
     if (line->second.line.empty()) return false;  // another id with the same hash
@@ -128,7 +130,7 @@ class Appending {
                 fmt::format("an entry with the id {} and other content is already there", draft.id));
   }
 
-  Result<void> entry(const Draft& draft) {
+  Result<void> entry(const NewEntry& draft) {
     const auto twice = duplicate(draft);
     if (!twice) return std::unexpected(twice.error());
     if (*twice) {
@@ -137,14 +139,14 @@ class Appending {
       return {};
     }
     header();
-    const Context& context = drafting_.context();
+    const Context& context = builder_.context();
     const std::string id = draft.id.empty() ? context.ids->entry_id() : draft.id;
     const Written written = write_entry(draft, id, draft.parent_id.value_or(end_.last_id), end_.count, context.now);
     emit(draft, written);
-    place(written.line, drafting_.next_seq() - 1, written.exact);
+    place(written.line, builder_.next_seq() - 1, written.exact);
     end_.last_id = id;
     ++end_.count;
-    end_.last_seq = drafting_.next_seq() - 1;
+    end_.last_seq = builder_.next_seq() - 1;
     if (end_.ids) new_ids_.push_back(id_hash(id));
     done_.ids.push_back(id);
     stands_at(end_.count - 1);
@@ -158,8 +160,8 @@ class Appending {
     done_.seq = seq;
   }
 
-  void emit(const Draft& draft, const Written& written) {
-    const std::int64_t now = drafting_.context().now;
+  void emit(const NewEntry& draft, const Written& written) {
+    const std::int64_t now = builder_.context().now;
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
     set.integer("updatedAt", moved_to(session_, now));
@@ -181,7 +183,7 @@ class Appending {
     data += ',';
     if (!append_.event_extra.empty()) data.append(append_.event_extra).append(",");
     data.append("\"message\":").append(written.message).append("}");
-    drafting_.emit(EventType::message_appended, session_, data, append_.topic);
+    builder_.emit(EventType::message_appended, session_, data, append_.topic);
   }
 
   // `exact`: the line can be made again from the event of that seq.
@@ -190,20 +192,20 @@ class Appending {
       ++end_.size;  // the newline that the appender puts first
       end_.ends_in_newline = true;
     }
-    drafting_.out.line_positions.push_back({.file = done_.file,
-                                            .agent = drafting_.state().id(),
+    builder_.out.line_positions.push_back({.file = done_.file,
+                                            .agent = builder_.state().id(),
                                             .at = end_.size,
                                             .seq = event_seq,
                                             .line = std::string(exact ? "" : line)});
     end_.size += line.size();
   }
 
-  Drafting& drafting_;
+  DecisionBuilder& builder_;
   const Session& session_;
-  const Append& append_;
+  const AppendRequest& append_;
   const FetchedLines& fetched_;
   std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters as they go on
-  Appended done_;
+  AppendResult done_;
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
@@ -213,13 +215,13 @@ class Appending {
 
 }  // namespace
 
-Result<Appended> append_entries(Drafting& drafting, const Session& session, const Append& append,
-                                const FetchedLines& fetched, bool fresh) {
-  return Appending(drafting, session, append, fetched, fresh).run();
+Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+                                    const FetchedLines& fetched, bool fresh) {
+  return EntryAppender(builder, session, append, fetched, fresh).run();
 }
 
-std::string appended_json(const Drafting& drafting, const Session& session, const Append& append,
-                          const Appended& appended) {
+std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+                          const AppendResult& appended) {
   std::string out;
   json::ObjectWriter writer(out);
   writer.string("sessionId", session.session_id);
@@ -237,7 +239,7 @@ std::string appended_json(const Drafting& drafting, const Session& session, cons
   }
   writer.raw("ids", ids + "]");
   writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
-  writer.string("asOf", drafting.as_of());
+  writer.string("asOf", builder.as_of());
   writer.close();
   return out;
 }

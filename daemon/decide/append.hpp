@@ -10,14 +10,14 @@
 
 namespace sessiond {
 
-struct Append {
+struct AppendRequest {
   std::optional<std::string> topic{};
-  std::vector<Draft> entries{};
+  std::vector<NewEntry> entries{};
   std::optional<std::uint64_t> expected_seq{};  // the seq the first entry must get
   std::string event_extra{};                    // more members of each event's data, raw: "deliver":true,…
 };
 
-struct Appended {
+struct AppendResult {
   std::string file;
   // The least and the greatest seq at which an entry of the request stands, duplicates included.
   std::uint64_t first_seq = 0;
@@ -28,13 +28,13 @@ struct Appended {
 };
 
 // Emits topic.created and message.appended events, which carry the counters of `session` as they will be. Sets
-// drafting.out.need when a fact is missing; the result is then meaningless. `fresh`: the session id is new, so there is
+// builder.out.need when a fact is missing; the result is then meaningless. `fresh`: the session id is new, so there is
 // no file yet.
-Result<Appended> append_entries(Drafting& drafting, const Session& session, const Append& append,
-                                const FetchedLines& fetched, bool fresh);
+Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+                                    const FetchedLines& fetched, bool fresh);
 
 // {sessionId,topic,firstSeq,lastSeq,ids,duplicates,asOf}
-std::string appended_json(const Drafting& drafting, const Session& session, const Append& append,
-                          const Appended& appended);
+std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+                          const AppendResult& appended);
 
 }  // namespace sessiond

@@ -38,11 +38,11 @@ void create(AgentState& state, const Event& event, Replay replay) {
 
 // A session's files are renamed; the same names may come again.
 void forget_files(AgentState& state, const Session& session) {
-  state.forget_transcript(AgentState::file_of(session, {}));
-  if (const auto* topics = std::as_const(state).topics(session.session_id)) {
-    for (const std::string& topic : *topics) state.forget_transcript(AgentState::file_of(session, topic));
+  state.transcripts.forget(AgentState::file_of(session, {}));
+  if (const auto* topics = state.transcripts.topics(session.session_id)) {
+    for (const std::string& topic : *topics) state.transcripts.forget(AgentState::file_of(session, topic));
   }
-  state.forget_topics(session.session_id);
+  state.transcripts.forget_topics(session.session_id);
 }
 
 void remove(AgentState& state, const Event& event, Replay replay) {
@@ -69,16 +69,16 @@ void change(AgentState& state, const Event& event, Replay replay) {
 
 }  // namespace
 
-void apply(AgentState& state, TranscriptGrowth growth) {
-  TranscriptEnd& end = state.mutable_transcript(growth.file);
-  end = std::move(growth.end);
+void apply(AgentState& state, TranscriptUpdate update) {
+  TranscriptEnd& end = state.transcripts.find_or_add(update.file);
+  end = std::move(update.end);
   if (!end.ids) return;
-  for (const std::uint32_t hash : growth.ids) end.ids->insert(hash);
+  for (const std::uint32_t hash : update.ids) end.ids->insert(hash);
 }
 
 void apply(AgentState& state, const Event& event, Replay replay) {
   state.last_seq = event.envelope.seq;
-  if (auto record = archive_record(event)) state.remember(std::move(*record));
+  if (auto record = archive_record(event)) state.archives.add(std::move(*record));
   switch (event.envelope.type) {
     case EventType::session_created:
       return create(state, event, replay);
@@ -91,11 +91,11 @@ void apply(AgentState& state, const Event& event, Replay replay) {
       }
       return change(state, event, replay);
     case EventType::topic_created:
-      return void(state.topics(event.envelope.session_id).insert(event.envelope.topic.value_or("")));
+      return void(state.transcripts.add_topic(event.envelope.session_id, event.envelope.topic.value_or("")));
     case EventType::topic_deleted:
-      state.topics(event.envelope.session_id).erase(event.envelope.topic.value_or(""));
+      state.transcripts.remove_topic(event.envelope.session_id, event.envelope.topic.value_or(""));
       if (const Session* session = state.find_key(event.envelope.key)) {
-        state.forget_transcript(AgentState::file_of(*session, event.envelope.topic));
+        state.transcripts.forget(AgentState::file_of(*session, event.envelope.topic));
       }
       return change(state, event, replay);
     case EventType::session_updated:

@@ -17,6 +17,6 @@ enum class Replay : std::uint8_t {
 };
 
 void apply(AgentState& state, const Event& event, Replay replay = Replay::no);
-void apply(AgentState& state, TranscriptGrowth growth);
+void apply(AgentState& state, TranscriptUpdate update);
 
 }  // namespace sessiond

@@ -67,7 +67,7 @@ struct DeleteTopic {
 };
 struct AppendMessages {
   Target target{};
-  Append append{};
+  AppendRequest append{};
 };
 struct Inbound {
   std::string channel{}, account_id{}, chat_type{}, peer{}, from{}, surface{}, provider{}, label{}, subject{}, space{},
@@ -118,12 +118,12 @@ const Session* put_target(const AgentState& state, const PutSession& command);
 Result<const Session*> resolve(const AgentState& state, const Target& target);
 // A new entry under a key: sessionId, times, then `edit`, which names each field once. Emits session.created.
 // validation_failed below `pointer` when it would be larger than an entry may be.
-Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
+Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
 // validation_failed below `pointer` when an entry grows beyond what it may be, or its agent's entries together do.
-Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer);
-// The successor of a session: archives its transcripts, emits session.reset. Sets drafting.out.need when a transcript's
+// The successor of a session: archives its transcripts, emits session.reset. Sets builder.out.need when a transcript's
 // end is unknown.
 struct ArchivedAs {
   std::vector<std::string> told{};  // names of archives
@@ -134,7 +134,8 @@ struct ResetDone {
   std::string previous_session_id;
   ArchivedAs archived{};
 };
-Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::string_view reason, bool keep_metadata);
+Result<ResetDone> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
+                                bool keep_metadata);
 // RFC 7396 as an edit of `entry`: only what really changes.
 json::Edit merge_patch(std::string_view entry, std::string_view patch);
 std::string json_array(const std::vector<std::string>& texts);

@@ -54,7 +54,7 @@ void write_send(json::ObjectWriter& writer, const SendDecision& send) { writer.r
 class InboundDecision {
  public:
   InboundDecision(const AgentState& state, const Inbound& command, const Context& context, const FetchedLines& lines)
-      : state_(state), command_(command), context_(context), lines_(lines), drafting_(state, context) {}
+      : state_(state), command_(command), context_(context), lines_(lines), builder_(state, context) {}
 
   Result<Decision> run() {
     auto routed = route(context_.rules->routing, {.agent = state_.id(),
@@ -68,7 +68,7 @@ class InboundDecision {
     take_trigger();
     auto session = session_for_message();
     if (!session) return std::unexpected(std::move(session.error()));
-    if (drafting_.out.need) return std::move(drafting_.out);
+    if (builder_.out.need) return std::move(builder_.out);
     return answer(*session);
   }
 
@@ -109,9 +109,9 @@ class InboundDecision {
   std::optional<std::int64_t> started(const Session& session) {
     if (session.started_at || triggered_ || reset_rule().mode != ResetRule::Mode::daily) return session.started_at;
     const std::string file = AgentState::file_of(session, {});
-    const TranscriptEnd* end = state_.transcript(file);
+    const TranscriptEnd* end = state_.transcripts.find(file);
     if (end != nullptr) return end->started;
-    drafting_.out.need = Need{Need::What::transcript_end, file};
+    builder_.out.need = Need{Need::What::transcript_end, file};
     return {};
   }
 
@@ -134,20 +134,20 @@ class InboundDecision {
       activate_ = activates_on("{}");
       intro_ = owes && activate_;
       if (owes && !intro_) entry.put(std::string(intro_field), "true");
-      return create_session(drafting_, route_.key, fresh_session_id(state_, context_), std::move(entry), "inbound");
+      return create_session(builder_, route_.key, fresh_session_id(state_, context_), std::move(entry), "inbound");
     }
     if (auto fine = check_open(*there); !fine) return std::unexpected(std::move(fine.error()));
     Session session = *there;
     const SessionTimes times{.started = started(session),
                              .last_interaction = session.last_interaction_at.value_or(session.updated_at)};
-    if (drafting_.out.need) return session;
+    if (builder_.out.need) return session;
     const ResetDue due = reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
     if (triggered_ || due != ResetDue::none) {
       reset_reason_ = triggered_ ? "trigger" : std::string(name(due));
-      auto done = reset_session(drafting_, session, reset_reason_, true);
+      auto done = reset_session(builder_, session, reset_reason_, true);
       if (!done) return std::unexpected(std::move(done.error()));
       previous_session_id_ = done->previous_session_id;
-      if (drafting_.out.need) return session;
+      if (builder_.out.need) return session;
     }
     json::Edit edit = metadata(*session.entry());
     activate_ = activates_on(*session.entry());
@@ -166,8 +166,8 @@ class InboundDecision {
     if (!changed.empty()) {
       changed.put_int("updatedAt", moved_to(session, context_.now));
       const RawEntry before = session.entry();
-      drafting_.update(session, std::move(changed));
-      if (auto fine = check_entry_growth(drafting_, *before, *session.entry(), ""); !fine)
+      builder_.update(session, std::move(changed));
+      if (auto fine = check_entry_growth(builder_, *before, *session.entry(), ""); !fine)
         return std::unexpected(std::move(fine.error()));
     }
     return session;
@@ -228,7 +228,7 @@ class InboundDecision {
   }
 
   // The message as it goes into the transcript; nothing when only a trigger came.
-  std::optional<Draft> draft() const {
+  std::optional<NewEntry> draft() const {
     if (!has_message()) return {};
     std::string body;
     json::ObjectWriter writer(body);
@@ -238,7 +238,7 @@ class InboundDecision {
     if (!command_.from.empty()) writer.string("from", command_.from);
     if (!command_.message_id.empty()) writer.string("messageId", command_.message_id);
     writer.close();
-    Draft draft;
+    NewEntry draft;
     draft.type = "message";
     draft.time = command_.timestamp;
     draft.body = std::move(body);
@@ -249,17 +249,17 @@ class InboundDecision {
 
   Result<Decision> answer(Session& session) {
     const bool fresh = created_ || !reset_reason_.empty();
-    std::optional<Appended> appended;
-    Append append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
+    std::optional<AppendResult> appended;
+    AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
     if (auto message = draft()) {
       append.entries.push_back(std::move(*message));
-      auto done = append_entries(drafting_, session, append, lines_, fresh);
+      auto done = append_entries(builder_, session, append, lines_, fresh);
       if (!done) return std::unexpected(std::move(done.error()));
-      if (drafting_.out.need) return std::move(drafting_.out);
+      if (builder_.out.need) return std::move(builder_.out);
       appended = std::move(*done);
     }
     const SendDecision send = evaluate(context_.rules->send_policy, send_question(session.key(), *session.entry(), {}));
-    std::string& body = drafting_.out.body;
+    std::string& body = builder_.out.body;
     json::ObjectWriter writer(body);
     writer.string("sessionKey", session.key());
     writer.string("sessionId", session.session_id);
@@ -276,17 +276,17 @@ class InboundDecision {
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
     write_send(writer, send);
-    writer.string("asOf", drafting_.as_of());
+    writer.string("asOf", builder_.as_of());
     writer.close();
-    drafting_.out.status = 201;
-    return std::move(drafting_.out);
+    builder_.out.status = 201;
+    return std::move(builder_.out);
   }
 
   const AgentState& state_;
   const Inbound& command_;
   const Context& context_;
   const FetchedLines& lines_;
-  Drafting drafting_;
+  DecisionBuilder builder_;
   Route route_;
   std::string text_;     // without a trigger
   std::string content_;  // raw JSON, without a trigger; empty: text_ is all
@@ -317,7 +317,7 @@ std::string outbound_content(const Outbound& command) {
   return "[" + parts + (parts.empty() ? "" : ",") + text_part("[media: " + names + "]") + "]";
 }
 
-Draft outbound_draft(const Outbound& command) {
+NewEntry outbound_entry(const Outbound& command) {
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("role", "assistant");
@@ -337,7 +337,7 @@ Draft outbound_draft(const Outbound& command) {
           R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
   writer.string("stopReason", or_else(command.stop_reason, "stop"));
   writer.close();
-  Draft draft;
+  NewEntry draft;
   draft.type = "message";
   draft.id = command.message_id;
   draft.usage = command.usage;
@@ -347,7 +347,7 @@ Draft outbound_draft(const Outbound& command) {
   return draft;
 }
 
-Decision denied(Drafting& drafting, const Session& session, const Outbound& command, const SendDecision& send) {
+Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command, const SendDecision& send) {
   const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
   std::string text = command.text.value_or("");
   std::size_t cut = std::min<std::size_t>(text.size(), 200);  // characters are what people count, but never half of one
@@ -358,12 +358,12 @@ Decision denied(Drafting& drafting, const Session& session, const Outbound& comm
   writer.string("source", name(send.source));
   writer.string("text", text.substr(0, cut));
   writer.close();
-  drafting.emit(EventType::policy_denied, session, data, command.topic);
-  drafting.out.status = 403;
-  json::ObjectWriter problem(drafting.out.body);
+  builder.emit(EventType::policy_denied, session, data, command.topic);
+  builder.out.status = 403;
+  json::ObjectWriter problem(builder.out.body);
   problem.string("type", "urn:sessiond:problem:policy_denied");
   problem.string("title", "Sending is denied");
-  problem.integer("status", drafting.out.status);
+  problem.integer("status", builder.out.status);
   problem.string("code", "policy_denied");
   problem.string("detail", fmt::format("the send policy denies sending into {}", session.key()));
   problem.string("instance", command.instance);
@@ -372,24 +372,24 @@ Decision denied(Drafting& drafting, const Session& session, const Outbound& comm
   problem.raw("rule", rule);
   problem.string("source", name(send.source));
   problem.close();
-  return std::move(drafting.out);
+  return std::move(builder.out);
 }
 
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const AppendMessages& command, const Context& context,
                         const FetchedLines& lines) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   if (auto fine = check_open(**there); !fine) return std::unexpected(std::move(fine.error()));
   const Session& session = **there;
-  auto appended = append_entries(drafting, session, command.append, lines, false);
+  auto appended = append_entries(builder, session, command.append, lines, false);
   if (!appended) return std::unexpected(std::move(appended.error()));
-  if (drafting.out.need) return std::move(drafting.out);
-  drafting.out.status = 201;
-  drafting.out.body = appended_json(drafting, session, command.append, *appended);
-  return std::move(drafting.out);
+  if (builder.out.need) return std::move(builder.out);
+  builder.out.status = 201;
+  builder.out.body = appended_json(builder, session, command.append, *appended);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const Inbound& command, const Context& context,
@@ -399,7 +399,7 @@ Result<Decision> decide(const AgentState& state, const Inbound& command, const C
 
 Result<Decision> decide(const AgentState& state, const Outbound& command, const Context& context,
                         const FetchedLines& lines) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   if (auto fine = check_open(**there); !fine) return std::unexpected(std::move(fine.error()));
@@ -407,29 +407,30 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   SendCall call;
   if (!command.to.empty()) call.to = command.to;
   const SendDecision send = evaluate(context.rules->send_policy, send_question(session.key(), *session.entry(), call));
-  if (send.action == SendAction::deny && !command.mirror_only) return denied(drafting, session, command, send);
+  if (send.action == SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
 
-  Append append{.topic = command.topic, .entries = {outbound_draft(command)}, .expected_seq = {}, .event_extra = {}};
+  AppendRequest append{
+      .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
   if (!command.mirror_only) append.event_extra = "\"deliver\":true";
   if (!command.media_urls.empty()) {
     append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"mediaUrls\":" + json_array(command.media_urls));
   }
   if (!command.to.empty())
     append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"to\":" + json::quote(command.to));
-  auto appended = append_entries(drafting, session, append, lines, false);
+  auto appended = append_entries(builder, session, append, lines, false);
   if (!appended) return std::unexpected(std::move(appended.error()));
-  if (drafting.out.need) return std::move(drafting.out);
-  drafting.out.status = 201;
-  json::ObjectWriter writer(drafting.out.body);
+  if (builder.out.need) return std::move(builder.out);
+  builder.out.status = 201;
+  json::ObjectWriter writer(builder.out.body);
   writer.string("sessionId", session.session_id);
   writer.raw("topic", command.topic ? json::quote(*command.topic) : "null");
   writer.integer("seq", static_cast<std::int64_t>(appended->seq));
   writer.string("messageId", appended->ids.front());
   write_send(writer, send);
   writer.boolean("deliver", !command.mirror_only);
-  writer.string("asOf", drafting.as_of());
+  writer.string("asOf", builder.as_of());
   writer.close();
-  return std::move(drafting.out);
+  return std::move(builder.out);
 }
 
 }  // namespace sessiond

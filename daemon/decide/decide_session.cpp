@@ -18,10 +18,10 @@
 namespace sessiond {
 namespace {
 
-void answer_session(Drafting& drafting, const Session& session, int status) {
-  drafting.out.status = status;
-  drafting.out.body = session_json(drafting.state().id(), session);
-  drafting.out.etag = etag(session);
+void answer_session(DecisionBuilder& builder, const Session& session, int status) {
+  builder.out.status = status;
+  builder.out.body = session_json(builder.state().id(), session);
+  builder.out.etag = etag(session);
 }
 
 // The member `name` of edit, as JSON text.
@@ -31,17 +31,17 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
 }
 
 // The transcripts of a session that exist: its own and its topics'. Nothing when the end of its own is not known yet.
-std::optional<std::vector<std::string>> files_of(Drafting& drafting, const Session& session) {
-  const AgentState& state = drafting.state();
+std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const Session& session) {
+  const AgentState& state = builder.state();
   std::vector<std::string> files;
   const std::string own = AgentState::file_of(session, {});
-  const TranscriptEnd* end = state.transcript(own);
+  const TranscriptEnd* end = state.transcripts.find(own);
   if (end == nullptr) {
-    drafting.out.need = Need{Need::What::transcript_end, own};
+    builder.out.need = Need{Need::What::transcript_end, own};
     return {};
   }
   if (end->size != 0) files.push_back(own);
-  if (const auto* topics = state.topics(session.session_id)) {
+  if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
       std::string file = AgentState::file_of(session, topic);
       // Topics differ from each other, and so do their files.
@@ -63,10 +63,10 @@ ArchivedAs archived_as(const std::vector<std::string>& files, std::string_view w
 }
 
 // For the event that comes next.
-void place_archives(Drafting& drafting, const ArchivedAs& archived) {
+void place_archives(DecisionBuilder& builder, const ArchivedAs& archived) {
   if (archived.more.empty()) return;
-  drafting.out.line_positions.push_back(
-      {.agent = drafting.state().id(), .seq = drafting.next_seq(), .archives = archived.more});
+  builder.out.line_positions.push_back(
+      {.agent = builder.state().id(), .seq = builder.next_seq(), .archives = archived.more});
 }
 
 // The entry of a new session as a client gave it: checked, and spelt as it is stored.
@@ -186,14 +186,14 @@ std::string ArchivedAs::members() const {
   return out;
 }
 
-Result<void> check_entry_growth(const Drafting& drafting, std::string_view before, std::string_view after,
+Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer) {
   if (auto fine = check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
-  const std::uint64_t most = drafting.context().rules->entry_bytes_per_agent;
-  if (drafting.state().entry_bytes() + after.size() - before.size() <= most) return {};
+  const std::uint64_t most = builder.context().rules->entry_bytes_per_agent;
+  if (builder.state().entry_bytes() + after.size() - before.size() <= most) return {};
   return fail_at(std::string(pointer),
                  fmt::format("the entries of agent {} have {} bytes; limits.entryBytesPerAgent is {}",
-                             drafting.state().id(), drafting.state().entry_bytes(), most));
+                             builder.state().id(), builder.state().entry_bytes(), most));
 }
 
 Result<const Session*> resolve(const AgentState& state, const Target& target) {
@@ -227,15 +227,15 @@ json::Edit merge_patch(std::string_view entry, std::string_view patch) {
   return edit;
 }
 
-Result<Session> create_session(Drafting& drafting, const std::string& key, const std::string& session_id,
+Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
-  if (const Session* there = drafting.state().find_key(key))  // however the key was spelt in the request
+  if (const Session* there = builder.state().find_key(key))  // however the key was spelt in the request
     return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
-  const std::int64_t now = drafting.context().now;
-  const std::uint64_t most = drafting.context().rules->sessions_per_agent;
-  if (drafting.state().size() >= most) {
-    return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", drafting.state().id(),
-                                   drafting.state().size(), most));
+  const std::int64_t now = builder.context().now;
+  const std::uint64_t most = builder.context().rules->sessions_per_agent;
+  if (builder.state().size() >= most) {
+    return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", builder.state().id(),
+                                   builder.state().size(), most));
   }
   json::Edit entry;
   entry.put_string("sessionId", session_id);
@@ -243,7 +243,7 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
   entry.put_int("createdAt", now);
   entry.put_int("sessionStartedAt", now);
   entry.put_int("messageCount", 0);
-  if (std::string earlier = earlier_sessions(drafting, key); !earlier.empty())
+  if (std::string earlier = earlier_sessions(builder, key); !earlier.empty())
     entry.put("previousSessions", std::move(earlier));
   const std::size_t ours = entry.set.size();
   for (auto& member : edit.set) {  // the client's names are different ones: only ours can be named again
@@ -256,7 +256,7 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
     }
   }
   const std::string raw = json::apply("{}", entry);
-  if (auto fine = check_entry_growth(drafting, "{}", raw, pointer); !fine)
+  if (auto fine = check_entry_growth(builder, "{}", raw, pointer); !fine)
     return std::unexpected(std::move(fine.error()));
   std::string data;
   json::ObjectWriter writer(data);
@@ -264,15 +264,16 @@ Result<Session> create_session(Drafting& drafting, const std::string& key, const
   writer.string("reason", reason);
   writer.close();
   json::Edit rev;
-  rev.put_int("rev", static_cast<std::int64_t>(drafting.next_seq()));
+  rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
   Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));
-  drafting.emit(EventType::session_created, session, data);
+  builder.emit(EventType::session_created, session, data);
   return session;
 }
 
-Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::string_view reason, bool keep_metadata) {
-  const Context& context = drafting.context();
-  const auto files = files_of(drafting, session);
+Result<ResetDone> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
+                                bool keep_metadata) {
+  const Context& context = builder.context();
+  const auto files = files_of(builder, session);
   if (!files) return ResetDone{};
   ResetDone done{.previous_session_id = session.session_id,
                  .archived = archived_as(*files, "reset", context.ids->archive_time(context.now))};
@@ -288,7 +289,7 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   }
 
   json::Edit edit = reset_edit(*session.entry(), keep_metadata);
-  edit.put_string("sessionId", fresh_session_id(drafting.state(), context));
+  edit.put_string("sessionId", fresh_session_id(builder.state(), context));
   edit.put_int("updatedAt", moved_to(session, context.now));
   edit.put_int("sessionStartedAt", context.now);
   edit.put_int("messageCount", 0);
@@ -297,14 +298,14 @@ Result<ResetDone> reset_session(Drafting& drafting, Session& session, std::strin
   const std::string more =
       fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                   done.archived.members(), json::quote(reason));
-  place_archives(drafting, done.archived);
-  drafting.update(session, std::move(edit), EventType::session_reset, more);
-  drafting.out.through_checkpoint = true;
+  place_archives(builder, done.archived);
+  builder.update(session, std::move(edit), EventType::session_reset, more);
+  builder.out.through_checkpoint = true;
   return done;
 }
 
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   std::string key = command.key;
   if (!key.empty()) {
     const Session* there = state.find_key(key);
@@ -316,23 +317,23 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
     }
     if (there != nullptr) {
       if (!command.reuse) return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
-      answer_session(drafting, *there, 200);
-      return std::move(drafting.out);
+      answer_session(builder, *there, 200);
+      return std::move(builder.out);
     }
   }
   const Session* same_id = command.key.empty() ? named_by_id(state, command.session_id) : nullptr;
   if (same_id != nullptr && command.reuse) {
-    answer_session(drafting, *same_id, 200);
-    return std::move(drafting.out);
+    answer_session(builder, *same_id, 200);
+    return std::move(builder.out);
   }
   std::string session_id = command.session_id;
   if (session_id.empty())
     session_id = fresh_session_id(state, context, command.timestamp_id ? IdKind::timestamp : IdKind::uuid);
   if (key.empty()) key = fmt::format("agent:{}:session:{}", state.id(), lower(session_id));
   if (!command.session_id.empty()) {
-    if (auto fine = claim_session_id(drafting, session_id, key, nullptr); !fine)
+    if (auto fine = claim_session_id(builder, session_id, key, nullptr); !fine)
       return std::unexpected(std::move(fine.error()));
-    if (drafting.out.need) return std::move(drafting.out);
+    if (builder.out.need) return std::move(builder.out);
   }
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
   json::Edit edit = command.entry;
@@ -353,11 +354,11 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   const std::string chat_type =
       named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(parse_key(key).chat_type);
   if (wants_intro(chat_type) && value_of(edit, intro_field) == nullptr) edit.put(std::string(intro_field), "true");
-  auto session = create_session(drafting, key, session_id, std::move(edit), "api", "/entry");
+  auto session = create_session(builder, key, session_id, std::move(edit), "api", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
-  answer_session(drafting, *session, 201);
-  drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
-  return std::move(drafting.out);
+  answer_session(builder, *session, 201);
+  builder.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
+  return std::move(builder.out);
 }
 
 const Session* put_target(const AgentState& state, const PutSession& command) {
@@ -367,7 +368,7 @@ const Session* put_target(const AgentState& state, const PutSession& command) {
 }
 
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   json::Edit edit = command.entry;
   const Session* there = put_target(state, command);
   if (there == nullptr && !command.target.if_match.empty()) {
@@ -388,18 +389,18 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     return std::unexpected(std::move(fine.error()));
   if (const auto* id = value_of(edit, "sessionId")) {
     const std::string session_id = json::as_string(*id).value_or("");
-    if (auto fine = claim_session_id(drafting, session_id, *key, there); !fine)
+    if (auto fine = claim_session_id(builder, session_id, *key, there); !fine)
       return std::unexpected(std::move(fine.error()));
-    if (drafting.out.need) return std::move(drafting.out);
+    if (builder.out.need) return std::move(builder.out);
   }
   if (there == nullptr) {
     const auto* id = value_of(edit, "sessionId");
     const std::string session_id = id ? *json::as_string(*id) : fresh_session_id(state, context);
-    auto session = create_session(drafting, *key, session_id, std::move(edit), "import", "");
+    auto session = create_session(builder, *key, session_id, std::move(edit), "import", "");
     if (!session) return std::unexpected(std::move(session.error()));
-    answer_session(drafting, *session, 201);
-    drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), *key);
-    return std::move(drafting.out);
+    answer_session(builder, *session, 201);
+    builder.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), *key);
+    return std::move(builder.out);
   }
   if (auto fine = resolve(state, {.key = there->key(), .if_match = command.target.if_match}); !fine)
     return std::unexpected(std::move(fine.error()));
@@ -418,16 +419,16 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   }
   if (!changes.empty()) {
     if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, context.now));
-    drafting.update(session, std::move(changes));
-    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
+    builder.update(session, std::move(changes));
+    if (auto fine = check_entry_growth(builder, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
-  answer_session(drafting, session, 200);
-  return std::move(drafting.out);
+  answer_session(builder, session, 200);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
@@ -460,47 +461,47 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   }
   if (!edit.empty()) {
     edit.put_int("updatedAt", moved_to(session, context.now));
-    drafting.update(session, std::move(edit));
-    if (auto fine = check_entry_growth(drafting, *old, *session.entry(), ""); !fine)
+    builder.update(session, std::move(edit));
+    if (auto fine = check_entry_growth(builder, *old, *session.entry(), ""); !fine)
       return std::unexpected(std::move(fine.error()));
   }
-  answer_session(drafting, session, 200);
-  return std::move(drafting.out);
+  answer_session(builder, session, 200);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context) {
-  Drafting drafting(state, context);
-  drafting.out.status = 204;
-  if (command.missing_ok && state.find(command.target.key) == nullptr) return std::move(drafting.out);
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  if (command.missing_ok && state.find(command.target.key) == nullptr) return std::move(builder.out);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
-  const auto files = files_of(drafting, **there);
-  if (!files) return std::move(drafting.out);
+  const auto files = files_of(builder, **there);
+  if (!files) return std::move(builder.out);
   const ArchivedAs archived = archived_as(*files, "deleted", context.ids->archive_time(context.now));
   const std::string data = fmt::format(R"({{{},"purged":{}}})", archived.members(), command.purge);
-  place_archives(drafting, archived);
-  drafting.emit(EventType::session_deleted, **there, data);
-  drafting.out.through_checkpoint = true;
-  return std::move(drafting.out);
+  place_archives(builder, archived);
+  builder.emit(EventType::session_deleted, **there, data);
+  builder.out.through_checkpoint = true;
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
-  const auto done = reset_session(drafting, session, command.reason, command.keep_metadata);
+  const auto done = reset_session(builder, session, command.reason, command.keep_metadata);
   if (!done) return std::unexpected(done.error());
-  if (drafting.out.need) return std::move(drafting.out);
-  answer_session(drafting, session, 200);
-  drafting.out.body.pop_back();
-  drafting.out.body +=
+  if (builder.out.need) return std::move(builder.out);
+  answer_session(builder, session, 200);
+  builder.out.body.pop_back();
+  builder.out.body +=
       fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done->previous_session_id), done->archived.members());
-  return std::move(drafting.out);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
@@ -513,17 +514,17 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
     }
     edit.put_int("updatedAt", moved_to(session, context.now));
     if (command.archived) {
-      drafting.update(session, std::move(edit), EventType::session_archived, R"("archivedAs":[])");
+      builder.update(session, std::move(edit), EventType::session_archived, R"("archivedAs":[])");
     } else {
-      drafting.update(session, std::move(edit), EventType::session_unarchived);
+      builder.update(session, std::move(edit), EventType::session_unarchived);
     }
   }
-  answer_session(drafting, session, 200);
-  return std::move(drafting.out);
+  answer_session(builder, session, 200);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   const Session& parent = **there;
@@ -540,20 +541,20 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
     edit.put_string("channel", parent.channel);
   put_parent(edit, parent, *depth);
-  auto session = create_session(drafting, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry");
+  auto session = create_session(builder, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry");
   if (!session) return std::unexpected(std::move(session.error()));
-  answer_session(drafting, *session, 201);
-  drafting.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
-  return std::move(drafting.out);
+  answer_session(builder, *session, 201);
+  builder.out.location = fmt::format("/v1/agents/{}/sessions/{}", state.id(), key);
+  return std::move(builder.out);
 }
 
 Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context) {
-  Drafting drafting(state, context);
-  drafting.out.status = 204;
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
   const auto there = resolve(state, command.target);
   if (!there) return std::unexpected(there.error());
   Session session = **there;
-  const auto* topics = state.topics(session.session_id);
+  const auto* topics = state.transcripts.topics(session.session_id);
   const std::string file = AgentState::file_of(session, command.topic);
   if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));
@@ -565,8 +566,8 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   writer.raw("archivedAs", json_array({archive_name(file, "deleted", context.ids->archive_time(context.now))}));
   json::append_edit(writer, edit);
   writer.close();
-  drafting.emit(EventType::topic_deleted, session, data, command.topic);
-  return std::move(drafting.out);
+  builder.emit(EventType::topic_deleted, session, data, command.topic);
+  return std::move(builder.out);
 }
 
 }  // namespace sessiond

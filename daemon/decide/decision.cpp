@@ -60,13 +60,13 @@ std::string IdSource::timestamp_id(std::int64_t now) {
   return fmt::format("{}-{:04x}", stamp, end);
 }
 
-std::string Drafting::as_of() const {
+std::string DecisionBuilder::as_of() const {
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;
   return fmt::format("{}-{}", context_.epoch, last);
 }
 
-void Drafting::emit(EventType type, const Session& session, std::string_view data,
-                    const std::optional<std::string>& topic) {
+void DecisionBuilder::emit(EventType type, const Session& session, std::string_view data,
+                           const std::optional<std::string>& topic) {
   out.events.push_back(make_event({.seq = next_seq(),
                                    .time = context_.now,
                                    .type = type,
@@ -81,7 +81,7 @@ void Drafting::emit(EventType type, const Session& session, std::string_view dat
                                   data));
 }
 
-void Drafting::update(Session& session, json::Edit edit, EventType type, std::string_view more) {
+void DecisionBuilder::update(Session& session, json::Edit edit, EventType type, std::string_view more) {
   std::string data;
   json::ObjectWriter writer(data);
   if (!more.empty()) {

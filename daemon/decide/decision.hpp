@@ -95,7 +95,7 @@ struct Need {
 };
 
 // What a decision appends to a transcript.
-struct TranscriptGrowth {
+struct TranscriptUpdate {
   std::string file;
   TranscriptEnd end;                 // as it is then
   std::vector<std::uint32_t> ids{};  // hashes of the new entries' ids, where the set of them is held
@@ -104,7 +104,7 @@ struct TranscriptGrowth {
 struct Decision {
   std::vector<Event> events;
   std::vector<LinePosition> line_positions;
-  std::vector<TranscriptGrowth> growths;
+  std::vector<TranscriptUpdate> transcript_updates;
   std::optional<Need> need;
 
   int status = 200;
@@ -116,9 +116,9 @@ struct Decision {
 };
 
 // Collects the events of one decision.
-class Drafting {
+class DecisionBuilder {
  public:
-  Drafting(const AgentState& state, const Context& context) : state_(state), context_(context) {}
+  DecisionBuilder(const AgentState& state, const Context& context) : state_(state), context_(context) {}
 
   const Context& context() const { return context_; }
   const AgentState& state() const { return state_; }

@@ -35,7 +35,7 @@ bool sees_archives(const AgentState& state, const Context& context, const std::s
   // The archives of one event end alike, and no two events' do: an event tells only the first of many.
   const auto ending = [](std::string_view name) { return name.substr(std::min(name.rfind(".jsonl."), name.size())); };
   std::set<std::string_view> seen;
-  for (const ArchiveRecord* record : state.archived_of_id(id)) {
+  for (const ArchiveRecord* record : state.archives.of_id(id)) {
     if (record->key != key && (record->key.empty() || !context.sight.sees(record->key, record->channel))) return false;
     for (const std::string& name : record->archived_as) seen.insert(ending(name));
   }
@@ -46,7 +46,7 @@ bool sees_archives(const AgentState& state, const Context& context, const std::s
 
 std::string fresh_session_id(const AgentState& state, const Context& context, IdKind kind) {
   const auto known = [&](const std::string& id) {
-    return bearer(state, id) != nullptr || state.was_found(id) || !state.archived_of_id(id).empty();
+    return bearer(state, id) != nullptr || state.archives.was_found(id) || !state.archives.of_id(id).empty();
   };
   std::string id;
   do {
@@ -55,14 +55,15 @@ std::string fresh_session_id(const AgentState& state, const Context& context, Id
   return id;
 }
 
-Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::string_view key, const Session* self) {
-  const Context& context = drafting.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
+                              const Session* self) {
+  const Context& context = builder.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   if (self != nullptr && self->session_id == id) return {};
   if (auto fine = check_new_session_id(id); !fine) return fine;
   const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
   if (is_another(bearer(state, id), self)) return taken();
-  const auto records = state.archived_of_id(id);
+  const auto records = state.archives.of_id(id);
   const auto known_purge = [&](const ArchiveRecord* record) {
     return record->purged && record->seq >= context.oldest_seq;
   };
@@ -73,7 +74,7 @@ Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::st
     if (const auto found = context.on_disk->find(id); found != context.on_disk->end()) files = &found->second;
   }
   if (files == nullptr) {
-    drafting.out.need = Need{Need::What::id_files, id};
+    builder.out.need = Need{Need::What::id_files, id};
     return {};
   }
   const bool lies_there = files->transcripts && bearer(state, id) == nullptr;
@@ -82,12 +83,12 @@ Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::st
   return {};
 }
 
-std::string earlier_sessions(const Drafting& drafting, std::string_view key) {
-  const Context& context = drafting.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : drafting.state();
+std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key) {
+  const Context& context = builder.context();
+  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   std::string list;
   std::size_t count = 0;
-  for (const ArchiveRecord* record : state.archived_of_key(key) | std::views::reverse) {
+  for (const ArchiveRecord* record : state.archives.of_key(key) | std::views::reverse) {
     if (record->purged || record->topic) continue;
     if (!context.sight.whole_agent && !context.sight.sees(record->key, record->channel)) continue;
     const std::string one = history_json(*record);

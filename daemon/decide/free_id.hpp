@@ -18,10 +18,11 @@ enum class IdKind : std::uint8_t { uuid, timestamp };
 std::string fresh_session_id(const AgentState& state, const Context& context, IdKind kind = IdKind::uuid);
 
 // May a client name this id for the session `key`, which is `self` if it is there? invalid_id, reserved_name,
-// session_exists. When the folder has to be looked at first: sets drafting.out.need, and the result is meaningless.
-Result<void> claim_session_id(Drafting& drafting, const std::string& id, std::string_view key, const Session* self);
+// session_exists. When the folder has to be looked at first: sets builder.out.need, and the result is meaningless.
+Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
+                              const Session* self);
 
 // What S/history shows of the earlier sessions of a key that is made again: a JSON array, empty when there is nothing.
-std::string earlier_sessions(const Drafting& drafting, std::string_view key);
+std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key);
 
 }  // namespace sessiond

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "daemon/decide/apply.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/reader.hpp"
 #include "daemon/runtime/hop.hpp"
@@ -58,20 +58,20 @@ void find_files(AgentState& state, const std::filesystem::path& dir, std::vector
       archives.emplace(std::move(file), named->time);
       return;
     }
-    state.found(session_id);
+    state.archives.add_found(session_id);
     if (at == std::string_view::npos || named->kind != NamedFile::Kind::transcript) return;
-    if (auto topic = topic_of_file(session_id, file)) state.topics(session_id).insert(std::move(*topic));
+    if (auto topic = topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
   });
   for (ArchiveRecord& record : records) {
     std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
-    state.remember(std::move(record));
+    state.archives.add(std::move(record));
   }
   for (const auto& [name, time] : archives) {
     const auto named = parse_file_name(name);
-    state.remember({.time = time,
-                    .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
-                    .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
-                    .archived_as = {name}});
+    state.archives.add({.time = time,
+                        .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
+                        .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                        .archived_as = {name}});
   }
 }
 
@@ -115,7 +115,7 @@ std::string about_vanished(const AgentState& state, const std::set<std::string>&
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
-void go_back(AgentState& state, const ForeignChange& change) {
+void undo_foreign_changes(AgentState& state, const ForeignChange& change) {
   for (const NamedEntry& entry : change.created) {
     if (const Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
       state.erase(*session);
@@ -170,7 +170,7 @@ Result<void> Ledger::replay_agent(AgentState& state, std::uint64_t from, std::ui
         auto event = parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
         if (event->envelope.seq < state_from) {
-          if (auto record = archive_record(*event)) state.remember(std::move(*record));
+          if (auto record = archive_record(*event)) state.archives.add(std::move(*record));
           continue;
         }
         apply(state, *event, Replay::yes);
@@ -209,7 +209,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, LoadWish wi
   loaded.repairs = std::move(report->repairs);
   loaded.foreign = std::move(report->foreign);
   if (report->first && !adopting_ && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
-  if (loaded.foreign) go_back(*loaded.state, *loaded.foreign);
+  if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
   std::uint64_t replay_from = wish.replay_from;
   // From where the generation ends of which it was made: what is older is not needed, damaged or not.
   if (report->rebuilt) {
@@ -233,7 +233,7 @@ Result<Ledger::Loaded> Ledger::load_from_disk(const std::string& id, LoadWish wi
     if (event.envelope.seq <= wish.known_to) had_sessions = loaded.state->size() != 0;
   });
   if (!replayed) return std::unexpected(std::move(replayed.error()));
-  own.leave_out(loaded.foreign);
+  own.remove_own(loaded.foreign);
   if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
     report->rebuilt = false;
     loaded.file->accept_absent();
@@ -466,7 +466,7 @@ asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignCha
     if (failed_ || !agent.state)
       co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
     const ForeignChange slice = slices.next();
-    Decision decision = decide_external(*agent.state, slice, context(intent, "external"), at_load);
+    Decision decision = decide_foreign_change(*agent.state, slice, context(intent, "external"), at_load);
     auto staged = stage(*agent.state, decision);
     if (!staged) co_return std::unexpected(std::move(staged.error()));
     last = *staged;
@@ -508,13 +508,14 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids() {
   co_return ids;
 }
 
-asio::awaitable<std::shared_ptr<Ledger::Reader>> Ledger::reader(const std::string& agent, const std::string& file) {
+asio::awaitable<std::shared_ptr<Ledger::OpenTranscript>> Ledger::reader(const std::string& agent,
+                                                                        const std::string& file) {
   const std::string path = paths_.sessions_dir(agent) + file;
   auto& reader = readers_[path];
   if (!reader) {
-    if (readers_.size() > Reader::most)
+    if (readers_.size() > OpenTranscript::most)
       std::erase_if(readers_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
-    reader = std::make_shared<Reader>(disk_, paths_.state_dir() / path, paths_.sidecar(agent, file));
+    reader = std::make_shared<OpenTranscript>(disk_, paths_.state_dir() / path, paths_.sidecar(agent, file));
   }
   co_return reader;
 }
@@ -545,8 +546,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
       Agent& slot_now = slot(agent);
-      if (!slot_now.state || slot_now.state->transcript(need.file) != nullptr) co_return Result<void>{};
-      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) != nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       end.size = tail->size;
       end.count = tail->count;
       end.has_header = tail->has_header;
@@ -565,8 +566,8 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       });
       if (!read) co_return std::unexpected(std::move(read.error()));
       Agent& slot_now = slot(agent);
-      if (!slot_now.state || slot_now.state->transcript(need.file) == nullptr) co_return Result<void>{};
-      TranscriptEnd& end = slot_now.state->mutable_transcript(need.file);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
       co_return Result<void>{};
     }

@@ -276,7 +276,7 @@ asio::awaitable<void> Ledger::renew_resting() {
           if (read->kind == StoreRead::Kind::absent) return {};
           if (read->kind == StoreRead::Kind::damaged)
             return fail(Code::degraded, "the store is damaged: " + read->damage);
-          return replace_file(previous, sessiond::write_store(read->entries));
+          return replace_file(previous, format_store(read->entries));
         });
     fault_point("marks.previous_renewed");
     if (done) {

@@ -48,7 +48,7 @@ Ledger::TranscriptHold::~TranscriptHold() {
 }
 
 bool Ledger::ends_as_known(const AgentState& state, const std::string& file) const {
-  const TranscriptEnd* end = state.transcript(file);
+  const TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
   const std::string path = paths_.sessions_dir(state.id()) + file;
   struct stat status{};
@@ -104,16 +104,16 @@ asio::awaitable<Result<void>> Ledger::take_hold(std::shared_ptr<TranscriptHold> 
     if (failed_) co_return std::unexpected(*failure_);
     // All of ours that is decided goes into the file first: what stands there beyond it is another program's.
     const auto state = slot(agent).state;
-    const TranscriptEnd* end = state ? state->transcript(file) : nullptr;
+    const TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
     if (auto fine = co_await settled(end != nullptr ? end->last_seq : 0); !fine) co_return fine;
     hand_over();
     auto grown = co_await hop(files_, [this, path = hold->path, agent, file]() -> Result<bool> {
       if (auto held = projection_.hold(path); !held) return std::unexpected(std::move(held.error()));
       auto flushed = flush_now(path);
-      auto growth = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
-      if (growth) return !growth->empty();
+      auto edit = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
+      if (edit) return !edit->empty();
       projection_.release(path);
-      return std::unexpected(std::move(growth.error()));
+      return std::unexpected(std::move(edit.error()));
     });
     schedule_flush();  // tells of a stale lock that was taken away
     if (grown) {

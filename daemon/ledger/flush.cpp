@@ -94,7 +94,7 @@ void Ledger::schedule_flush() {
     asio::post(files_, [this] {
       const bool done = flush_now({}).has_value();
       asio::post(io_, [this, done, held = held_files(), displaced = projection_.take_displaced(),
-                       renumbered = projection_.take_renumbered(), doubled = projection_.take_doubled(),
+                       renumbered = projection_.take_renumbered(), doubled = projection_.take_duplicate_ids(),
                        evictions = projection_.take_evictions()]() mutable {
         note_held(held);
         const bool quiet = displaced.empty() && renumbered.empty() && doubled.empty() && evictions.empty();
@@ -110,7 +110,7 @@ void Ledger::schedule_flush() {
           }
           for (const std::string& path : displaced) {
             if (!agent->state || !path.starts_with(dir)) continue;
-            agent->state->forget_transcript(path.substr(dir.size()));
+            agent->state->transcripts.forget(path.substr(dir.size()));
             follow(id, path.substr(dir.size()));
           }
           std::vector<Eviction> own;
@@ -161,8 +161,8 @@ void Ledger::note_held(const HeldFiles& files) {
 
 // Nothing is taken for a transcript in whose place something else stands.
 Result<void> Ledger::check_stuck(const std::string& agent, const Decision& decision) const {
-  for (const TranscriptGrowth& growth : decision.growths) {
-    const auto found = held_.find(paths_.sessions_dir(agent) + growth.file);
+  for (const TranscriptUpdate& update : decision.transcript_updates) {
+    const auto found = held_.find(paths_.sessions_dir(agent) + update.file);
     if (found != held_.end() && !found->second.why.empty())
       return std::unexpected(Problem{.code = Code::degraded, .detail = found->second.why, .retry_after_s = 5});
   }

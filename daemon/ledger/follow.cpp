@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/reader.hpp"
 #include "daemon/runtime/hop.hpp"
@@ -106,7 +106,7 @@ asio::awaitable<void> Ledger::look_everywhere() {
   if (std::exchange(looking_everywhere_, true)) co_return;
   while (!stopping_ && std::exchange(everywhere_wanted_, false)) {
     still_unwatched_.clear();
-    for (const auto& dir : co_await hop(disk_.get_executor(), [this] { return paths_.nurseries(); }))
+    for (const auto& dir : co_await hop(disk_.get_executor(), [this] { return paths_.agent_parent_dirs(); }))
       watches(watch_.add_nursery(dir));
     tell_databases(co_await hop(disk_.get_executor(), [this] { return paths_.databases(); }));
     for (const std::string& id : co_await agent_ids()) co_await look_at(id, {});
@@ -148,9 +148,9 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
       return SessionsFile::untouched(options);
     });
     hand_over();
-    const auto growth = co_await foreign_lines(id, files);
-    if (untouched && growth && growth->empty()) {
-      if (!slot(id).state) asio::post(files_, [this, id] { projection_.let_go(id); });  // else it came meanwhile
+    const auto edit = co_await foreign_lines(id, files);
+    if (untouched && edit && edit->empty()) {
+      if (!slot(id).state) asio::post(files_, [this, id] { projection_.unload_agent(id); });  // else it came meanwhile
       co_return;
     }
     looked = co_await ensure_loaded(id, false);
@@ -162,8 +162,8 @@ asio::awaitable<void> Ledger::look_at(std::string id, std::set<std::string> file
 
 // Finds what other programs did to these transcripts (none named: to all). Looks at a few files at a time, because all
 // agents share this strand.
-asio::awaitable<Result<std::vector<Growth>>> Ledger::foreign_lines(std::string id, std::set<std::string> files) {
-  std::vector<Growth> found;
+asio::awaitable<Result<std::vector<ForeignEdit>>> Ledger::foreign_lines(std::string id, std::set<std::string> files) {
+  std::vector<ForeignEdit> found;
   if (files.empty()) {
     auto names = co_await hop(files_, [this, id] { return projection_.names(id); });
     if (!names) co_return std::unexpected(std::move(names.error()));
@@ -172,9 +172,9 @@ asio::awaitable<Result<std::vector<Growth>>> Ledger::foreign_lines(std::string i
   while (!files.empty() && !stopping_) {
     std::set<std::string> some;
     while (!files.empty() && some.size() < looked_at_once) some.insert(files.extract(files.begin()));
-    auto growth = co_await hop(files_, [this, id, some = std::move(some)] { return projection_.foreign(id, some); });
-    if (!growth) co_return std::unexpected(std::move(growth.error()));
-    std::ranges::move(*growth, std::back_inserter(found));
+    auto edit = co_await hop(files_, [this, id, some = std::move(some)] { return projection_.foreign(id, some); });
+    if (!edit) co_return std::unexpected(std::move(edit.error()));
+    std::ranges::move(*edit, std::back_inserter(found));
   }
   co_return found;
 }
@@ -192,8 +192,8 @@ asio::awaitable<void> Ledger::look_at_lines(std::string id, std::set<std::string
   if (!found) {
     outcome = std::unexpected(found.error());
   } else {
-    for (const Growth& growth : *found) {
-      outcome = co_await publish(id, growth.file);
+    for (const ForeignEdit& edit : *found) {
+      outcome = co_await publish(id, edit.file);
       if (!outcome) break;
     }
   }
@@ -224,18 +224,18 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
   for (;;) {
     if (stopping_ || failed_ || !slot(id).state) co_return Result<void>{};
     if (!slot(id).state->owner_of(file))
-      co_return co_await hop(files_, [this, id, file] { return projection_.forget_gone(id, file); });
+      co_return co_await hop(files_, [this, id, file] { return projection_.forget_deleted(id, file); });
     // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
-    slot(id).state->forget_transcript(file);
+    slot(id).state->transcripts.forget(file);
     if (auto fine = co_await settled(next_seq_ - 1); !fine) co_return fine;
     if (auto flushed = co_await flush_transcript(id, file); !flushed) co_return flushed;
     const auto found = co_await hop(files_, [this, id, file] { return projection_.foreign(id, {file}); });
     if (!found) co_return std::unexpected(found.error());
     if (found->empty()) co_return Result<void>{};
-    const Growth& growth = found->front();
-    ForeignLines theirs{.file = file, .inode = growth.inode, .size = growth.size};
-    if (growth.kind == Growth::Kind::grown) {
-      auto lines = co_await first_lines(id, growth);
+    const ForeignEdit& edit = found->front();
+    ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
+    if (edit.kind == ForeignEdit::Kind::appended) {
+      auto lines = co_await first_lines(id, edit);
       if (!lines) co_return std::unexpected(std::move(lines.error()));
       if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
       theirs = std::move(*lines);
@@ -245,12 +245,12 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
     // A transcript that the record has lost: its entries were counted when they were told.
-    const bool whole = growth.kind == Growth::Kind::grown && growth.unknown.front() == Stretch{0, growth.size};
+    const bool whole = edit.kind == ForeignEdit::Kind::appended && edit.unknown.front() == ByteRange{0, edit.size};
     const bool counted =
         !theirs.lines.empty() && !owner->topic &&
         owner->session->message_count.value_or(-1) > static_cast<std::int64_t>(theirs.lines.back().stored.seq);
     if (whole && counted)
-      co_return co_await hop(files_, [this, id, growth] { return projection_.take_as_known(id, growth); });
+      co_return co_await hop(files_, [this, id, edit] { return projection_.take_as_known(id, edit); });
     Decision decision = decide_foreign_lines(state, *owner, theirs, context(intent, "external"));
     auto last = stage(state, decision);
     if (!last) co_return std::unexpected(std::move(last.error()));
@@ -260,10 +260,10 @@ asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string 
   }
 }
 
-asio::awaitable<Result<ForeignLines>> Ledger::first_lines(std::string id, Growth growth) {
-  ForeignLines theirs{.file = growth.file, .inode = growth.inode, .size = growth.size};
-  for (const Stretch& stretch : growth.unknown) {
-    auto lines = co_await read_transcript(id, growth.file, [stretch](Transcript& transcript) {
+asio::awaitable<Result<ForeignLines>> Ledger::first_lines(std::string id, ForeignEdit edit) {
+  ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
+  for (const ByteRange& stretch : edit.unknown) {
+    auto lines = co_await read_transcript(id, edit.file, [stretch](Transcript& transcript) {
       return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
     });
     if (!lines) co_return std::unexpected(std::move(lines.error()));

@@ -235,7 +235,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
               .location = std::move(decision.location)};
   if (intent.respond_async && committed) {
     reply.status = 202;
-    in_background(finish(last, agent, std::move(decision.growths), guard, std::move(hold)), "finish");
+    in_background(finish(last, agent, std::move(decision.transcript_updates), guard, std::move(hold)), "finish");
     co_return reply;
   }
   if (auto fine = co_await settled(last); !fine) co_return std::unexpected(std::move(fine.error()));
@@ -244,8 +244,8 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, 
     co_return reply;
   }
   if (rules_.shared) {
-    for (const TranscriptGrowth& growth : decision.growths) {
-      if (auto written = co_await lines_written(agent, growth.file); !written)
+    for (const TranscriptUpdate& update : decision.transcript_updates) {
+      if (auto written = co_await lines_written(agent, update.file); !written)
         co_return std::unexpected(not_in_file(std::move(written.error())));
     }
   }
@@ -296,13 +296,14 @@ Result<void> Ledger::check_own_backlog(const Agent& agent) const {
 
 // The key is in flight until the answer is kept, the transcript is held until the lines are in it. Whoever waits for
 // what fails here is told.
-asio::awaitable<void> Ledger::finish(std::uint64_t seq, std::string agent, std::vector<TranscriptGrowth> growths,
-                                     std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold) {
+asio::awaitable<void> Ledger::finish(std::uint64_t seq, std::string agent,
+                                     std::vector<TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
+                                     std::shared_ptr<TranscriptHold> hold) {
   if (auto fine = co_await settled(seq); !fine) co_return;
   key.reset();
   if (!hold) co_return;
-  for (const TranscriptGrowth& growth : growths) {
-    if (auto written = co_await lines_written(agent, growth.file); !written) co_return;
+  for (const TranscriptUpdate& update : transcript_updates) {
+    if (auto written = co_await lines_written(agent, update.file); !written) co_return;
   }
   co_await end_hold(std::move(hold));
 }
@@ -339,7 +340,7 @@ asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data
 Result<std::uint64_t> Ledger::stage(AgentState& state, Decision& decision, std::vector<Answer> answers) {
   if (decision.events.empty()) return state.last_seq;
   for (const Event& event : decision.events) apply(state, event);
-  for (const TranscriptGrowth& growth : decision.growths) apply(state, growth);
+  for (const TranscriptUpdate& update : decision.transcript_updates) apply(state, update);
   if (!state.dirty.empty()) {
     Agent& agent = slot(state.id());
     if (agent.dirty_since == 0) {

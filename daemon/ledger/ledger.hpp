@@ -22,7 +22,7 @@
 #include "config/config.hpp"
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/decision.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "daemon/ledger/projection.hpp"
 #include "daemon/ledger/state_cut.hpp"
@@ -189,8 +189,8 @@ class Ledger {
   // Null once everything up to `seq` is durable. Else why it never will be, when the agents stand again as they are
   // without it, or when that cannot be had either.
   asio::awaitable<Waiters::Outcome> taken_back(std::uint64_t seq);
-  struct Reader;
-  asio::awaitable<std::shared_ptr<Reader>> reader(const std::string& agent, const std::string& file);
+  struct OpenTranscript;
+  asio::awaitable<std::shared_ptr<OpenTranscript>> reader(const std::string& agent, const std::string& file);
   asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines, FetchedIds& ids);
 
   // upkeep.cpp
@@ -217,11 +217,11 @@ class Ledger {
   asio::awaitable<void> look_everywhere();
   void tell_databases(const std::vector<std::filesystem::path>& found);
   asio::awaitable<void> look_at(std::string id, std::set<std::string> files);
-  asio::awaitable<Result<std::vector<Growth>>> foreign_lines(std::string id, std::set<std::string> files);
+  asio::awaitable<Result<std::vector<ForeignEdit>>> foreign_lines(std::string id, std::set<std::string> files);
   asio::awaitable<void> look_at_lines(std::string id, std::set<std::string> files);
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
   asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
-  asio::awaitable<Result<ForeignLines>> first_lines(std::string id, Growth growth);
+  asio::awaitable<Result<ForeignLines>> first_lines(std::string id, ForeignEdit edit);
 
   // ledger.cpp
   asio::awaitable<Result<void>> wait_for_room();
@@ -282,7 +282,7 @@ class Ledger {
   // The lock is free when this returns, unless others share the hold.
   asio::awaitable<void> end_hold(std::shared_ptr<TranscriptHold> hold);
   // For a commit that was answered before it was durable.
-  asio::awaitable<void> finish(std::uint64_t seq, std::string agent, std::vector<TranscriptGrowth> growths,
+  asio::awaitable<void> finish(std::uint64_t seq, std::string agent, std::vector<TranscriptUpdate> transcript_updates,
                                std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold);
 
   asio::io_context& io_;
@@ -318,7 +318,7 @@ class Ledger {
   int holds_ = 0;                                                 // of transcripts' locks, taken or being taken
   Waiters flushed_;                                               // whoever waits for the next flush
   std::map<std::string, int> lock_waiters_;
-  std::map<std::string, std::shared_ptr<Reader>> readers_;  // open transcripts, by path; bounded
+  std::map<std::string, std::shared_ptr<OpenTranscript>> readers_;  // open transcripts, by path; bounded
 
   std::map<std::string, std::shared_ptr<Agent>, std::less<>> agents_;
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes being committed

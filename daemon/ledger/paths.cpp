@@ -52,7 +52,7 @@ std::filesystem::path Paths::agents_dir() const {
   return slash == std::string::npos ? state_dir_ : state_dir_ / before_.substr(0, slash);
 }
 
-std::vector<std::filesystem::path> Paths::nurseries() const {
+std::vector<std::filesystem::path> Paths::agent_parent_dirs() const {
   std::error_code error;
   std::filesystem::path top = agents_dir();
   while (top != state_dir_ && !std::filesystem::exists(top, error)) top = top.parent_path();

@@ -26,7 +26,7 @@ class Paths {
   std::vector<std::string> kept_agents() const;
   // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it
   // that have no sessions yet. Blocks.
-  std::vector<std::filesystem::path> nurseries() const;
+  std::vector<std::filesystem::path> agent_parent_dirs() const;
   // Databases in which OpenClaw 2026.8 and later keep what they kept in sessions.json, sorted. Blocks.
   std::vector<std::filesystem::path> databases() const;
   // The agent whose store lies in this folder of the template, or "".

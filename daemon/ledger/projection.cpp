@@ -39,7 +39,7 @@ Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, con
       on_repair_(std::move(on_repair)),
       appender_(
           paths.state_dir(), locks,
-          [this](const std::string& path, std::uint64_t inode, Stretch lines) { on_lines(path, inode, lines); },
+          [this](const std::string& path, std::uint64_t inode, ByteRange lines) { on_lines(path, inode, lines); },
           [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }) {}
 
 Result<KnownEnds*> Projection::ends(const std::string& agent) {
@@ -63,14 +63,14 @@ Result<std::set<std::string, std::less<>>> Projection::names(const std::string& 
   return (*known)->names();
 }
 
-Result<void> Projection::take_as_known(const std::string& agent, const Growth& growth) {
+Result<void> Projection::take_as_known(const std::string& agent, const ForeignEdit& edit) {
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
-  (*known)->replace(growth.file, growth.inode, growth.size);
+  (*known)->replace(edit.file, edit.inode, edit.size);
   return {};
 }
 
-void Projection::on_lines(std::string_view path, std::uint64_t inode, Stretch lines) {
+void Projection::on_lines(std::string_view path, std::uint64_t inode, ByteRange lines) {
   const std::size_t name = path.find_last_of('/') + 1;
   const auto known = ends_.find(path.substr(0, name));
   if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
@@ -96,30 +96,31 @@ std::optional<std::uint64_t> Projection::written(std::string_view path) const {
   return file == files->second.end() ? std::nullopt : std::optional(file->second);
 }
 
-Result<std::vector<Growth>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
+Result<std::vector<ForeignEdit>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
     return std::unexpected(std::move(below.error()));
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
   if (files.empty()) return (*known)->look();
-  std::vector<Growth> found;
+  std::vector<ForeignEdit> found;
   for (const std::string& file : files) {
-    auto growth = (*known)->look(file);
-    if (!growth) return std::unexpected(std::move(growth.error()));
-    if (*growth) found.push_back(std::move(**growth));
+    auto edit = (*known)->look(file);
+    if (!edit) return std::unexpected(std::move(edit.error()));
+    if (*edit) found.push_back(std::move(**edit));
   }
   return found;
 }
 
-Result<void> Projection::forget_gone(const std::string& agent, const std::string& file) {
-  const auto growth = foreign(agent, {file});
-  if (!growth) return std::unexpected(growth.error());
-  if (!growth->empty() && growth->front().kind == Growth::Kind::gone) ends_.at(paths_.sessions_dir(agent)).forget(file);
+Result<void> Projection::forget_deleted(const std::string& agent, const std::string& file) {
+  const auto edit = foreign(agent, {file});
+  if (!edit) return std::unexpected(edit.error());
+  if (!edit->empty() && edit->front().kind == ForeignEdit::Kind::removed)
+    ends_.at(paths_.sessions_dir(agent)).forget(file);
   return {};
 }
 
 // Lines on their way count as ours when they are written only if their folder's ends are there then.
-void Projection::let_go(const std::string& agent) {
+void Projection::unload_agent(const std::string& agent) {
   if (const auto of = records_.find(agent); of != records_.end() && !of->second.unsynced && !unwritten_.contains(agent))
     records_.erase(of);
   const auto known = ends_.find(paths_.sessions_dir(agent));

@@ -21,15 +21,15 @@
 #include "store/journal/event.hpp"
 #include "store/journal/journal.hpp"
 #include "store/problem.hpp"
-#include "transcripts/appender.hpp"
 #include "transcripts/known_ends.hpp"
+#include "transcripts/transcript_writer.hpp"
 
 namespace sessiond {
 
 class Projection {
  public:
-  // `locks`: of transcripts, in shared mode (appender.hpp). `adopting`: what stands in a folder that is seen for the
-  // first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
+  // `locks`: of transcripts, in shared mode (transcript_writer.hpp). `adopting`: what stands in a folder that is seen
+  // for the first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
   Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
              std::function<void(std::string)> on_repair = {});
 
@@ -66,7 +66,7 @@ class Projection {
   std::vector<std::string> take_displaced() { return appender_.take_displaced(); }
 
   std::map<std::string, std::uint64_t> take_renumbered() { return appender_.take_renumbered(); }
-  std::vector<TranscriptAppender::Doubled> take_doubled() { return appender_.take_doubled(); }
+  std::vector<TranscriptWriter::DuplicateId> take_duplicate_ids() { return appender_.take_duplicate_ids(); }
   Result<void> hold(const std::string& path) { return appender_.hold(path); }
   void release(const std::string& path) { appender_.release(path); }
   // How long a transcript was after our last flush of it; nothing when that is not known, or another program wrote to
@@ -74,15 +74,15 @@ class Projection {
   std::optional<std::uint64_t> written(std::string_view path) const;
 
   // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
-  Result<std::vector<Growth>> foreign(const std::string& agent, const std::set<std::string>& files);
+  Result<std::vector<ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
   // All transcripts of an agent that foreign() would look at: to look at a few at a time.
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // All of a transcript is known, whoever wrote it.
-  Result<void> take_as_known(const std::string& agent, const Growth& growth);
+  Result<void> take_as_known(const std::string& agent, const ForeignEdit& edit);
   // Nobody's transcript that is gone is nobody's concern.
-  Result<void> forget_gone(const std::string& agent, const std::string& file);
+  Result<void> forget_deleted(const std::string& agent, const std::string& file);
   // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
-  void let_go(const std::string& agent);
+  void unload_agent(const std::string& agent);
 
  private:
   // The lines from `next` on that belong to events before the seq `before`.
@@ -106,7 +106,7 @@ class Projection {
   };
   Result<Records*> records(const std::string& agent);
   Result<KnownEnds*> ends(const std::string& agent);
-  void on_lines(std::string_view path, std::uint64_t inode, Stretch lines);
+  void on_lines(std::string_view path, std::uint64_t inode, ByteRange lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);
 
   const Paths& paths_;
@@ -118,7 +118,7 @@ class Projection {
   std::map<std::string, Records, std::less<>> records_;                                         // by agent
   std::set<std::string> unwritten_;  // agents that have records to be written
   std::function<std::uint64_t()> oldest_{};
-  TranscriptAppender appender_;
+  TranscriptWriter appender_;
 };
 
 }  // namespace sessiond

@@ -4,7 +4,7 @@
 
 namespace sessiond {
 
-void Ledger::Reader::save() {
+void Ledger::OpenTranscript::save() {
   if (auto saved = transcript.save_sidecars(); !saved)
     log::warn("index_not_saved", {{"error", saved.error().detail}, {"next", "the next start indexes it again"}});
 }

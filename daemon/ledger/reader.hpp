@@ -9,13 +9,13 @@
 
 namespace sessiond {
 
-struct Ledger::Reader {
+struct Ledger::OpenTranscript {
   static constexpr std::size_t most = 256;  // open at once, about
 
   static constexpr std::uint64_t slice = 64
                                          << 20;  // bytes indexed at a time: a first look keeps no disk thread for long
 
-  Reader(asio::thread_pool& disk, std::filesystem::path path, std::filesystem::path sidecar)
+  OpenTranscript(asio::thread_pool& disk, std::filesystem::path path, std::filesystem::path sidecar)
       : turn(asio::make_strand(disk.get_executor())), transcript(std::move(path), std::move(sidecar)) {}
 
   // After a call, behind its answer: keeps what was indexed for the next start.
@@ -39,7 +39,7 @@ asio::awaitable<std::invoke_result_t<Call&, Transcript&>> Ledger::read_transcrip
   auto open = co_await reader(agent, file);
   for (;;) {
     auto value = co_await hop(open->turn, [open, call]() mutable -> std::optional<Value> {
-      auto whole = open->transcript.refresh(Reader::slice);
+      auto whole = open->transcript.refresh(OpenTranscript::slice);
       if (!whole) return Value(std::unexpected(std::move(whole.error())));
       return *whole ? std::optional<Value>(call(open->transcript)) : std::nullopt;
     });

@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/decide/apply.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/obstacles.hpp"
@@ -276,7 +276,7 @@ class Recovery {
       apply(*loaded->state, event, Replay::yes);
       own.applied(*loaded->state, event);
     }
-    own.leave_out(loaded->foreign);
+    own.remove_own(loaded->foreign);
     Ledger::Agent& slot = ledger_.slot(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);

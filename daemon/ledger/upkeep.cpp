@@ -80,7 +80,7 @@ void Ledger::evict_idle() {
     const std::string dir = paths_.sessions_dir(id);
     std::erase_if(readers_,
                   [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
-    asio::post(files_, [this, name = id] { projection_.let_go(name); });
+    asio::post(files_, [this, name = id] { projection_.unload_agent(name); });
   }
 }
 

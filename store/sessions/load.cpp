@@ -85,7 +85,7 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
 Result<void> SessionsFile::Impl::adopt_first() {
   if (!snapshot.fd) return {};
   if (auto made = make_dirs(files.previous.parent_path()); !made) return made;
-  if (auto copied = replace_file(files.previous, write_store(base)); !copied) return copied;
+  if (auto copied = replace_file(files.previous, format_store(base)); !copied) return copied;
   fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
     fault_point("adopt.linked");

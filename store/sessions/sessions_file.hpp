@@ -118,7 +118,7 @@ class SessionsFile {
 // Entries that are no objects and duplicate keys (last wins, in the first's place) are reported in `oddities`.
 Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<std::string>& oddities);
 // The layout we write: {\n"<key>": {…},\n…\n}\n
-std::string write_store(const std::vector<NamedEntry>& entries);
+std::string format_store(const std::vector<NamedEntry>& entries);
 void append_store_line(std::string& out, const NamedEntry& entry,
                        bool first);  // one line of it, without what ends the object
 ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs);

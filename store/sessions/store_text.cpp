@@ -178,7 +178,7 @@ void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
   out.append(": ").append(*entry.entry);
 }
 
-std::string write_store(const std::vector<NamedEntry>& entries) {
+std::string format_store(const std::vector<NamedEntry>& entries) {
   std::size_t size = 4;
   for (const NamedEntry& entry : entries) size += entry.key.size() + entry.entry->size() + 8;
   std::string out;

@@ -120,7 +120,7 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
     return Placed::again;
   }
   if (!linked) {
-    auto kept = damage.empty() ? replace_file(files.previous, write_store(base)) : put_aside(options.path, damage);
+    auto kept = damage.empty() ? replace_file(files.previous, format_store(base)) : put_aside(options.path, damage);
     if (!kept) return std::unexpected(kept.error());
   }
   if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::string> oddities;
   const auto entries = parse_store({reinterpret_cast<const char*>(data), size}, oddities);
   if (!entries) return 0;
-  const auto again = parse_store(write_store(*entries), oddities);
+  const auto again = parse_store(format_store(*entries), oddities);
   if (!again || !diff_stores(*entries, *again).empty()) std::abort();
   return 0;
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t now = 1'795'298'400'000;  // 2026-11-21T22:00:00.000Z
 
-Draft parsed(std::string_view text) {
+NewEntry parsed(std::string_view text) {
   auto draft = parse_entry(text, "");
   REQUIRE_MESSAGE(draft.has_value(), text, " ", draft ? "" : draft.error().detail);
   return *draft;
@@ -34,7 +34,7 @@ std::string fault_at(std::string_view text, std::string_view pointer = "") {
 }
 
 // What must hold of every line we write, whatever was in the entry.
-Written written(const Draft& draft, std::string_view parent = "0badcafe", std::uint64_t seq = 7) {
+Written written(const NewEntry& draft, std::string_view parent = "0badcafe", std::uint64_t seq = 7) {
   Written made = write_entry(draft, draft.id.empty() ? "1a2b3c4d" : draft.id,
                              draft.parent_id.value_or(std::string(parent)), seq, now);
   CHECK(made.line.ends_with('\n'));
@@ -60,7 +60,7 @@ TEST_CASE("the short form becomes a message with its text as a part and the time
 }
 
 TEST_CASE("short form: id, parentId and timestamp are the entry's, the rest is the message's") {
-  const Draft draft = parsed(
+  const NewEntry draft = parsed(
       R"({"timestamp":"2026-01-02T03:04:05.678Z","model":"m","usage":{"input":1},"role":"assistant","content":"x","id":"a:b","parentId":null,"n":12345678901234567890123})");
   CHECK(draft.id == "a:b");
   CHECK(draft.parent_id == "");
@@ -73,7 +73,8 @@ TEST_CASE("short form: id, parentId and timestamp are the entry's, the rest is t
 }
 
 TEST_CASE("the flat form of old transcripts is taken as a message") {
-  const Draft draft = parsed(R"({"type":"assistant","content":[{"type":"text","text":"Hi"}],"timestamp":1234567891})");
+  const NewEntry draft =
+      parsed(R"({"type":"assistant","content":[{"type":"text","text":"Hi"}],"timestamp":1234567891})");
   CHECK(draft.type == "message");
   CHECK(draft.role == "assistant");
   CHECK(draft.body == R"({"role":"assistant","content":[{"type":"text","text":"Hi"}]})");
@@ -81,7 +82,7 @@ TEST_CASE("the flat form of old transcripts is taken as a message") {
 }
 
 TEST_CASE("full entries keep their bytes and become one line") {
-  const Draft draft = parsed(
+  const NewEntry draft = parsed(
       "{\"type\" : \"message\",\n \"message\": {\"role\": \"user\",\r\n\t\"content\": \"a  b\", \"x\": 1e400, \"s\": "
       "\"\\ud800\"}}");
   CHECK(draft.body == R"({"role":"user","content":"a  b","x":1e400,"s":"\ud800"})");
@@ -138,7 +139,7 @@ TEST_CASE("members that collide with the Message's own are in the line, not in t
   // Inside values the same names are nobody's business; duplicates of other names go through as they are.
   for (const std::string_view body : {R"({"role":"user","content":[{"id":1,"type":"t","seq":2,"timestamp":3}]})",
                                       R"({"role":"a","role":"user","content":"c"})"}) {
-    Draft draft;
+    NewEntry draft;
     draft.type = "message";
     draft.body = body;
     draft.stamp = true;
@@ -147,7 +148,7 @@ TEST_CASE("members that collide with the Message's own are in the line, not in t
 }
 
 TEST_CASE("further members beside the message are kept in the line") {
-  const Draft draft = parsed(R"({"type":"message","x":[1, 2],"message":{"role":"user","content":"c"},"y":"}"})");
+  const NewEntry draft = parsed(R"({"type":"message","x":[1, 2],"message":{"role":"user","content":"c"},"y":"}"})");
   CHECK(draft.extra == R"("x":[1,2],"y":"}")");
   const Written made = written(draft);
   CHECK_FALSE(made.exact);
@@ -155,7 +156,7 @@ TEST_CASE("further members beside the message are kept in the line") {
 }
 
 TEST_CASE("other types keep their members") {
-  const Draft draft = parsed(
+  const NewEntry draft = parsed(
       R"({"summary":"s\u00e9","type":"compaction","tokensBefore":172139,"id":"c1","message":{"role":"x"},"role":"y"})");
   CHECK(draft.body == R"("summary":"s\u00e9","tokensBefore":172139,"message":{"role":"x"},"role":"y")");
   const Written made = written(draft);
@@ -169,12 +170,12 @@ TEST_CASE("other types keep their members") {
 }
 
 TEST_CASE("parents may have ids that we would not give, and an empty message is no trouble") {
-  const Draft draft = parsed(R"({"role":"user","text":"t"})");
+  const NewEntry draft = parsed(R"({"role":"user","text":"t"})");
   const Written made = written(draft, "odd \" id \\ \xC3\xA9");
   CHECK(made.exact);
-  CHECK_FALSE(written(Draft{.type = "message", .body = "{}"}).exact);
-  CHECK(written(Draft{.type = "message", .body = "{}", .stamp = true}).exact);
-  CHECK(written(Draft{.type = "custom"}).exact);
+  CHECK_FALSE(written(NewEntry{.type = "message", .body = "{}"}).exact);
+  CHECK(written(NewEntry{.type = "message", .body = "{}", .stamp = true}).exact);
+  CHECK(written(NewEntry{.type = "custom"}).exact);
   CHECK(line_of("").empty());
   CHECK(line_of("{}").empty());
   CHECK(line_of(R"({"seq":1,"id":"a"})").empty());

@@ -35,10 +35,10 @@ struct Folder {
   }
 };
 
-std::optional<Growth> look(const KnownEnds& ends, const std::string& file = "a.jsonl") {
-  auto growth = ends.look(file);
-  REQUIRE(growth);
-  return std::move(*growth);
+std::optional<ForeignEdit> look(const KnownEnds& ends, const std::string& file = "a.jsonl") {
+  auto edit = ends.look(file);
+  REQUIRE(edit);
+  return std::move(*edit);
 }
 
 }  // namespace
@@ -53,9 +53,9 @@ TEST_CASE("known ends: what stands there first is known, what follows is not, al
   folder.write("a.jsonl", "two\n");
   folder.write("b.jsonl", "new\n");
   const KnownEnds ends = folder.open();
-  CHECK(look(ends)->kind == Growth::Kind::grown);
-  CHECK(look(ends)->unknown == std::vector<Stretch>{{4, 8}});
-  CHECK(look(ends, "b.jsonl")->unknown == std::vector<Stretch>{{0, 4}});
+  CHECK(look(ends)->kind == ForeignEdit::Kind::appended);
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{4, 8}});
+  CHECK(look(ends, "b.jsonl")->unknown == std::vector<ByteRange>{{0, 4}});
   CHECK(ends.look()->size() == 2);
 }
 
@@ -63,8 +63,8 @@ TEST_CASE("known ends: nothing is adopted") {
   const Folder folder;
   folder.write("a.jsonl", "one\n");
   const KnownEnds ends = folder.open(false);
-  CHECK(look(ends)->unknown == std::vector<Stretch>{{0, 4}});
-  CHECK(look(folder.open())->unknown == std::vector<Stretch>{{0, 4}});  // there is a record now
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{0, 4}});
+  CHECK(look(folder.open())->unknown == std::vector<ByteRange>{{0, 4}});  // there is a record now
 }
 
 TEST_CASE("known ends: lines of ours behind another program's") {
@@ -80,12 +80,12 @@ TEST_CASE("known ends: lines of ours behind another program's") {
   ends.add("a.jsonl", inode, {0, 5});
   ends.add("a.jsonl", inode, {23, 27});
   ends.add("a.jsonl", inode, {12, 17});
-  const std::vector<Stretch> theirs{{5, 12}, {17, 23}};
+  const std::vector<ByteRange> theirs{{5, 12}, {17, 23}};
   CHECK(look(ends)->unknown == theirs);
   REQUIRE(ends.save());
   CHECK(look(folder.open())->unknown == theirs);
   ends.add("a.jsonl", inode, {5, 12});
-  CHECK(look(ends)->unknown == std::vector<Stretch>{{17, 23}});
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{17, 23}});
   ends.add("a.jsonl", inode, {0, 12});  // again
   ends.add("a.jsonl", inode, {17, 23});
   CHECK_FALSE(look(ends));
@@ -103,8 +103,8 @@ TEST_CASE("known ends: adopted without its last newline") {
   ends.add("a.jsonl", inode, {4, 9});
   CHECK_FALSE(look(ends));
   folder.write("a.jsonl", "theirs\n");
-  CHECK(look(ends)->kind == Growth::Kind::grown);
-  CHECK(look(ends)->unknown == std::vector<Stretch>{{9, 16}});
+  CHECK(look(ends)->kind == ForeignEdit::Kind::appended);
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{9, 16}});
   ends.add("a.jsonl", inode, {9, 16});
   CHECK_FALSE(look(ends));
   REQUIRE(ends.save());
@@ -113,9 +113,9 @@ TEST_CASE("known ends: adopted without its last newline") {
   folder.write("b.jsonl", "one");
   ends.replace("b.jsonl", folder.inode("b.jsonl"), 3);
   folder.write("b.jsonl", "\ntheirs\n");
-  CHECK(look(ends, "b.jsonl")->unknown == std::vector<Stretch>{{4, 11}});
+  CHECK(look(ends, "b.jsonl")->unknown == std::vector<ByteRange>{{4, 11}});
   folder.write("b.jsonl", "another\n", std::ios::trunc);
-  CHECK(look(ends, "b.jsonl")->kind == Growth::Kind::rewritten);
+  CHECK(look(ends, "b.jsonl")->kind == ForeignEdit::Kind::rewritten);
 }
 
 TEST_CASE("known ends: another file, a shorter one, other lines, none") {
@@ -125,22 +125,22 @@ TEST_CASE("known ends: another file, a shorter one, other lines, none") {
   const std::uint64_t inode = folder.inode("a.jsonl");
 
   folder.write("a.jsonl", "short\n", std::ios::trunc);
-  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  CHECK(look(ends)->kind == ForeignEdit::Kind::rewritten);
   folder.write("a.jsonl", "longer than it was\n", std::ios::trunc);
-  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  CHECK(look(ends)->kind == ForeignEdit::Kind::rewritten);
 
   folder.write("next", "one\ntwo\nthree\n");
   fs::rename(folder.dir / "next", folder.dir / "a.jsonl");
-  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  CHECK(look(ends)->kind == ForeignEdit::Kind::rewritten);
   ends.add("a.jsonl", folder.inode("a.jsonl"), {8, 14});  // says nothing of the rest
-  CHECK(look(ends)->kind == Growth::Kind::rewritten);
+  CHECK(look(ends)->kind == ForeignEdit::Kind::rewritten);
   ends.replace("a.jsonl", folder.inode("a.jsonl"), 14);
   CHECK_FALSE(look(ends));
   ends.add("a.jsonl", inode, {14, 20});  // of the file before
   CHECK_FALSE(look(ends));
 
   fs::remove(folder.dir / "a.jsonl");
-  CHECK(look(ends)->kind == Growth::Kind::gone);
+  CHECK(look(ends)->kind == ForeignEdit::Kind::removed);
   CHECK(ends.look()->size() == 1);
   ends.forget("a.jsonl");
   CHECK_FALSE(look(ends));

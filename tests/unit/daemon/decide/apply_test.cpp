@@ -148,20 +148,20 @@ TEST_CASE("topics and transcripts come and go with their events") {
   AgentState state("main");
   put(state, R"({"sessionId":"s1"})");
   for (const std::string_view file : {"s1.jsonl", "s1-topic-a.jsonl", "s1-topic-b.jsonl"})
-    state.mutable_transcript(file).size = 9;
+    state.transcripts.find_or_add(file).size = 9;
   for (int twice = 0; twice < 2; ++twice) {
     apply(state, event_of(2, 1, EventType::topic_created, main_key, "{}", "s1", "a"));
     apply(state, event_of(3, 1, EventType::topic_created, main_key, "{}", "s1", "b"));
   }
-  CHECK(std::as_const(state).topics("s1")->size() == 2);
+  CHECK(state.transcripts.topics("s1")->size() == 2);
   apply(state, event_of(4, 1, EventType::topic_deleted, main_key, R"({"set":{"updatedAt":5},"unset":[]})", "s1", "a"));
-  CHECK(*std::as_const(state).topics("s1") == std::set<std::string>{"b"});
-  CHECK(state.transcript("s1-topic-a.jsonl") == nullptr);
-  CHECK(state.transcript("s1-topic-b.jsonl") != nullptr);
+  CHECK(*state.transcripts.topics("s1") == std::set<std::string>{"b"});
+  CHECK(state.transcripts.find("s1-topic-a.jsonl") == nullptr);
+  CHECK(state.transcripts.find("s1-topic-b.jsonl") != nullptr);
   CHECK(state.find_key(main_key)->rev == 4);
   apply(state, event_of(5, 1, EventType::session_deleted, main_key, "{}"));
-  CHECK(state.transcripts().empty());
-  CHECK(std::as_const(state).topics("s1") == nullptr);
+  CHECK(state.transcripts.all().empty());
+  CHECK(state.transcripts.topics("s1") == nullptr);
 }
 
 TEST_CASE("a reset forgets the old session's topics") {
@@ -170,7 +170,7 @@ TEST_CASE("a reset forgets the old session's topics") {
   apply(state, event_of(2, 1, EventType::topic_created, main_key, "{}", "s1", "a"));
   apply(state, event_of(3, 1, EventType::session_reset, main_key,
                         R"({"previousSessionId":"s1","set":{"sessionId":"s2"},"unset":["label"]})", "s2"));
-  CHECK(std::as_const(state).topics("s1") == nullptr);
+  CHECK(state.transcripts.topics("s1") == nullptr);
   CHECK(state.find("s1") == nullptr);
   CHECK(state.find("s2") == state.find_key(main_key));
 }
@@ -178,8 +178,8 @@ TEST_CASE("a reset forgets the old session's topics") {
 TEST_CASE("a reset forgets where the archived transcripts ended") {
   AgentState state("main");
   put(state, R"({"sessionId":"s1"})");
-  state.mutable_transcript("s1.jsonl").size = 9;
+  state.transcripts.find_or_add("s1.jsonl").size = 9;
   apply(state, event_of(3, 1, EventType::session_reset, main_key,
                         R"({"previousSessionId":"s1","archivedAs":["s1.jsonl.reset.x"],"set":{"sessionId":"s2"}})"));
-  CHECK(state.transcript("s1.jsonl") == nullptr);
+  CHECK(state.transcripts.find("s1.jsonl") == nullptr);
 }

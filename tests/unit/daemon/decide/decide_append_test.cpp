@@ -124,12 +124,12 @@ TEST_CASE("duplicates by id, and the facts that are fetched") {
   CHECK(world.asked[0].ids == std::vector<std::string>{"one"});
   CHECK(again.events.empty());
   CHECK(again.line_positions.empty());
-  CHECK(again.growths.empty());
+  CHECK(again.transcript_updates.empty());
   CHECK(at(again.body, "duplicates") == "1");
   CHECK(at(again.body, "ids") == R"(["one"])");
   CHECK(at(again.body, "asOf") == "\"0badcafe-2\"");
 
-  world.state.forget_transcript("s.jsonl");  // as after a restart
+  world.state.transcripts.forget("s.jsonl");  // as after a restart
   const Decision mixed = world.run(append({R"({"role":"user","text":"new"})", one}));
   REQUIRE(world.asked.size() == 3);
   CHECK(world.asked[0].what == Need::What::transcript_end);
@@ -181,7 +181,7 @@ TEST_CASE("ids minted by us count too, and other entries than messages") {
 TEST_CASE("an id whose hash is another's is no duplicate") {
   WithSession world;
   world.run(append({R"({"role":"user","text":"a","id":"x"})"}));
-  world.state.mutable_transcript("s.jsonl").ids->insert(id_hash("y"));
+  world.state.transcripts.find_or_add("s.jsonl").ids->insert(id_hash("y"));
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"y"})"})).events.size() == 1);
   CHECK(world.asked.size() == 1);
 }

@@ -227,7 +227,7 @@ TEST_CASE("delete with topics") {
   world.run(one_message(main_key));
   world.run(one_message(main_key, "b"));
   world.run(one_message(main_key, "a"));
-  world.state.forget_transcript("s.jsonl");
+  world.state.transcripts.forget("s.jsonl");
   const Decision done = world.run(DeleteSession{.target = {.key = "s"}, .purge = true});
   REQUIRE(world.asked.size() == 1);
   CHECK(world.asked[0].file == "s.jsonl");

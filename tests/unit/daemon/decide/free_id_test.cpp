@@ -64,17 +64,17 @@ TEST_CASE("fault 2: who may take an id that only files bear") {
                  .sees = [](std::string_view key, std::string_view) { return key.starts_with("agent:main:guest:"); }};
   CHECK_FALSE(takes("lies"));
   CHECK_FALSE(takes("old"));  // nobody knows whose it was
-  world.state.remember({.seq = 3,
-                        .time = 1,
-                        .key = "agent:main:guest:a",
-                        .session_id = "old",
-                        .archived_as = {"old.jsonl.deleted.2026-02-21T21-31-50.885Z"}});
+  world.state.archives.add({.seq = 3,
+                            .time = 1,
+                            .key = "agent:main:guest:a",
+                            .session_id = "old",
+                            .archived_as = {"old.jsonl.deleted.2026-02-21T21-31-50.885Z"}});
   CHECK(takes("old"));
-  world.state.remember({.seq = 4, .time = 2, .key = "agent:main:owner", .session_id = "old", .archived_as = {"x"}});
+  world.state.archives.add({.seq = 4, .time = 2, .key = "agent:main:owner", .session_id = "old", .archived_as = {"x"}});
   CHECK_FALSE(takes("old"));  // not all of it is the guest's
   CHECK(takes("free"));
   // A purge is known for as long as the journal has it.
-  world.state.remember({.seq = 5, .time = 3, .key = "agent:main:guest:a", .session_id = "purged", .purged = true});
+  world.state.archives.add({.seq = 5, .time = 3, .key = "agent:main:guest:a", .session_id = "purged", .purged = true});
   CHECK_FALSE(takes("purged"));
   world.oldest_seq = 6;
   CHECK(takes("purged"));
@@ -83,13 +83,14 @@ TEST_CASE("fault 2: who may take an id that only files bear") {
 TEST_CASE("fault 50: what a listing found of an archive is its record's") {
   AgentState state("main");
   const std::string name = "a.jsonl.deleted.2026-02-21T21-31-50.885Z";
-  state.remember({.time = 9, .session_id = "a", .archived_as = {name}});
-  state.remember({.time = 9, .session_id = "a", .archived_as = {"a-topic-t.jsonl.deleted.2026-02-21T21-31-50.885Z"}});
-  REQUIRE(state.archived_of_id("a").size() == 1);
-  CHECK(state.archived_of_id("a")[0]->archived_as.size() == 2);
-  state.remember({.seq = 7, .time = 8, .key = main_key, .session_id = "a", .archived_as = {name}});
-  state.remember({.seq = 7, .time = 8, .key = main_key, .session_id = "a", .archived_as = {name}});
-  REQUIRE(state.archived_of_id("a").size() == 1);
-  CHECK(state.archived_of_key(main_key).size() == 1);
-  CHECK(state.archived().size() == 1);
+  state.archives.add({.time = 9, .session_id = "a", .archived_as = {name}});
+  state.archives.add(
+      {.time = 9, .session_id = "a", .archived_as = {"a-topic-t.jsonl.deleted.2026-02-21T21-31-50.885Z"}});
+  REQUIRE(state.archives.of_id("a").size() == 1);
+  CHECK(state.archives.of_id("a")[0]->archived_as.size() == 2);
+  state.archives.add({.seq = 7, .time = 8, .key = main_key, .session_id = "a", .archived_as = {name}});
+  state.archives.add({.seq = 7, .time = 8, .key = main_key, .session_id = "a", .archived_as = {name}});
+  REQUIRE(state.archives.of_id("a").size() == 1);
+  CHECK(state.archives.of_key(main_key).size() == 1);
+  CHECK(state.archives.all().size() == 1);
 }

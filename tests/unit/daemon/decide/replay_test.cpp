@@ -136,7 +136,7 @@ class Life {
       theirs.push_back(
           {"Foreign " + std::to_string(upto(2)), raw(R"({"sessionId":")" + session_id() + R"(","updatedAt":1})")});
     const Context context = world.context("external");
-    world.commit(decide_external(world.state, diff_stores(base_, theirs), context, false));
+    world.commit(decide_foreign_change(world.state, diff_stores(base_, theirs), context, false));
     base_ = snapshot();
     world.state.dirty.clear();
   }

@@ -14,7 +14,7 @@
 
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/commands.hpp"
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -60,7 +60,7 @@ inline std::string picture(const AgentState& state, bool with_topics = true) {
     for (const Session* child : state.children(key)) out.append("\n  child ").append(child->key());
     const Session* by_id = state.find(session->session_id);
     out.append("\n  by id ").append(by_id != nullptr ? by_id->key() : "nobody");
-    if (const auto* topics = state.topics(session->session_id); with_topics && topics != nullptr)
+    if (const auto* topics = state.transcripts.topics(session->session_id); with_topics && topics != nullptr)
       for (const auto& topic : *topics) out.append("\n  topic ").append(topic);
     out += '\n';
     by_order.push_back(session);
@@ -136,8 +136,8 @@ struct World {
     }
     const auto stored = entries(need.file);
     if (need.what == Need::What::transcript_end) {
-      REQUIRE(state.transcript(need.file) == nullptr);
-      TranscriptEnd& end = state.mutable_transcript(need.file);
+      REQUIRE(state.transcripts.find(need.file) == nullptr);
+      TranscriptEnd& end = state.transcripts.find_or_add(need.file);
       const std::string& bytes = files[need.file];
       end.size = bytes.size();
       end.count = stored.size();
@@ -147,7 +147,7 @@ struct World {
     } else if (need.what == Need::What::entry_ids) {
       auto hashes = std::make_shared<IdSet>();
       for (const auto& line : stored) hashes->insert(id_hash(json::string_at(line, "id").value_or("")));
-      state.mutable_transcript(need.file).ids = hashes;
+      state.transcripts.find_or_add(need.file).ids = hashes;
     } else {
       for (const std::string& id : need.ids) {
         const auto line =
@@ -218,10 +218,10 @@ struct World {
       events.push_back(std::move(*read));
     }
     for (const LinePosition& position : decision.line_positions) put(position, events);
-    for (const TranscriptGrowth& growth : decision.growths) {
-      CHECK(growth.end.size == files[growth.file].size());
-      CHECK(growth.end.count == entries(growth.file).size());
-      apply(state, growth);
+    for (const TranscriptUpdate& update : decision.transcript_updates) {
+      CHECK(update.end.size == files[update.file].size());
+      CHECK(update.end.count == entries(update.file).size());
+      apply(state, update);
     }
     return decision;
   }

@@ -20,17 +20,17 @@ TEST_CASE("ends that lines on their way need are not let go") {
   const std::vector<LinePosition> positions{
       {.file = "s.jsonl", .agent = "main", .at = 0, .seq = 1, .line = "{\"type\":\"message\",\"id\":\"a\"}\n"}};
   REQUIRE(projection.add(1, events, positions));
-  projection.let_go("main");
+  projection.unload_agent("main");
   REQUIRE(projection.flush());
   auto foreign = projection.foreign("main", {});
   REQUIRE(foreign);
   CHECK(foreign->empty());
-  projection.let_go("main");  // not saved
+  projection.unload_agent("main");  // not saved
   foreign = projection.foreign("main", {});
   REQUIRE(foreign);
   CHECK(foreign->empty());
   REQUIRE(projection.sync());
-  projection.let_go("main");
+  projection.unload_agent("main");
   foreign = projection.foreign("main", {"s.jsonl"});
   REQUIRE(foreign);
   CHECK(foreign->empty());

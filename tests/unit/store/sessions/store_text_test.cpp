@@ -27,10 +27,10 @@ TEST_CASE("any layout is read; one is written, an entry a line") {
   CHECK(entries[0].key == "a");
   CHECK(*entries[0].entry == R"({"x":[1,2],"s":" : , "})");
   CHECK(entries[0].raw_name.empty());
-  CHECK(write_store(entries) == "{\n\"a\": {\"x\":[1,2],\"s\":\" : , \"},\n\"b\": {}\n}\n");
-  CHECK(write_store(parse(write_store(entries))) == write_store(entries));
-  CHECK(write_store({}) == "{}\n");
-  CHECK(parse(write_store({})).empty());
+  CHECK(format_store(entries) == "{\n\"a\": {\"x\":[1,2],\"s\":\" : , \"},\n\"b\": {}\n}\n");
+  CHECK(format_store(parse(format_store(entries))) == format_store(entries));
+  CHECK(format_store({}) == "{}\n");
+  CHECK(parse(format_store({})).empty());
 }
 
 TEST_CASE("values keep their bytes") {
@@ -39,7 +39,7 @@ TEST_CASE("values keep their bytes") {
         R"({"lone":"\ud800","pair":"\ud83d\ude00","esc":"\/\u0041"})", R"({"dup":1,"dup":2,"":3})",
         "{\"bytes\":\"\xff\xfe\"}", "{\"text\":\"Zo\xc3\xab\"}"}) {
     const std::string text = fmt::format("{{\n\"k\": {}\n}}\n", value);
-    CHECK(write_store(parse(text)) == text);
+    CHECK(format_store(parse(text)) == text);
   }
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("keys are written as they were, whatever quoting would make of them") 
         R"(\u0041)", "", R"(\u0000)", "\x7f", R"(\b\f\n\r\t)"}) {
     CAPTURE(name);
     const std::string text = fmt::format("{{\n\"{}\": {{}}\n}}\n", name);
-    CHECK(write_store(parse(text)) == text);
+    CHECK(format_store(parse(text)) == text);
   }
   CHECK(parse(R"({"\u0041":{}})")[0].key == "A");
   CHECK(parse(R"({"a\"b":{}})")[0].key == "a\"b");
@@ -76,7 +76,7 @@ TEST_CASE("entries that are no objects are kept and told") {
 }
 
 TEST_CASE("a byte order mark is told and gone") {
-  CHECK(write_store(parse("\xEF\xBB\xBF{\"a\":{}}", 1)) == "{\n\"a\": {}\n}\n");
+  CHECK(format_store(parse("\xEF\xBB\xBF{\"a\":{}}", 1)) == "{\n\"a\": {}\n}\n");
 }
 
 TEST_CASE("what is no JSON object is damage") {
@@ -95,7 +95,7 @@ TEST_CASE("what is no JSON object is damage") {
 }
 
 TEST_CASE("every cut of a store is damage, never a smaller store") {
-  const std::string text = write_store(parse(R"({"a":{"x":[1,"\ud800"]},"b":{"y":null}})"));
+  const std::string text = format_store(parse(R"({"a":{"x":[1,"\ud800"]},"b":{"y":null}})"));
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
     std::vector<std::string> oddities;
     CHECK_FALSE(parse_store(std::string_view(text).substr(0, length), oddities));

@@ -1,4 +1,4 @@
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 
 #include <algorithm>
 
@@ -10,48 +10,49 @@ namespace sessiond {
 namespace {
 
 // Its time of creation is chosen here where the other program gave none: it would follow updatedAt.
-void create(Drafting& drafting, const std::string& key, const RawEntry& entry) {
+void create(DecisionBuilder& builder, const std::string& key, const RawEntry& entry) {
   const std::int64_t given = Session(key, entry).created_at;
   json::Edit chosen;
   if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
-    chosen.put_int("createdAt", given != 0 ? given : drafting.context().now);
+    chosen.put_int("createdAt", given != 0 ? given : builder.context().now);
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("entry", json::apply(*entry, chosen));
   writer.string("reason", "external");
   writer.close();
-  drafting.emit(EventType::session_created, Session(key, entry), data);
+  builder.emit(EventType::session_created, Session(key, entry), data);
 }
 
 // A new session id is a reset that the other program made; readers of the transcript must know.
-void update(Drafting& drafting, const Session& ours, const json::Edit& edit) {
+void update(DecisionBuilder& builder, const Session& ours, const json::Edit& edit) {
   Session session = ours;
   Session after = ours;
   after.edit(edit);
-  if (after.session_id == ours.session_id) return drafting.update(session, edit);
-  drafting.update(session, edit, EventType::session_reset,
-                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
+  if (after.session_id == ours.session_id) return builder.update(session, edit);
+  builder.update(session, edit, EventType::session_reset,
+                 "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
 
-void tell_resync(Drafting& drafting, std::string_view keys) {
+void tell_resync(DecisionBuilder& builder, std::string_view keys) {
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("changed", keys);
   writer.boolean("resync", true);
   writer.close();
-  drafting.out.events.push_back(make_event({.seq = drafting.next_seq(),
-                                            .time = drafting.context().now,
-                                            .type = EventType::store_external_change,
-                                            .agent = drafting.state().id(),
-                                            .actor = std::string(drafting.context().actor),
-                                            .source = std::string(drafting.context().source)},
-                                           data));
+  builder.out.events.push_back(make_event({.seq = builder.next_seq(),
+                                           .time = builder.context().now,
+                                           .type = EventType::store_external_change,
+                                           .agent = builder.state().id(),
+                                           .actor = std::string(builder.context().actor),
+                                           .source = std::string(builder.context().source)},
+                                          data));
 }
 
 }  // namespace
 
-Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load) {
-  Drafting drafting(state, context);
+Decision decide_foreign_change(const AgentState& state, const ForeignChange& change, const Context& context,
+                               bool at_load) {
+  DecisionBuilder builder(state, context);
   std::string keys = "[";
   const auto name = [&keys](const std::string& key) {
     if (keys.size() > 1) keys += ',';
@@ -61,9 +62,9 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
     if (!entry.entry || json::kind(*entry.entry) != json::Kind::object) continue;
     const Session* ours = state.find_key(entry.key);
     if (ours == nullptr || ours->key() != entry.key) {
-      create(drafting, entry.key, entry.entry);
+      create(builder, entry.key, entry.entry);
     } else if (const json::Edit edit = merge_entry("{}", *ours->entry(), *entry.entry); !edit.empty()) {
-      update(drafting, *ours, edit);
+      update(builder, *ours, edit);
     }
     name(entry.key);
   }
@@ -72,7 +73,7 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
     if (ours == nullptr || ours->key() != entry.key)
       continue;  // we deleted it: the deletion is newer than what they saw
     const json::Edit edit = merge_entry(*entry.base, *ours->entry(), *entry.theirs);
-    if (!edit.empty()) update(drafting, *ours, edit);
+    if (!edit.empty()) update(builder, *ours, edit);
     name(entry.key);
   }
   for (const std::string& key : change.deleted) {
@@ -80,11 +81,11 @@ Decision decide_external(const AgentState& state, const ForeignChange& change, c
     if (state.changed_by_us.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key))
       continue;
     const Session gone = ours != nullptr ? *ours : Session(key, std::make_shared<const std::string>("{}"));
-    drafting.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
+    builder.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
     name(key);
   }
-  if (!drafting.out.events.empty()) tell_resync(drafting, keys + "]");
-  return std::move(drafting.out);
+  if (!builder.out.events.empty()) tell_resync(builder, keys + "]");
+  return std::move(builder.out);
 }
 
 ForeignChange ForeignSlices::next() {
@@ -127,7 +128,7 @@ void OwnVersions::applied(const AgentState& state, const Event& event) {
   if (event.envelope.seq == wanted.rev || moved_on) versions_[key] = session->entry();
 }
 
-void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {
+void OwnVersions::remove_own(std::optional<ForeignChange>& change) const {
   if (!change) return;
   const auto version = [this](const std::string& key) {
     const auto found = versions_.find(key);
@@ -151,13 +152,13 @@ void OwnVersions::leave_out(std::optional<ForeignChange>& change) const {
 
 Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
                               const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   const Session& session = *owner.session;
-  const std::uint64_t first_seq = drafting.next_seq();
-  if (theirs.lines.empty()) tell_resync(drafting, "[" + json::quote(session.key()) + "]");
-  const auto* topics = state.topics(session.session_id);
+  const std::uint64_t first_seq = builder.next_seq();
+  if (theirs.lines.empty()) tell_resync(builder, "[" + json::quote(session.key()) + "]");
+  const auto* topics = state.transcripts.topics(session.session_id);
   if (!theirs.lines.empty() && owner.topic && (topics == nullptr || !topics->contains(*owner.topic)))
-    drafting.emit(EventType::topic_created, session, "{}", owner.topic);
+    builder.emit(EventType::topic_created, session, "{}", owner.topic);
   std::int64_t updated = session.updated_at;
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
@@ -174,28 +175,28 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
     set.integer("messageCount", *messages);
     set.close();
     data.append(",\"message\":").append(message).append("}");
-    drafting.emit(EventType::message_appended, session, data, owner.topic);
+    builder.emit(EventType::message_appended, session, data, owner.topic);
   }
   const bool whole = theirs.lines.empty();
-  drafting.out.line_positions.push_back({.file = theirs.file,
+  builder.out.line_positions.push_back({.file = theirs.file,
                                          .agent = state.id(),
                                          .at = whole ? std::nullopt : std::optional(theirs.begin),
                                          .seq = first_seq,
                                          .length = whole ? theirs.size : theirs.lines.back().end - theirs.begin,
                                          .inode = theirs.inode});
-  return std::move(drafting.out);
+  return std::move(builder.out);
 }
 
 Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
                            const Context& context) {
-  Drafting drafting(state, context);
+  DecisionBuilder builder(state, context);
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("topic", owner.topic ? json::quote(*owner.topic) : "null");
   writer.integer("from", static_cast<std::int64_t>(from));
   writer.close();
-  drafting.emit(EventType::transcript_renumbered, *owner.session, data, owner.topic);
-  return std::move(drafting.out);
+  builder.emit(EventType::transcript_renumbered, *owner.session, data, owner.topic);
+  return std::move(builder.out);
 }
 
 }  // namespace sessiond

@@ -1,4 +1,4 @@
-#include "transcripts/appender.hpp"
+#include "transcripts/transcript_writer.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -97,7 +97,7 @@ void take_back(const OpenFile& open, std::uint64_t old_size, std::string_view by
 
 }  // namespace
 
-struct TranscriptAppender::Impl {
+struct TranscriptWriter::Impl {
   fs::path state_dir;
   OnLines on_lines;
   OnSize on_size;
@@ -109,7 +109,7 @@ struct TranscriptAppender::Impl {
   std::set<fs::path> new_in{};  // directories that hold files made since the last sync
   std::set<std::string> displaced{};
   std::map<std::string, std::uint64_t> renumbered{};
-  std::vector<Doubled> doubled{};
+  std::vector<DuplicateId> doubled{};
   std::map<std::string, FileLock, std::less<>> held{};  // for more than one flush
   std::optional<LockOptions> locks{};
   std::set<std::string, std::less<>> waiting{};
@@ -125,7 +125,7 @@ struct TranscriptAppender::Impl {
   Result<void> flush(const std::string& file, Pending& lines);
   Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
   Result<std::uint64_t> place(OpenFile& open, std::uint64_t size, const Pending& lines);
-  void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const Stretch> lines) const;
+  void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const ByteRange> lines) const;
   Unsynced& unsynced_of(const OpenFile& open);
   Result<void> flush_one(std::map<std::string, Pending, std::less<>>::iterator at);
   void drop(std::map<std::string, Pending, std::less<>>::iterator at);
@@ -133,7 +133,7 @@ struct TranscriptAppender::Impl {
   Result<void> write_again(int fd, const std::string& file, const Unsynced& written);
 };
 
-Result<FileLock> TranscriptAppender::Impl::take_lock(std::string_view file) {
+Result<FileLock> TranscriptWriter::Impl::take_lock(std::string_view file) {
   // A folder or a link where the lock or the file should be: that transcript alone cannot be used.
   const auto unusable = [](Problem why) {
     if (why.code != Code::lock_timeout && why.code != Code::storage_full) why.code = Code::degraded;
@@ -149,7 +149,7 @@ Result<FileLock> TranscriptAppender::Impl::take_lock(std::string_view file) {
 
 // Held while the result lives, where locks are taken at all and the file's is not held already. One that was taken from
 // us meanwhile is asked for again: whoever has it now is about to write.
-Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view file) {
+Result<std::optional<FileLock>> TranscriptWriter::Impl::lock(std::string_view file) {
   if (!locks) return std::nullopt;
   if (const auto mine = held.find(file); mine != held.end()) {
     if (mine->second.held()) return std::nullopt;
@@ -164,13 +164,13 @@ Result<std::optional<FileLock>> TranscriptAppender::Impl::lock(std::string_view 
   return std::unexpected(got.error());
 }
 
-void TranscriptAppender::Impl::renumber(const std::string& file, std::optional<std::uint64_t> from) {
+void TranscriptWriter::Impl::renumber(const std::string& file, std::optional<std::uint64_t> from) {
   if (!from) return;
   const auto [at, fresh] = renumbered.emplace(file, *from);
   if (!fresh) at->second = std::min(at->second, *from);
 }
 
-Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
+Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
   auto opened = open_now(file);
   if (opened) {
     stuck.erase(file);
@@ -182,7 +182,7 @@ Result<OpenFile*> TranscriptAppender::Impl::open(const std::string& file) {
 }
 
 // The file that stands at the name now; made when there is none.
-Result<OpenFile*> TranscriptAppender::Impl::open_now(const std::string& file) {
+Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
   struct stat status{};
   if (const auto known = by_name.find(file); known != by_name.end()) {
     OpenFile& cached = *known->second;
@@ -219,14 +219,14 @@ Result<OpenFile*> TranscriptAppender::Impl::open_now(const std::string& file) {
   return &open_files.front();
 }
 
-void TranscriptAppender::Impl::forget(const std::string& file) {
+void TranscriptWriter::Impl::forget(const std::string& file) {
   const auto known = by_name.find(file);
   if (known == by_name.end()) return;
   open_files.erase(known->second);
   by_name.erase(known);
 }
 
-Unsynced& TranscriptAppender::Impl::unsynced_of(const OpenFile& open) {
+Unsynced& TranscriptWriter::Impl::unsynced_of(const OpenFile& open) {
   Unsynced& written = unsynced[open.file];
   if (written.inode != open.inode || written.device != open.device)  // what stood there before is nobody's any more
     written = {.device = open.device, .inode = open.inode};
@@ -234,7 +234,7 @@ Unsynced& TranscriptAppender::Impl::unsynced_of(const OpenFile& open) {
 }
 
 // Appends; where the bytes landed: at `size`, unless another program appended since that was looked up.
-Result<std::uint64_t> TranscriptAppender::Impl::write(OpenFile& open, std::uint64_t size, std::string_view bytes) {
+Result<std::uint64_t> TranscriptWriter::Impl::write(OpenFile& open, std::uint64_t size, std::string_view bytes) {
   if (bytes.empty()) return size;
   unsynced_of(open);
   if (auto written = write_all(open.fd.get(), bytes, open.path.native()); !written) {
@@ -252,16 +252,16 @@ Result<std::uint64_t> TranscriptAppender::Impl::write(OpenFile& open, std::uint6
   return at == std::string::npos ? size : size + at;
 }
 
-void TranscriptAppender::Impl::tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed,
-                                    std::span<const Stretch> lines) const {
+void TranscriptWriter::Impl::tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed,
+                                  std::span<const ByteRange> lines) const {
   if (!on_lines) return;
-  for (const Stretch& one : lines) {
+  for (const ByteRange& one : lines) {
     const std::uint64_t moved = one.begin >= size ? landed - size : 0;
     on_lines(open.file, open.inode, {one.begin + moved, one.end + moved});
   }
 }
 
-Result<void> TranscriptAppender::Impl::flush(const std::string& file, Pending& lines) {
+Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lines) {
   auto opened = open(file);
   if (!opened) return std::unexpected(opened.error());
   OpenFile& target = **opened;
@@ -278,7 +278,7 @@ Result<void> TranscriptAppender::Impl::flush(const std::string& file, Pending& l
     if (!landed) return std::unexpected(std::move(landed.error()));
     if (*landed != size) renumber(file, lines.first_seq());
     after = *landed + lines.bytes.size();
-    tell(target, *landed, *landed, std::array{Stretch{*landed, *landed + lines.bytes.size()}});
+    tell(target, *landed, *landed, std::array{ByteRange{*landed, *landed + lines.bytes.size()}});
     pending_bytes -= lines.bytes.size();
     unsynced_of(target).pieces.push_back({.offset = *landed, .bytes = std::move(lines.bytes)});
     lines.bytes.clear();
@@ -293,8 +293,8 @@ Result<void> TranscriptAppender::Impl::flush(const std::string& file, Pending& l
 }
 
 // Where the file ends then.
-Result<std::uint64_t> TranscriptAppender::Impl::place(OpenFile& target, std::uint64_t size,
-                                                      const Pending& pending_lines) {
+Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint64_t size,
+                                                    const Pending& pending_lines) {
   const std::vector<PlacedLine> lines = pending_lines.lines();
   auto placing = place_lines(target.fd.get(), size, lines, !target.known, target.path.native());
   if (!placing) return std::unexpected(placing.error());
@@ -320,7 +320,7 @@ Result<std::uint64_t> TranscriptAppender::Impl::place(OpenFile& target, std::uin
   return end;
 }
 
-Result<void> TranscriptAppender::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
+Result<void> TranscriptWriter::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
   auto held = lock(at->first);
   if (!held) return std::unexpected(held.error());
   if (auto flushed = flush(at->first, at->second); !flushed) return flushed;
@@ -328,14 +328,14 @@ Result<void> TranscriptAppender::Impl::flush_one(std::map<std::string, Pending, 
   return {};
 }
 
-void TranscriptAppender::Impl::drop(std::map<std::string, Pending, std::less<>>::iterator at) {
+void TranscriptWriter::Impl::drop(std::map<std::string, Pending, std::less<>>::iterator at) {
   pending_bytes -= at->second.bytes.size();
   pending.erase(at);
 }
 
 // After a failed fsync the kernel may have dropped the pages, and the next one would succeed over the hole: they are
 // written again first.
-Result<void> TranscriptAppender::Impl::sync_file(const std::string& file, Unsynced& written) {
+Result<void> TranscriptWriter::Impl::sync_file(const std::string& file, Unsynced& written) {
   Fd reopened;
   int fd = -1;
   if (const auto known = by_name.find(file); known != by_name.end() && !written.lost) {
@@ -361,7 +361,7 @@ Result<void> TranscriptAppender::Impl::sync_file(const std::string& file, Unsync
   return std::unexpected(io_problem("fsync", file, errno));
 }
 
-Result<void> TranscriptAppender::Impl::write_again(int fd, const std::string& file, const Unsynced& written) {
+Result<void> TranscriptWriter::Impl::write_again(int fd, const std::string& file, const Unsynced& written) {
   const auto status = status_of(fd, file);
   if (!status) return std::unexpected(status.error());
   if (status->st_ino != written.inode || status->st_dev != written.device) return {};  // another program's file by now
@@ -375,15 +375,15 @@ Result<void> TranscriptAppender::Impl::write_again(int fd, const std::string& fi
   return {};
 }
 
-TranscriptAppender::TranscriptAppender(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines,
-                                       OnSize on_size)
+TranscriptWriter::TranscriptWriter(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines,
+                                   OnSize on_size)
     : impl_(std::make_unique<Impl>(Impl{.state_dir = std::move(state_dir),
                                         .on_lines = std::move(on_lines),
                                         .on_size = std::move(on_size),
                                         .locks = locks})) {}
-TranscriptAppender::~TranscriptAppender() = default;
+TranscriptWriter::~TranscriptWriter() = default;
 
-void TranscriptAppender::add(const Place& place, std::string_view line, std::string_view id) {
+void TranscriptWriter::add(const LineTarget& place, std::string_view line, std::string_view id) {
   auto at = impl_->pending.find(place.file);
   if (at == impl_->pending.end()) at = impl_->pending.emplace(place.file, Pending{}).first;
   Pending& lines = at->second;
@@ -393,19 +393,19 @@ void TranscriptAppender::add(const Place& place, std::string_view line, std::str
   impl_->pending_bytes += line.size();
 }
 
-std::size_t TranscriptAppender::pending_bytes() const { return impl_->pending_bytes; }
+std::size_t TranscriptWriter::pending_bytes() const { return impl_->pending_bytes; }
 
-bool TranscriptAppender::has_pending_below(std::string_view dir) const {
+bool TranscriptWriter::has_pending_below(std::string_view dir) const {
   const auto at = impl_->pending.lower_bound(dir);
   return at != impl_->pending.end() && at->first.starts_with(dir);
 }
 
-Result<void> TranscriptAppender::flush(std::string_view file) {
+Result<void> TranscriptWriter::flush(std::string_view file) {
   const auto at = impl_->pending.find(file);
   return at == impl_->pending.end() ? Result<void>{} : impl_->flush_one(at);
 }
 
-Result<void> TranscriptAppender::flush() {
+Result<void> TranscriptWriter::flush() {
   Result<void> first;
   for (auto at = impl_->pending.begin(); at != impl_->pending.end();) {
     auto flushed = impl_->flush_one(at++);
@@ -416,7 +416,7 @@ Result<void> TranscriptAppender::flush() {
   return first;
 }
 
-Result<void> TranscriptAppender::sync() {
+Result<void> TranscriptWriter::sync() {
   if (auto flushed = flush(); !flushed) return flushed;
   Result<void> first;
   for (auto at = impl_->unsynced.begin(); at != impl_->unsynced.end();) {
@@ -434,21 +434,21 @@ Result<void> TranscriptAppender::sync() {
   return first;
 }
 
-std::vector<std::string> TranscriptAppender::take_displaced() {
+std::vector<std::string> TranscriptWriter::take_displaced() {
   std::vector<std::string> files(impl_->displaced.begin(), impl_->displaced.end());
   impl_->displaced.clear();
   return files;
 }
 
-std::map<std::string, std::uint64_t> TranscriptAppender::take_renumbered() {
+std::map<std::string, std::uint64_t> TranscriptWriter::take_renumbered() {
   return std::exchange(impl_->renumbered, {});
 }
 
-std::vector<TranscriptAppender::Doubled> TranscriptAppender::take_doubled() {
+std::vector<TranscriptWriter::DuplicateId> TranscriptWriter::take_duplicate_ids() {
   return std::exchange(impl_->doubled, {});
 }
 
-Result<void> TranscriptAppender::hold(const std::string& file) {
+Result<void> TranscriptWriter::hold(const std::string& file) {
   if (!impl_->locks || impl_->held.contains(file)) return {};
   auto got = impl_->take_lock(file);
   if (!got) return std::unexpected(std::move(got.error()));
@@ -457,15 +457,15 @@ Result<void> TranscriptAppender::hold(const std::string& file) {
   return {};
 }
 
-void TranscriptAppender::release(const std::string& file) { impl_->held.erase(file); }
+void TranscriptWriter::release(const std::string& file) { impl_->held.erase(file); }
 
-const std::set<std::string, std::less<>>& TranscriptAppender::waiting() const { return impl_->waiting; }
+const std::set<std::string, std::less<>>& TranscriptWriter::waiting() const { return impl_->waiting; }
 
-const std::map<std::string, std::string, std::less<>>& TranscriptAppender::stuck() const { return impl_->stuck; }
+const std::map<std::string, std::string, std::less<>>& TranscriptWriter::stuck() const { return impl_->stuck; }
 
-std::vector<Eviction> TranscriptAppender::take_evictions() { return std::exchange(impl_->evictions, {}); }
+std::vector<Eviction> TranscriptWriter::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
-Result<std::optional<FileLock>> TranscriptAppender::close(std::string_view file, bool locked) {
+Result<std::optional<FileLock>> TranscriptWriter::close(std::string_view file, bool locked) {
   auto held = locked ? impl_->lock(file) : std::nullopt;
   if (!held) return held;
   if (const auto at = impl_->pending.find(file); at != impl_->pending.end()) {

@@ -16,7 +16,8 @@ namespace sessiond {
 // because of what others did (a merged change, its rev, lines of theirs) is theirs to delete. What both changed is
 // merged field by field.
 // `at_load`: the state is the store as we left it, but for what was deleted.
-Decision decide_external(const AgentState& state, const ForeignChange& change, const Context& context, bool at_load);
+Decision decide_foreign_change(const AgentState& state, const ForeignChange& change, const Context& context,
+                               bool at_load);
 
 // A change in slices, in its order: a store may bring 100 000 entries, and 256 of them take the network thread under
 // 10 ms. What was overwritten is in none.
@@ -40,7 +41,7 @@ class OwnVersions {
  public:
   explicit OwnVersions(const std::optional<ForeignChange>& change);
   void applied(const AgentState& state, const Event& event);  // right after apply(state, event)
-  void leave_out(std::optional<ForeignChange>& change) const;
+  void remove_own(std::optional<ForeignChange>& change) const;
 
  private:
   struct Wanted {

@@ -1,4 +1,4 @@
-#include "daemon/decide/external.hpp"
+#include "daemon/decide/foreign.hpp"
 
 #include <utility>
 
@@ -14,7 +14,7 @@ ForeignChange::Changed changed(std::string_view base, std::string_view theirs, s
 
 Decision take(World& world, const ForeignChange& change, bool at_load = false) {
   const Context context = world.context("external");
-  return world.commit(decide_external(world.state, change, context, at_load));
+  return world.commit(decide_foreign_change(world.state, change, context, at_load));
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ TEST_CASE("updated elsewhere: theirs, ours, and both") {
 TEST_CASE("a new session id is their reset") {
   World world;
   world.store("k", R"({"sessionId":"old","a":1})");
-  world.state.topics("old").insert("t");
+  world.state.transcripts.add_topic("old", "t");
   ForeignChange change;
   change.updated = {changed(R"({"sessionId":"old","a":1})", R"({"sessionId":"new","a":1})")};
   const Decision done = take(world, change);
@@ -105,7 +105,7 @@ TEST_CASE("a new session id is their reset") {
   CHECK(at(done.events[0].data, "previousSessionId") == "\"old\"");
   CHECK(at(done.events[0].data, "archivedAs") == "[]");
   CHECK(world.session("new").key() == "k");
-  CHECK(std::as_const(world.state).topics("old") == nullptr);
+  CHECK(world.state.transcripts.topics("old") == nullptr);
 }
 
 TEST_CASE("what we deleted stays deleted") {
@@ -310,7 +310,7 @@ struct LostNote {
       own.applied(after.state, *event);
     }
     after.next_seq = live.next_seq;
-    own.leave_out(change);
+    own.remove_own(change);
     return change ? take(after, *change, true) : Decision{};
   }
 };

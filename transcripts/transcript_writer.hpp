@@ -25,28 +25,28 @@
 
 namespace sessiond {
 
-struct Place {
+struct LineTarget {
   std::string file;                    // path below the state directory
   std::uint64_t offset = 0;            // where the line was to begin when it was committed
   std::optional<std::uint64_t> seq{};  // its place among the entries, as it was told; none: a header
 };
 
-class TranscriptAppender {
+class TranscriptWriter {
  public:
   // Told of every line that stands in its file: [lines.begin, lines.end) of the file with that inode.
-  using OnLines = std::function<void(const std::string& file, std::uint64_t inode, Stretch lines)>;
+  using OnLines = std::function<void(const std::string& file, std::uint64_t inode, ByteRange lines)>;
   // Told after each flush how long the file is when nobody else wrote to it; nothing: somebody did, or the file goes.
   using OnSize = std::function<void(const std::string& file, std::optional<std::uint64_t> size)>;
   // With `locks` (shared mode) <transcript>.jsonl.lock is held around each write (FORMATS §3). Nothing waits here: a
   // file whose lock another program holds keeps its lines for the next flush, and holds up no other file.
-  explicit TranscriptAppender(std::filesystem::path state_dir, std::optional<LockOptions> locks = {},
-                              OnLines on_lines = {}, OnSize on_size = {});
-  ~TranscriptAppender();
-  TranscriptAppender(const TranscriptAppender&) = delete;
-  TranscriptAppender& operator=(const TranscriptAppender&) = delete;
+  explicit TranscriptWriter(std::filesystem::path state_dir, std::optional<LockOptions> locks = {},
+                            OnLines on_lines = {}, OnSize on_size = {});
+  ~TranscriptWriter();
+  TranscriptWriter(const TranscriptWriter&) = delete;
+  TranscriptWriter& operator=(const TranscriptWriter&) = delete;
 
   // Remembers a line (with its '\n'; `id` is its entry id, empty for a header). Nothing is written until flush.
-  void add(const Place& place, std::string_view line, std::string_view id);
+  void add(const LineTarget& place, std::string_view line, std::string_view id);
   std::size_t pending_bytes() const;
   bool has_pending_below(std::string_view dir) const;  // `dir` ends in '/'
   // Writes what is remembered; of one file, or of all. A failure keeps the lines for the next try and names the file.
@@ -64,11 +64,11 @@ class TranscriptAppender {
   // Files where lines stand further behind than was told since the last call, with the least place that was told.
   std::map<std::string, std::uint64_t> take_renumbered();
   // Lines that were written although a line of another program has their id, since the last call.
-  struct Doubled {
+  struct DuplicateId {
     std::string file;
     std::string id;
   };
-  std::vector<Doubled> take_doubled();
+  std::vector<DuplicateId> take_duplicate_ids();
   // Takes the file's lock for more than one flush: until release, all that is written to the file is written under it.
   // lock_timeout when another program holds it now. Nothing where no locks are taken.
   Result<void> hold(const std::string& file);

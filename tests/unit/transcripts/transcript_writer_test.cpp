@@ -1,4 +1,4 @@
-#include "transcripts/appender.hpp"
+#include "transcripts/transcript_writer.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -50,12 +50,12 @@ std::string joined(const std::vector<Line>& lines) {
   return text;
 }
 
-void add(TranscriptAppender& appender, const std::vector<Line>& lines, const std::string& to = file) {
+void add(TranscriptWriter& appender, const std::vector<Line>& lines, const std::string& to = file) {
   for (const Line& line : lines) appender.add({.file = to, .offset = line.offset}, line.text, line.id);
 }
 
 void add_and_flush(const TempDir& dir, const std::vector<Line>& lines, bool displaced = false) {
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   add(appender, lines);
   REQUIRE(appender.flush());
   CHECK(appender.take_displaced() == (displaced ? std::vector<std::string>{file} : std::vector<std::string>{}));
@@ -72,7 +72,7 @@ std::size_t count_of(std::string_view text, std::string_view part) {
 TEST_CASE("lines are written when flushed, private, in directories made for them") {
   TempDir dir;
   const mode_t old_mask = ::umask(0);
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b"});
   add(appender, lines);
   CHECK(appender.pending_bytes() == joined(lines).size());
@@ -161,7 +161,7 @@ TEST_CASE("a foreign line between ours") {
   const auto lines = plan({"a", "b", "c"});
   const std::string foreign = "{\"type\":\"label\",\"id\":\"f\"}\n";
   SUBCASE("live: the lines after it are put behind it") {
-    TranscriptAppender appender(dir.path());
+    TranscriptWriter appender(dir.path());
     add(appender, {lines[0], lines[1]});
     REQUIRE(appender.flush());
     dir.append(file, foreign);
@@ -203,7 +203,7 @@ TEST_CASE("a foreign line between ours") {
 
 TEST_CASE("a file that was cut by somebody is appended to at its end") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b"});
   add(appender, {lines[0], lines[1]});
   REQUIRE(appender.flush());
@@ -239,7 +239,7 @@ TEST_CASE("the same line twice is written once") {
 
 TEST_CASE("a file that is removed, replaced or renamed under us is noticed") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b", "c"});
   add(appender, {lines[0], lines[1]});
   REQUIRE(appender.flush());
@@ -258,7 +258,7 @@ TEST_CASE("a file that is removed, replaced or renamed under us is noticed") {
 
 TEST_CASE("close flushes, and the next line makes a new file") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a"});
   add(appender, lines);
   REQUIRE(appender.close(file, false));
@@ -277,7 +277,7 @@ TEST_CASE("names that leave the state directory are refused, the rest is written
   fs::create_symlink(outside.path(), dir.path() / "out");
   dir.write("real", "");
   fs::create_symlink(dir.path() / "real", dir.path() / "link.jsonl");
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a"});
   for (const std::string& bad :
        {std::string("../x.jsonl"), std::string("out/x.jsonl"), std::string("link.jsonl"), std::string("/etc/x.jsonl")})
@@ -296,7 +296,7 @@ TEST_CASE("names that leave the state directory are refused, the rest is written
 
 TEST_CASE("a disk that fills in the middle of a write: nothing half is left, nothing is lost") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto first = plan({"first"});
   const auto lines = plan({"line-1", "line-2", "line-3"}, joined(first).size());
   add(appender, first);
@@ -343,7 +343,7 @@ TEST_CASE("pages that a power cut took are filled again, whichever they were and
       for (std::size_t at = 0; at < left.size(); ++at)
         if ((taken >> (at / page) & 1U) != 0) left[at] = '\0';
       dir.write(file, left);
-      TranscriptAppender appender(dir.path());
+      TranscriptWriter appender(dir.path());
       add(appender, lines);
       REQUIRE(appender.flush());
       REQUIRE(dir.read(file) == whole);
@@ -364,7 +364,7 @@ TEST_CASE("a hole is filled only where nothing but ours can have been") {
 
 TEST_CASE("more files than descriptors") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b", "c"});
   for (const Line& line : lines) {
     for (int i = 0; i < 600; ++i) add(appender, {line}, "s/" + std::to_string(i) + ".jsonl");
@@ -385,7 +385,7 @@ TEST_CASE("random foreign writers and crashes: every line is there once, in orde
     fs::create_directories((dir.path() / file).parent_path());
     std::vector<Line> journal = {{0, our_header, ""}};
     std::vector<std::string> foreign;
-    auto appender = std::make_unique<TranscriptAppender>(dir.path());
+    auto appender = std::make_unique<TranscriptWriter>(dir.path());
     add(*appender, journal);
     REQUIRE(appender->flush());
     std::uint64_t next = our_header.size();
@@ -397,7 +397,7 @@ TEST_CASE("random foreign writers and crashes: every line is there once, in orde
           break;
         }
         case 1: {  // a crash: what was not flushed is gone, and the journal is played again
-          appender = std::make_unique<TranscriptAppender>(dir.path());
+          appender = std::make_unique<TranscriptWriter>(dir.path());
           add(*appender, journal);
           REQUIRE(appender->flush());
           break;
@@ -445,14 +445,14 @@ TEST_CASE("another program's entry that came between stays in the chain of paren
   dir.append(file, foreign);
 
   const std::string next = line_with("b", "a");
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   SUBCASE("what was to follow the last entry follows the one that is last now") {
     add(appender, {{end, next, "b"}, {end + next.size(), line_with("c", "b"), "c"}});
     REQUIRE(appender.flush());
     const std::string text = dir.read(file);
     CHECK(text == joined(first) + foreign + line_with("b", "f") + line_with("c", "b"));
     // And again, as recovery does.
-    TranscriptAppender after(dir.path());
+    TranscriptWriter after(dir.path());
     add(after, {{end, next, "b"}, {end + next.size(), line_with("c", "b"), "c"}});
     REQUIRE(after.flush());
     CHECK(dir.read(file) == text);
@@ -467,7 +467,7 @@ TEST_CASE("another program's entry that came between stays in the chain of paren
 TEST_CASE("a transcript that another program has locked waits, the others do not") {
   TempDir dir;
   const std::string other = "agents/main/sessions/other.jsonl";
-  TranscriptAppender appender(dir.path(), LockOptions{.timeout = std::chrono::milliseconds(0)});
+  TranscriptWriter appender(dir.path(), LockOptions{.timeout = std::chrono::milliseconds(0)});
   const auto lines = plan({"a"});
   fs::create_directories((dir.path() / file).parent_path());
   const fs::path lock = dir.path() / (file + ".lock");
@@ -513,10 +513,10 @@ TEST_CASE("fault 54: a foreign line with the id of ours keeps ours not out, and 
   same_id.replace(same_id.find("\"other\""), 7, "\"a\"");
   dir.write(file, our_header + same_id);
   for (const bool first : {true, false}) {
-    TranscriptAppender appender(dir.path());
+    TranscriptWriter appender(dir.path());
     add(appender, lines);
     REQUIRE(appender.flush());
-    const auto doubled = appender.take_doubled();
+    const auto doubled = appender.take_duplicate_ids();
     CHECK(doubled.size() == (first ? 1 : 0));
     if (first) CHECK(doubled[0].id == "a");
     const std::string text = dir.read(file);
@@ -529,7 +529,7 @@ TEST_CASE("fault 54: a foreign line with the id of ours keeps ours not out, and 
 
 TEST_CASE("fault 11: lines that come further behind than was told are told") {
   TempDir dir;
-  TranscriptAppender appender(dir.path());
+  TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b", "c"});
   appender.add({.file = file, .offset = 0}, lines[0].text, "");
   appender.add({.file = file, .offset = lines[1].offset, .seq = 0}, lines[1].text, "a");

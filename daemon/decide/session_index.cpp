@@ -1,0 +1,160 @@
+#include "daemon/decide/session_index.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "store/names.hpp"
+
+namespace sessiond {
+namespace {
+
+// Returns, of several sessions with this key in the map, the one that was inserted first. Null if none.
+const Session* first_of(const StringMultimap<Session*>& map, std::string_view key) {
+  const Session* first = nullptr;
+  auto [from, to] = map.equal_range(key);
+  for (auto at = from; at != to; ++at) {
+    if (first == nullptr || at->second->order < first->order) first = at->second;
+  }
+  return first;
+}
+
+}  // namespace
+
+const Session* SessionIndex::find_key(std::string_view key) const {
+  if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second.get();
+  const auto alias = dm_alias(key);
+  if (alias) {
+    if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
+  }
+  if (const Session* session = find_nocase(key)) return session;
+  return alias ? find_nocase(*alias) : nullptr;
+}
+
+const Session* SessionIndex::find_nocase(std::string_view key) const {
+  const std::string small = lower(key);
+  const Session* first = nullptr;
+  const auto take = [&](const Session* session) {
+    if ((first == nullptr || session->order < first->order) && same_key(session->key(), key)) first = session;
+  };
+  auto [from, to] = mixed_case_.equal_range(small);
+  for (auto at = from; at != to; ++at) take(at->second);
+  if (const auto found = by_key_.find(small); found != by_key_.end()) take(found->second.get());
+  return first;
+}
+
+const Session* SessionIndex::find(std::string_view key_or_id) const {
+  if (const Session* session = find_key(key_or_id)) return session;
+  return find_session_id(key_or_id);
+}
+
+const Session* SessionIndex::find_session_id(std::string_view session_id) const {
+  return first_of(by_session_id_, session_id);
+}
+
+std::vector<const Session*> SessionIndex::children(std::string_view key) const {
+  std::vector<const Session*> out;
+  auto [from, to] = by_parent_.equal_range(folded_key(key));
+  for (auto at = from; at != to; ++at) {
+    // Foreign stores may hold keys that differ only in case: the child's spelling decides which of them is its parent.
+    const Session* parent = find_key(at->second->spawned_by);
+    if (parent == nullptr || parent->key() == key) out.push_back(at->second);
+  }
+  std::ranges::sort(out, {},
+                    [](const Session* session) { return ByUpdated::Key(session->created_at, session->key()); });
+  return out;
+}
+
+std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
+  const std::string_view own = parse_key(session.key()).topic;
+  if (topic && *topic != own) return transcript_file(session.session_id, *topic);
+  if (!session.session_file.empty()) {
+    const std::string base = session.session_file.substr(session.session_file.find_last_of('/') + 1);
+    if (base.ends_with(".jsonl") && check_session_id(base)) return base;
+  }
+  return transcript_file(session.session_id, own);
+}
+
+// The name can come from the session id, from the id and the topic in the key, or from sessionFile.
+const Session* SessionIndex::owner_of_own(std::string_view file) const {
+  const Session* first = nullptr;
+  const auto take = [&](auto range) {
+    for (auto at = range.first; at != range.second; ++at) {
+      if ((first == nullptr || at->second->order < first->order) && file_of(*at->second, {}) == file)
+        first = at->second;
+    }
+  };
+  const std::string_view stem = file.substr(0, file.rfind(".jsonl"));
+  take(by_session_id_.equal_range(stem));
+  for (std::size_t at = stem.find(topic_mark); at != std::string_view::npos; at = stem.find(topic_mark, at + 1))
+    take(by_session_id_.equal_range(stem.substr(0, at)));
+  take(by_file_.equal_range(file));
+  return first;
+}
+
+Session* SessionIndex::mutable_session(std::string_view key) {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : found->second.get();
+}
+
+void SessionIndex::reserve(std::size_t sessions) {
+  by_key_.reserve(sessions);
+  by_session_id_.reserve(sessions);
+}
+
+Session& SessionIndex::insert(std::string key, RawEntry entry) {
+  if (Session* old = mutable_session(key)) erase(*old);
+  auto session = std::make_unique<Session>(std::move(key), std::move(entry));
+  Session& inserted = *session;
+  inserted.order = next_order_++;
+  by_key_.emplace(inserted.key(), std::move(session));
+  by_name_.emplace(inserted.key(), &inserted);
+  if (std::string small = lower(inserted.key()); small != inserted.key())
+    mixed_case_.emplace(std::move(small), &inserted);
+  link(inserted);
+  return inserted;
+}
+
+void SessionIndex::erase(const Session& session) {
+  const auto found = by_key_.find(session.key());
+  if (found == by_key_.end()) return;
+  Session& gone = *found->second;
+  unlink(gone);
+  by_name_.erase(gone.key());
+  erase_pair(mixed_case_, lower(gone.key()), &gone);
+  by_key_.erase(found);
+}
+
+void SessionIndex::edit(Session& session, const json::Edit& edit) {
+  assert(mutable_session(session.key()) == &session);
+  if (edit.unset.empty() && std::ranges::all_of(edit.set, [](const auto& member) {
+        return member.name == "updatedAt" || member.name == "lastInteractionAt" || member.name == "messageCount" ||
+               member.name.ends_with("Tokens") || member.name == "compactionCount";
+      })) {
+    auto node = by_updated_.extract(&session);  // no other index depends on these members
+    session.edit(edit);
+    by_updated_.insert(std::move(node));
+    return;
+  }
+  unlink(session);
+  session.edit(edit);
+  link(session);
+}
+
+void SessionIndex::link(Session& session) {
+  session.linked_bytes = session.entry()->size();
+  entry_bytes_ += session.linked_bytes;
+  by_updated_.insert(&session);
+  if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
+  if (!session.spawned_by.empty()) by_parent_.emplace(folded_key(session.spawned_by), &session);
+  if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
+}
+
+void SessionIndex::unlink(Session& session) {
+  entry_bytes_ -= session.linked_bytes;
+  by_updated_.erase(&session);
+  if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
+  if (!session.spawned_by.empty()) erase_pair(by_parent_, folded_key(session.spawned_by), &session);
+  if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
+}
+
+}  // namespace sessiond

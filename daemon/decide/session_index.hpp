@@ -1,0 +1,85 @@
+// The sessions of one agent in memory, and the indexes by which they are found and listed.
+//
+// A session is found by its key, by its session id, by its parent, and by the name of its transcript. Stores that
+// foreign programs wrote break the rules of ours: two sessions may share a session id, keys may differ only in case,
+// and parents may form a ring. Where several sessions match, the one that was inserted first is returned.
+//
+// The index owns the sessions. Pointers stay valid until the session is erased or replaced. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/decide/session.hpp"
+#include "daemon/decide/string_map.hpp"
+
+namespace sessiond {
+
+// Separates the session id from the topic in the file name of a topic's transcript.
+inline constexpr std::string_view topic_mark = "-topic-";
+
+// Orders sessions by updatedAt, then by key.
+struct ByUpdated {
+  using is_transparent = void;
+  using Key = std::pair<std::int64_t, std::string_view>;
+  static Key key_of(const Session* session) { return {session->updated_at, session->key()}; }
+  bool operator()(const Session* a, const Session* b) const { return key_of(a) < key_of(b); }
+  bool operator()(const Session* a, const Key& b) const { return key_of(a) < b; }
+  bool operator()(const Key& a, const Session* b) const { return a < key_of(b); }
+};
+
+class SessionIndex {
+ public:
+  std::size_t size() const { return by_key_.size(); }
+  // Bytes of all entries. Approximate: counters that changed since an entry was last edited are not included.
+  std::uint64_t entry_bytes() const { return entry_bytes_; }
+
+  // Finds a session by its key: exactly, then in the other spelling of dm/direct, then ignoring case. Null if none.
+  const Session* find_key(std::string_view key) const;
+  // As find_key, then by session id.
+  const Session* find(std::string_view key_or_id) const;
+  const Session* find_session_id(std::string_view session_id) const;
+  const std::set<Session*, ByUpdated>& by_updated() const { return by_updated_; }
+  const std::map<std::string_view, Session*>& by_name() const { return by_name_; }
+  // Returns the sessions whose spawnedBy names the session `key`, in any spelling; the oldest first.
+  std::vector<const Session*> children(std::string_view key) const;
+
+  // Returns the file name of a session's transcript: its own, or that of a topic.
+  static std::string file_of(const Session& session, const std::optional<std::string>& topic);
+  // Finds the session whose own transcript (not a topic's) has this file name. Null if none.
+  const Session* owner_of_own(std::string_view file) const;
+
+  // Below: for apply and for loading only.
+  void reserve(std::size_t sessions);
+  // Replaces the session with this key if there is one.
+  Session& insert(std::string key, RawEntry entry);
+  // Does nothing if the session is not in the index.
+  void erase(const Session& session);
+  // Edits a session of this index and moves it to its new place in every order.
+  void edit(Session& session, const json::Edit& edit);
+  Session* mutable_session(std::string_view key);  // exact key only; null if none
+
+ private:
+  const Session* find_nocase(std::string_view key) const;
+  void link(Session& session);
+  void unlink(Session& session);
+
+  StringMap<std::unique_ptr<Session>> by_key_;
+  StringMultimap<Session*> by_session_id_;
+  StringMultimap<Session*> by_parent_;   // by folded_key(spawnedBy)
+  StringMultimap<Session*> by_file_;     // sessions that name a sessionFile, by file_of
+  StringMultimap<Session*> mixed_case_;  // sessions whose key is not lower-case, by the lower-case key; few
+  std::set<Session*, ByUpdated> by_updated_;
+  std::map<std::string_view, Session*> by_name_;
+  std::uint64_t next_order_ = 0;
+  std::uint64_t entry_bytes_ = 0;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,65 @@
+// What is in memory of one agent's transcripts: where each known one ends, and which topics a session id has.
+//
+// A transcript whose end is not known has to be read before anything is appended to it: decisions then ask for a `Need`
+// (decision.hpp). Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "daemon/decide/string_map.hpp"
+#include "transcripts/id_index.hpp"
+
+namespace sessiond {
+
+// Where a transcript ends, including lines that are committed but not yet in the file.
+struct TranscriptEnd {
+  std::uint64_t size = 0;   // bytes
+  std::uint64_t count = 0;  // entries; also the seq of the next one
+  bool has_header = false;
+  bool ends_in_newline = true;
+  std::string last_id;
+  std::uint64_t last_seq = 0;             // journal seq of the last append; reads wait until it is durable
+  std::uint64_t read_size = 0;            // size of the file when this was read from it
+  std::optional<std::int64_t> started{};  // time in the header, ms since the epoch
+  std::shared_ptr<IdSet> ids;             // ids of all entries; loaded when a client first brings ids of its own
+};
+
+class TranscriptEnds {
+ public:
+  // Null if the end is not known. Files are named without their folder.
+  const TranscriptEnd* find(std::string_view file) const {
+    const auto found = ends_.find(file);
+    return found == ends_.end() ? nullptr : &found->second;
+  }
+  TranscriptEnd& find_or_add(std::string_view file) { return ends_[std::string(file)]; }
+  void forget(std::string_view file) {
+    if (const auto found = ends_.find(file); found != ends_.end()) ends_.erase(found);
+  }
+  const StringMap<TranscriptEnd>& all() const { return ends_; }
+
+  // Returns the topics that a session id has transcripts for. Null if it never had one.
+  const std::set<std::string>* topics(std::string_view session_id) const {
+    const auto found = topics_.find(session_id);
+    return found == topics_.end() ? nullptr : &found->second;
+  }
+  void add_topic(std::string_view session_id, std::string topic) {
+    topics_[std::string(session_id)].insert(std::move(topic));
+  }
+  void remove_topic(std::string_view session_id, const std::string& topic) {
+    if (const auto found = topics_.find(session_id); found != topics_.end()) found->second.erase(topic);
+  }
+  void forget_topics(std::string_view session_id) {
+    if (const auto found = topics_.find(session_id); found != topics_.end()) topics_.erase(found);
+  }
+
+ private:
+  StringMap<TranscriptEnd> ends_;
+  StringMap<std::set<std::string>> topics_;
+};
+
+}  // namespace sessiond

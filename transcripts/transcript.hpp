@@ -7,6 +7,8 @@
 // Offsets are kept in memory and in a sidecar (line_index.hpp), and so are hashes of ids after the first search for one
 // (id_index.hpp). So a file of 1 GiB is read once, not at each start. A Transcript keeps its file open. Blocks; one
 // thread at a time for each object.
+//
+// The format: transcripts/README.md.
 #pragma once
 
 #include <cstdint>

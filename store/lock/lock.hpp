@@ -3,7 +3,8 @@
 // A lock is a file that exists while it is held and says in its content who holds it. A holder that died leaves it
 // behind, so a lock is taken away from a holder that is provably gone (lock_file.hpp), or if this process has seen it
 // unchanged for LockOptions::stale. A holder that was only presumed gone may continue: see
-// FileLock::predecessor_may_wake. Blocks: disk threads only. Any thread.
+// FileLock::predecessor_may_wake. Blocks: disk threads only. Any thread. The protocol:
+// store/lock/README.md.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,8 @@
 // under its lock.
 //
 // A SessionsFile remembers the version that it last read or wrote (the base). A checkpoint therefore needs only the
-// changed entries, and what a foreign program did is the difference from the base. One thread at a time; blocks.
+// changed entries, and what a foreign program did is the difference from the base. The format and
+// the steps of a checkpoint: store/sessions/README.md. One thread at a time; blocks.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,8 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "settle.removed",    // the temp file of a killed checkpoint
     "settle.kept",       // what its exchange brought out is where it belongs
     "rebuild.replayed",  // a damaged store: an earlier generation and the journal over it, in memory
-    // Files from the journal: transcripts/appender.cpp, archive.cpp, daemon/ledger/projection.cpp
+    // Files from the journal: transcripts/transcript_writer.cpp, transcripts/unsynced_files.cpp,
+    // transcripts/archive.cpp, daemon/ledger/projection.cpp
     "transcript.created", "transcript.written", "transcript.synced",
     "archive.closed",  // its lines are in the file, it has its old name
     "archive.renamed", "archive.synced",

@@ -23,7 +23,7 @@ bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0');
 }
 
-// Where the file system has no RENAME_NOREPLACE: link(2) does not replace either.
+// For file systems without RENAME_NOREPLACE: link(2) does not replace a file either.
 int rename_by_link(const fs::path& from, const fs::path& to) {
   if (::link(from.c_str(), to.c_str()) != 0) return -1;
   return ::unlink(from.c_str());
@@ -35,7 +35,7 @@ int rename_without_replacing(const fs::path& from, const fs::path& to) {
 }
 
 struct ArchivedFile {
-  std::string_view file;  // the transcript's name; empty: the name is no archive's
+  std::string_view file;  // name of the transcript; empty: not an archive
   std::int64_t time = 0;
 };
 
@@ -62,12 +62,12 @@ std::string archive_name(std::string_view file, std::string_view reason, std::in
 
 Result<bool> archive(const fs::path& dir, std::string_view file, std::string_view archived) {
   for (const std::string_view name : {file, archived})
-    if (!is_file_name(name)) return fail(Code::invalid_id, fmt::format("\"{}\" is no file name", name));
+    if (!is_file_name(name)) return fail(Code::invalid_id, fmt::format("\"{}\" is not a file name", name));
   const fs::path from = dir / file;
   const fs::path to = dir / archived;
   const bool renamed = rename_without_replacing(from, to) == 0;
   if (!renamed && errno == EEXIST)
-    return fail(Code::internal, fmt::format("archive {}: {} exists already", from.native(), to.native()));
+    return fail(Code::internal, fmt::format("archive {}: {} already exists", from.native(), to.native()));
   if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
   if (renamed) fault_point("archive.renamed");
   return renamed;

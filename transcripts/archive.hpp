@@ -1,5 +1,5 @@
-// Archived transcripts: a reset or deletion renames a session's files, it destroys nothing (FORMATS "On-disk formats").
-//   x.jsonl -> x.jsonl.reset.2026-02-21T21-31-50.885Z   (ISO time, ':' as '-'); `.deleted.` likewise
+// Archived transcripts. A reset or deletion destroys nothing: it renames a session's files.
+//   x.jsonl -> x.jsonl.reset.2026-02-21T21-31-50.885Z   (ISO time with '-' for ':'), or .deleted.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,27 @@
 
 namespace sessiond {
 
-std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);  // "reset" | "deleted"
+// `reason` is "reset" or "deleted".
+std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);
 
-// Renames `file` to `archived` within `dir`; never replaces. Durable after a sync of `dir` (sync_dir), of which many
-// renames need one. False when there is no such file: it is done already, as when recovery repeats it. A Problem when
-// both exist, and when a name is not a plain file name.
+// Renames `file` to `archived` within `dir` and never replaces a file. The rename is durable after sync_dir(dir), which
+// many renames can share. Returns false if there is no such file: recovery may repeat a rename. A Problem if both
+// exist, or if a name is not a plain file name. Blocks.
 Result<bool> archive(const std::filesystem::path& dir, std::string_view file, std::string_view archived);
 
-// What a file in a sessions folder is, by its name alone.
+// Tells by its name what a file in a sessions folder is.
 struct NamedFile {
-  enum class Kind : std::uint8_t { transcript, archive, aside };  // aside: what a repair kept of a transcript
+  enum class Kind : std::uint8_t { transcript, archive, aside };  // aside: a part of a transcript that a repair kept
   Kind kind = Kind::transcript;
   std::string_view stem{};  // <session id> or <session id>-topic-<topic>
   std::int64_t time = 0;    // of an archive: ms since the epoch
 
   bool is_of(std::string_view session_id) const;
 };
-// Nothing for what is none of these: the store, locks, temporary files.
+// Returns nothing for all other files: the store, locks, temporary files.
 std::optional<NamedFile> parse_file_name(std::string_view name);
 
-// The archived transcripts of a session, topics included, by name. An absent directory has none.
+// Lists the archived transcripts of a session and its topics, sorted by name. An absent folder has none. Blocks.
 Result<std::vector<std::string>> list_archives(const std::filesystem::path& dir, std::string_view session_id);
 
 }  // namespace sessiond

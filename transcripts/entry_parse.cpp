@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 
 #include "store/names.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
 
@@ -51,23 +53,17 @@ Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
   return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970, up to the year 9999");
 }
 
-Result<void> read_head(const Given& given, std::string_view pointer, NewEntry& draft) {
+Result<void> read_head(const Given& given, std::string_view pointer, NewEntry& parsed) {
   if (given.id) {
-    auto id = read_id(*given.id, at(pointer, "id"));
-    if (!id) return std::unexpected(id.error());
-    draft.id = std::move(*id);
+    TRY(parsed.id, read_id(*given.id, at(pointer, "id")));
   }
   if (given.parent_id && *given.parent_id == "null") {
-    draft.parent_id = "";
+    parsed.parent_id = "";
   } else if (given.parent_id) {
-    auto parent = read_id(*given.parent_id, at(pointer, "parentId"));
-    if (!parent) return std::unexpected(parent.error());
-    draft.parent_id = std::move(*parent);
+    TRY(parsed.parent_id, read_id(*given.parent_id, at(pointer, "parentId")));
   }
   if (given.timestamp) {
-    auto time = read_time(*given.timestamp, at(pointer, "timestamp"));
-    if (!time) return std::unexpected(time.error());
-    draft.time = *time;
+    TRY(parsed.time, read_time(*given.timestamp, at(pointer, "timestamp")));
   }
   return {};
 }
@@ -83,15 +79,15 @@ Result<void> check_content(std::string_view content, const std::string& pointer)
   return {};
 }
 
-Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& draft) {
+Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& parsed) {
   const std::string place = at(pointer, "message");
   if (!given.message || !is_object(*given.message)) return fail_at(place, "must be an object");
   const std::string_view message = *given.message;
   const Given inner = look_at(message);
   if (json::as_string(inner.role.value_or("")).value_or("").empty())
-    return fail_at(at(place, "role"), "must be a string that says who speaks");
+    return fail_at(at(place, "role"), "must be a non-empty string");
   if (inner.content) {
-    if (auto checked = check_content(*inner.content, at(place, "content")); !checked) return checked;
+    TRY(check_content(*inner.content, at(place, "content")));
   } else {
     const auto all = json::members(message);
     const bool says_something = std::ranges::any_of(
@@ -99,94 +95,95 @@ Result<void> read_full_message(std::string_view entry, const Given& given, std::
     if (!says_something) return fail_at(at(place, "content"), "must be a string or an array of objects");
   }
   if (inner.timestamp && json::kind(*inner.timestamp) == json::Kind::number) {
-    if (auto time = read_time(*inner.timestamp, at(place, "timestamp")); !time) return std::unexpected(time.error());
+    TRY(read_time(*inner.timestamp, at(place, "timestamp")));
   }
-  draft.body = message;
+  parsed.body = message;
   for (const json::Member& member : json::members(entry)) {
     if (named(member, "type") || named(member, "id") || named(member, "parentId") || named(member, "timestamp") ||
         named(member, "message"))
       continue;
-    if (!draft.extra.empty()) draft.extra += ',';
-    draft.extra += fmt::format("\"{}\":{}", member.name, member.value);
+    if (!parsed.extra.empty()) parsed.extra += ',';
+    parsed.extra += fmt::format("\"{}\":{}", member.name, member.value);
   }
-  draft.type = "message";
-  draft.role = json::as_string(*inner.role).value_or("");
-  if (inner.usage && is_object(*inner.usage)) draft.usage = *inner.usage;
+  parsed.type = "message";
+  parsed.role = json::as_string(*inner.role).value_or("");
+  if (inner.usage && is_object(*inner.usage)) parsed.usage = *inner.usage;
   return {};
 }
 
-// {"role",…} and the flat {"type":"user",…}: the message is what is left when the entry's own members are taken out.
+// Reads {"role",…} and {"type":"user",…}: all members but the entry's own become the message.
 Result<void> read_short_message(std::string_view entry, const Given& given, std::string_view role,
-                                std::string_view pointer, NewEntry& draft) {
+                                std::string_view pointer, NewEntry& parsed) {
   const std::string name = json::as_string(role).value_or("");
-  if (name.empty()) return fail_at(at(pointer, "role"), "must be a string that says who speaks");
+  if (name.empty()) return fail_at(at(pointer, "role"), "must be a non-empty string");
   if (given.text && given.content) return fail_at(at(pointer, "text"), "text and content exclude each other");
-  draft.body.reserve(entry.size() + 48);
-  draft.body.append("{\"role\":").append(role);
+  parsed.body.reserve(entry.size() + 48);
+  parsed.body.append("{\"role\":").append(role);
   if (given.text) {
     if (std::ranges::find(short_roles, name) == short_roles.end())
       return fail_at(at(pointer, "role"), fmt::format("must be one of {}", fmt::join(short_roles, ", ")));
     if (!is_string(*given.text)) return fail_at(at(pointer, "text"), "must be a string");
     if (given.text->size() == 2) return fail_at(at(pointer, "text"), "is empty");
-    draft.body.append(R"(,"content":[{"type":"text","text":)").append(*given.text).append("}]");
+    parsed.body.append(R"(,"content":[{"type":"text","text":)").append(*given.text).append("}]");
   } else if (given.content) {
-    if (auto checked = check_content(*given.content, at(pointer, "content")); !checked) return checked;
-    draft.body.append(",\"content\":").append(*given.content);
+    TRY(check_content(*given.content, at(pointer, "content")));
+    parsed.body.append(",\"content\":").append(*given.content);
   } else {
-    return fail_at(at(pointer, "text"), "text or content is needed");
+    return fail_at(at(pointer, "text"), "is missing; give text or content");
   }
   for (const json::Member& member : json::members(entry)) {
     const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
-    if (!placed && !(taken_by_message(member) && !named(member, "seq")))
-      draft.body.append(",\"").append(member.name).append("\":").append(member.value);
+    if (!placed && !(taken_by_message(member) && !named(member, "seq"))) append_member(parsed.body, member);
   }
-  draft.body += '}';
-  draft.stamp = true;
-  draft.type = "message";
-  draft.role = name;
-  if (given.usage && is_object(*given.usage)) draft.usage = *given.usage;
+  parsed.body += '}';
+  parsed.stamp = true;
+  parsed.type = "message";
+  parsed.role = name;
+  if (given.usage && is_object(*given.usage)) parsed.usage = *given.usage;
   return {};
 }
 
-Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, NewEntry& draft) {
+Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, NewEntry& parsed) {
   const bool printable =
       std::ranges::all_of(type, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
   if (type.empty() || type.size() > longest_type || !printable)
     return fail_at(at(pointer, "type"), fmt::format("must be a name of 1 to {} bytes", longest_type));
-  if (type == "session") return fail_at(at(pointer, "type"), "a session header is no entry");
-  if (type == "unreadable") return fail_at(at(pointer, "type"), "is how damaged lines are shown, not an entry");
-  draft.type = std::move(type);
+  if (type == "session") return fail_at(at(pointer, "type"), "must not be session: that is the header");
+  if (type == "unreadable")
+    return fail_at(at(pointer, "type"), "must not be unreadable: damaged lines are shown with it");
+  parsed.type = std::move(type);
   for (const json::Member& member : json::members(entry)) {
     if (taken_by_message(member) && !named(member, "seq")) continue;
-    if (!draft.body.empty()) draft.body += ',';
-    draft.body += fmt::format("\"{}\":{}", member.name, member.value);
+    if (!parsed.body.empty()) parsed.body += ',';
+    parsed.body += fmt::format("\"{}\":{}", member.name, member.value);
   }
   return {};
 }
 
-Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& draft) {
+Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& parsed) {
   if (!given.type) {
-    if (!given.role) return fail_at(at(pointer, "type"), "an entry has a type, or in the short form a role");
-    return read_short_message(entry, given, *given.role, pointer, draft);
+    if (!given.role) return fail_at(at(pointer, "type"), "is missing; the short form has a role instead");
+    return read_short_message(entry, given, *given.role, pointer, parsed);
   }
   auto type = json::as_string(*given.type);
   if (!type) return fail_at(at(pointer, "type"), "must be a string");
-  if (*type == "message") return read_full_message(entry, given, pointer, draft);
+  if (*type == "message") return read_full_message(entry, given, pointer, parsed);
   if ((*type == "user" || *type == "assistant") && given.content)
-    return read_short_message(entry, given, *given.type, pointer, draft);
-  return read_other(entry, std::move(*type), pointer, draft);
+    return read_short_message(entry, given, *given.type, pointer, parsed);
+  return read_other(entry, std::move(*type), pointer, parsed);
 }
 
 }  // namespace
 
 Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
-  const std::string entry = json::compact(value);  // one line, whatever the layout it came in
-  if (!is_object(entry)) return fail_at(std::string(pointer), "an entry is an object");
+  assert(json::check(value));
+  const std::string entry = json::compact(value);  // makes it one line
+  if (!is_object(entry)) return fail_at(std::string(pointer), "must be an object");
   const Given given = look_at(entry);
-  NewEntry draft;
-  if (auto head = read_head(given, pointer, draft); !head) return std::unexpected(head.error());
-  if (auto shape = read_shape(entry, given, pointer, draft); !shape) return std::unexpected(shape.error());
-  return draft;
+  NewEntry parsed;
+  TRY(read_head(given, pointer, parsed));
+  TRY(read_shape(entry, given, pointer, parsed));
+  return parsed;
 }
 
 }  // namespace sessiond

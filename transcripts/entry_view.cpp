@@ -12,9 +12,9 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t shown_of_damage = 200;  // bytes of an unreadable line that are served
+constexpr std::size_t shown_of_damage = 200;  // bytes of an unreadable line that are shown
 
-// Stored or derived, as JSON.
+// Returns the stored or derived id as JSON.
 std::string id_json(const EntryFields& fields, std::string_view line, std::uint64_t seq) {
   return fields.id.empty() ? fmt::format("\"{}\"", derived_id(line, seq)) : std::string(fields.id);
 }
@@ -61,13 +61,13 @@ std::string view_full(const EntryFields& fields, std::string_view line, std::str
   if (role_from_type) out.append(",\"role\":").append(fields.role);
   for (const json::Member& member : json::members(fields.shape == EntryShape::nested ? fields.message : line)) {
     if (taken_by_message(member) || (role_from_type && named(member, "role"))) continue;
-    out.append(",\"").append(member.name).append("\":").append(member.value);
+    append_member(out, member);
   }
   out += '}';
   return out;
 }
 
-// What was said.
+// Returns the text of a message.
 std::string spoken(std::string_view message) {
   const auto content = json::find(message, "content");
   return content ? text_of(*content) : json::string_at(message, "text").value_or("");
@@ -113,7 +113,7 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
     if (view == View::chat) return {};
     return view_damage(line, seq, view);
   }
-  const std::string id = id_json(fields, line, seq);  // of the line as it is stored
+  const std::string id = id_json(fields, line, seq);  // derived from the bytes as they are stored
   std::string repair;
   if (invalid_utf8(line)) {
     repair = replace_invalid_utf8(line);

@@ -7,14 +7,14 @@
 namespace sessiond {
 namespace {
 
-constexpr std::size_t head_bytes = 200;  // of a line's or a Message's own members, about
+constexpr std::size_t head_bytes = 200;  // approximate size of the members of a line or a Message beside its body
 
 void append_number(std::string& out, std::int64_t number) {
   std::array<char, 24> digits{};
   out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
 }
 
-// Quoted id and parentId, as both forms have them.
+// Appends id and parentId, which both forms have.
 void append_ids(std::string& out, std::string_view id, std::string_view parent_id) {
   out += "\"id\":";
   json::append_quoted(out, id);
@@ -26,7 +26,7 @@ void append_ids(std::string& out, std::string_view id, std::string_view parent_i
   }
 }
 
-// A Message up to its timestamp; what follows begins with a comma.
+// Appends a Message up to its timestamp. What follows begins with a comma.
 void append_message_head(std::string& out, std::uint64_t seq, std::string_view ids, std::string_view type,
                          std::int64_t time) {
   out += "{\"seq\":";
@@ -35,19 +35,15 @@ void append_message_head(std::string& out, std::uint64_t seq, std::string_view i
   append_number(out, time);
 }
 
-void append_shown(std::string& out, const json::Member& member) {
-  out.append(",\"").append(member.name).append("\":").append(member.value);
-}
-
-// What stands between the braces of a compact object.
+// Returns the text between the braces of a compact object.
 std::string_view inside(std::string_view object) { return object.substr(1, object.size() - 2); }
 
-// How a message object becomes part of a Message: which of its members collide with the Message's own.
+// Which members of a message object collide with the Message's own.
 struct Collisions {
   std::size_t count = 0;
   bool has_time = false;       // it has a timestamp of its own
-  bool own_time_last = false;  // and that is its last member and says what the entry says, as we write it
-  std::size_t end = 1;         // of the last member before the last one
+  bool own_time_last = false;  // its timestamp is its last member and equals the entry's, byte for byte
+  std::size_t end = 1;         // where the last member but one ends
 };
 
 Collisions collisions_of(std::string_view body, std::string_view time) {
@@ -64,12 +60,12 @@ Collisions collisions_of(std::string_view body, std::string_view time) {
   return found;
 }
 
-// The time that a message ends with, if it is one (ms, up to the year 9999).
-std::optional<std::int64_t> own_time(const NewEntry& draft) {
-  if (draft.type != "message") return {};
-  const std::size_t name = draft.body.rfind("\"timestamp\":");
+// Returns the timestamp that is the message's last member (ms, up to the year 9999).
+std::optional<std::int64_t> own_time(const NewEntry& entry) {
+  if (entry.type != "message") return {};
+  const std::size_t name = entry.body.rfind("\"timestamp\":");
   if (name == std::string::npos) return {};
-  const std::string_view digits = std::string_view(draft.body).substr(name + 12, draft.body.size() - 1 - (name + 12));
+  const std::string_view digits = std::string_view(entry.body).substr(name + 12, entry.body.size() - 1 - (name + 12));
   std::int64_t time = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), time);
   if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' || time > last_time_ms)
@@ -77,51 +73,51 @@ std::optional<std::int64_t> own_time(const NewEntry& draft) {
   return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
 }
 
-Written write_message(const NewEntry& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+Written write_message(const NewEntry& entry, std::string_view ids, std::uint64_t seq, std::int64_t time) {
   const std::string time_text = std::to_string(time);
-  const Collisions collisions = collisions_of(draft.body, time_text);
+  const Collisions collisions = collisions_of(entry.body, time_text);
   Written written;
   std::string& line = written.line;
-  line.reserve(draft.body.size() + draft.extra.size() + head_bytes);
+  line.reserve(entry.body.size() + entry.extra.size() + head_bytes);
   line.append("{\"type\":\"message\",").append(ids).append(",\"timestamp\":\"").append(iso_time(time));
-  line.append("\",\"message\":{").append(inside(draft.body));
-  if (!collisions.has_time && draft.stamp) {
-    if (draft.body.size() > 2) line += ',';
+  line.append("\",\"message\":{").append(inside(entry.body));
+  if (!collisions.has_time && entry.stamp) {
+    if (entry.body.size() > 2) line += ',';
     line.append("\"timestamp\":").append(time_text);
   }
   line += '}';
-  if (!draft.extra.empty()) line.append(",").append(draft.extra);
+  if (!entry.extra.empty()) line.append(",").append(entry.extra);
   line += "}\n";
 
   std::string& message = written.message;
-  message.reserve(draft.body.size() + head_bytes);
+  message.reserve(entry.body.size() + head_bytes);
   append_message_head(message, seq, ids, "\"message\"", time);
   const bool only_own_time = collisions.count == 1 && collisions.own_time_last;
   if (collisions.count == 0 || only_own_time) {
-    const std::size_t end = only_own_time ? collisions.end : draft.body.size() - 1;
-    if (end > 1) message.append(",").append(draft.body, 1, end - 1);
+    const std::size_t end = only_own_time ? collisions.end : entry.body.size() - 1;
+    if (end > 1) message.append(",").append(entry.body, 1, end - 1);
   } else {
-    for (const json::Member& member : json::members(draft.body))
-      if (!taken_by_message(member)) append_shown(message, member);
+    for (const json::Member& member : json::members(entry.body))
+      if (!taken_by_message(member)) append_member(message, member);
     written.exact = false;
   }
   message += '}';
-  if (!draft.extra.empty() || (!collisions.has_time && !draft.stamp)) written.exact = false;
+  if (!entry.extra.empty() || (!collisions.has_time && !entry.stamp)) written.exact = false;
   return written;
 }
 
-Written write_other(const NewEntry& draft, std::string_view ids, std::uint64_t seq, std::int64_t time) {
-  const std::string type = json::quote(draft.type);
+Written write_other(const NewEntry& entry, std::string_view ids, std::uint64_t seq, std::int64_t time) {
+  const std::string type = json::quote(entry.type);
   Written written;
   std::string& line = written.line;
-  line.reserve(draft.body.size() + head_bytes);
+  line.reserve(entry.body.size() + head_bytes);
   line.append("{\"type\":").append(type).append(",").append(ids);
   line.append(",\"timestamp\":\"").append(iso_time(time)).append("\"");
-  if (!draft.body.empty()) line.append(",").append(draft.body);
+  if (!entry.body.empty()) line.append(",").append(entry.body);
   line += '}';
 
   std::string& message = written.message;
-  message.reserve(draft.body.size() + head_bytes);
+  message.reserve(entry.body.size() + head_bytes);
   append_message_head(message, seq, ids, type, time);
   std::size_t own = 4;  // type, id, parentId, timestamp
   for (const json::Member& member : json::members(line)) {
@@ -130,7 +126,7 @@ Written write_other(const NewEntry& draft, std::string_view ids, std::uint64_t s
     } else if (taken_by_message(member)) {
       written.exact = false;
     } else {
-      append_shown(message, member);
+      append_member(message, member);
     }
   }
   message += '}';
@@ -140,17 +136,17 @@ Written write_other(const NewEntry& draft, std::string_view ids, std::uint64_t s
 
 }  // namespace
 
-Written write_entry(const NewEntry& draft, std::string_view id, std::string_view parent_id, std::uint64_t seq,
+Written write_entry(const NewEntry& entry, std::string_view id, std::string_view parent_id, std::uint64_t seq,
                     std::int64_t now) {
   std::string ids;
   ids.reserve(head_bytes);
   append_ids(ids, id, parent_id);
-  const std::int64_t time = draft.time ? *draft.time : own_time(draft).value_or(now);
-  return draft.type == "message" ? write_message(draft, ids, seq, time) : write_other(draft, ids, seq, time);
+  const std::int64_t time = entry.time ? *entry.time : own_time(entry).value_or(now);
+  return entry.type == "message" ? write_message(entry, ids, seq, time) : write_other(entry, ids, seq, time);
 }
 
 std::string line_of(std::string_view message) {
-  // The Message's own members, in the order in which write_entry puts them.
+  // Reads the Message's own members in the order in which write_entry writes them.
   std::string_view id, parent_id, type, time;
   std::size_t index = 0;
   for (const json::Member& member : json::members(message)) {
@@ -162,10 +158,10 @@ std::string line_of(std::string_view message) {
   }
   const auto ms = json::as_int(time);
   const std::size_t close = message.rfind('}');
-  if (!ms || close == std::string_view::npos) return {};  // no Message of ours
+  if (!ms || close == std::string_view::npos) return {};  // we did not make this Message
   const auto rest_begin = static_cast<std::size_t>(time.data() + time.size() - message.data());
   if (rest_begin > close) return {};
-  const std::string_view rest = message.substr(rest_begin, close - rest_begin);  // empty, or begins with a comma
+  const std::string_view rest = message.substr(rest_begin, close - rest_begin);  // "", or begins with a comma
 
   std::string line;
   line.reserve(message.size() + head_bytes);

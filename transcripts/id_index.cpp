@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "store/crc32.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
 
 namespace sessiond {
 namespace {
 
-// What it holds: the hashes.
+// The sidecar holds the hashes.
 constexpr std::string_view id_index_magic = "sdtridv1";  // the last character is the version
 
 }  // namespace
@@ -25,12 +26,10 @@ Result<void> IdIndex::scan(int fd, std::uint64_t first_entry, std::uint64_t end,
   ::posix_fadvise(fd, static_cast<off_t>(covered.bytes), 0, POSIX_FADV_SEQUENTIAL);
   LineReader lines(fd, end, path);
   for (std::uint64_t at = std::max(covered.bytes, first_entry); at < end;) {
-    auto next = lines.end_of(at);
-    if (!next) return std::unexpected(next.error());
-    auto line = lines.text(at, *next);
-    if (!line) return std::unexpected(line.error());
-    hashes.push_back(id_hash(entry_id(*line, hashes.size())));
-    at = *next;
+    TRY(auto next, lines.end_of(at));
+    TRY(auto line, lines.text(at, next));
+    hashes.push_back(id_hash(entry_id(line, hashes.size())));
+    at = next;
   }
   return covered.extend(fd, end, path);
 }
@@ -53,7 +52,7 @@ IdSet::IdSet(std::size_t expected) : slots_(std::bit_ceil(expected + expected / 
 
 std::size_t IdSet::slot_of(std::uint32_t hash) const {
   const std::size_t mask = slots_.size() - 1;
-  // Spread again: hashes of ids that count up differ in few bits.
+  // Spreads the hashes: those of ids that count up differ in few bits.
   std::size_t slot = (hash * 0x9E3779B97F4A7C15ULL >> 32) & mask;
   while (slots_[slot] != 0 && slots_[slot] != hash) slot = (slot + 1) & mask;
   return slot;

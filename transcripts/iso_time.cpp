@@ -1,4 +1,4 @@
-// Times as JavaScript's toISOString writes them, and as other programs do (offsets, no zone, any fraction).
+// Writes times as JavaScript's toISOString does, and reads what foreign programs write: offsets, no zone, any fraction.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -12,9 +12,9 @@ void put_digits(char* at, std::int64_t number, std::size_t digits) {
   for (std::size_t i = digits; i-- > 0; number /= 10) at[i] = static_cast<char>('0' + number % 10);
 }
 
-class Reader {
+class TimeReader {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
+  explicit TimeReader(std::string_view text) : rest_(text) {}
 
   std::optional<int> number(std::size_t digits) {
     if (rest_.size() < digits) return {};
@@ -38,16 +38,16 @@ class Reader {
   std::string_view rest_;
 };
 
-// After "." or ",": milliseconds; digits beyond the third are dropped.
-std::optional<int> fraction(Reader& reader) {
+// Reads ms after "." or ",". Digits after the third are dropped.
+std::optional<int> fraction(TimeReader& reader) {
   if (!reader.at_digit()) return {};
   int ms = 0;
   for (int weight = 100; reader.at_digit(); weight /= 10) ms += *reader.number(1) * weight;
   return ms;
 }
 
-// "Z", "+02:00", "+0200", or nothing (UTC): minutes to take away.
-std::optional<int> zone(Reader& reader) {
+// Reads "Z", "+02:00", "+0200", or nothing (UTC). Returns the minutes to subtract.
+std::optional<int> zone(TimeReader& reader) {
   if (reader.done() || reader.take('Z') || reader.take('z')) return 0;
   const bool east = reader.take('+');
   if (!east && !reader.take('-')) return {};
@@ -80,7 +80,7 @@ std::string iso_time(std::int64_t ms) {
 
 std::optional<std::int64_t> parse_iso_time(std::string_view text) {
   using namespace std::chrono;
-  Reader reader(text);
+  TimeReader reader(text);
   const auto years = reader.number(4);
   if (!years || !reader.take('-')) return {};
   const auto months = reader.number(2);

@@ -12,12 +12,13 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t least_garbage = 1024;  // lines of the record that say nothing any more, before it is made anew
+constexpr std::size_t least_garbage = 1024;  // outdated lines of the record before it is written again
 
 std::uint64_t number_at(std::string_view object, std::string_view name) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(json::int_at(object, name).value_or(0), 0));
@@ -46,12 +47,12 @@ Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
   ends.was_damaged_ = text.has_value();
   ends.lines_ = 0;
   if (adopt || ends.was_damaged_) ends.adopt();
-  if (auto saved = ends.save(); !saved) return std::unexpected(std::move(saved.error()));
+  TRY(ends.save());
   return ends;
 }
 
-// The record's end is missing: of a transcript that is not as the rest says nothing is known. So what was told once is
-// not told again, line by line; readers of that transcript start anew.
+// For a record whose last lines are missing. Marks each transcript that differs from the rest of the record as
+// rewritten: its lines are not published a second time; its readers start again.
 void KnownEnds::distrust() {
   for (const std::string& file : listing()) {
     const auto edit = look(file);
@@ -71,7 +72,7 @@ void KnownEnds::adopt() {
 }
 
 bool KnownEnds::read(std::string_view text) {
-  std::uint64_t expected = 1;  // lines, as the first one says of those that were written at once
+  std::uint64_t expected = 1;  // files that were written together, by the first line
   std::uint64_t files = 0;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -80,7 +81,7 @@ bool KnownEnds::read(std::string_view text) {
     ++lines_;
     if (end == std::string_view::npos || !json::check(one) || !crc_fits(one)) {
       lines_ = 0;
-      return files >= expected && end == std::string_view::npos;  // torn by a crash: save() had not returned
+      return files >= expected && end == std::string_view::npos;  // a crash tore it before save() returned
     }
     const std::string file = json::string_at(one, "file").value_or("");
     if (file.empty()) {
@@ -162,14 +163,12 @@ Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) cons
   edit.kind = ForeignEdit::Kind::rewritten;
   if (end.inode != edit.inode || edit.size < reach) return edit;
   std::uint64_t from = end.size;
-  if (end.size > 0) {  // whoever rewrote it in place has hardly ended a line just there
-    auto fd = open_file(dir_ / file, O_RDONLY | O_NONBLOCK);
-    if (!fd) return std::unexpected(std::move(fd.error()));
-    const auto there = read_at(fd->get(), end.size - 1, 2, (dir_ / file).native());
-    if (!there) return std::unexpected(there.error());
-    if (!there->starts_with('\n')) {
-      if (!there->ends_with('\n')) return edit;
-      ++from;  // it was adopted without its last newline, which whoever appended first put there
+  if (end.size > 0) {  // a file rewritten in place will hardly have the end of a line here
+    TRY(auto fd, open_file(dir_ / file, O_RDONLY | O_NONBLOCK));
+    TRY(const auto there, read_at(fd.get(), end.size - 1, 2, (dir_ / file).native()));
+    if (!there.starts_with('\n')) {
+      if (!there.ends_with('\n')) return edit;
+      ++from;  // adopted without its last newline, which the next append wrote
     }
   }
   edit.kind = ForeignEdit::Kind::appended;
@@ -192,9 +191,8 @@ std::set<std::string, std::less<>> KnownEnds::names() const {
 Result<std::vector<ForeignEdit>> KnownEnds::look() const {
   std::vector<ForeignEdit> found;
   for (const std::string& file : names()) {
-    auto edit = look(file);
-    if (!edit) return std::unexpected(std::move(edit.error()));
-    if (*edit) found.push_back(std::move(**edit));
+    TRY(auto edit, look(file));
+    if (edit) found.push_back(std::move(*edit));
   }
   return found;
 }
@@ -218,22 +216,21 @@ std::string KnownEnds::line(std::string_view file, const End& end) {
 Result<void> KnownEnds::save() {
   std::string text;
   if (lines_ == 0 || lines_ + changed_.size() > 2 * ends_.size() + least_garbage) {
-    text = line("", End{.size = ends_.size()});  // of no file: how many follow
+    text = line("", End{.size = ends_.size()});  // without a file: how many lines follow
     for (const auto& [file, end] : ends_) text += line(file, end);
-    if (auto made = make_dirs(record_.parent_path()); !made) return made;
-    lines_ = 0;  // whatever becomes of it
-    if (auto written = replace_file(record_, text); !written) return written;
+    TRY(make_dirs(record_.parent_path()));
+    lines_ = 0;  // also if writing fails
+    TRY(replace_file(record_, text));
     lines_ = ends_.size() + 1;
   } else if (!changed_.empty()) {
     for (const std::string& file : changed_) {
       const auto at = ends_.find(file);
       text += line(file, at == ends_.end() ? End{} : at->second);
     }
-    const std::size_t before = std::exchange(lines_, 0);  // a part of a line may be left
-    auto fd = open_file(record_, O_WRONLY | O_APPEND);
-    if (!fd) return std::unexpected(std::move(fd.error()));
-    if (auto written = write_all(fd->get(), text, record_.native()); !written) return written;
-    if (::fdatasync(fd->get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
+    const std::size_t before = std::exchange(lines_, 0);  // a failed write may leave a part of a line
+    TRY(auto fd, open_file(record_, O_WRONLY | O_APPEND));
+    TRY(write_all(fd.get(), text, record_.native()));
+    if (::fdatasync(fd.get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
     lines_ = before + changed_.size();
   }
   changed_.clear();

@@ -1,10 +1,13 @@
-// How far every transcript of one agent is known: each byte before its end was written by us or has been published.
-// What stands behind it is another program's, and nobody was told. Kept on disk beside the journal, so that lines which
-// appear while the daemon is down are found by one listing of the folder, however many transcripts there are:
+// How far each transcript of one agent is known: all bytes before that end were written by us or have been published.
+// Bytes behind it come from a foreign program, and subscribers have not been told of them.
+//
+// The ends are kept on disk, so that lines which a foreign program adds while the daemon is down are found by listing
+// the folder once, however many transcripts there are:
 //   journal/ends/<agent>.jsonl   {"file":"<name>","inode":…,"size":…,"beyond":[[<from>,<to>],…]}
-// one line whenever a transcript was found at another size, the last one counts; inode 0: the transcript is gone.
-// `beyond` are our own lines behind a line of another program that is not published yet. What save() wrote must be on
-// disk before the journal may forget the events it rests on. One thread at a time; blocks.
+// A line is added whenever the end of a transcript changed; the last line of a file counts. Inode 0: the transcript is
+// gone. `beyond` are lines of ours that follow a foreign line which is not published yet.
+//
+// save() must have returned before the journal may forget the events that it rests on. One thread at a time; blocks.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +31,11 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// What another program did to a transcript.
+// A change that a foreign program made to a transcript.
 struct ForeignEdit {
   enum class Kind : std::uint8_t {
-    appended,   // whole or torn lines were added, at `unknown`
-    rewritten,  // another file, a shorter one, or other bytes where a line ended: nothing is known of it
+    appended,   // it added whole or torn lines, at `unknown`
+    rewritten,  // it is another file, or shorter, or no line ends where one did: nothing is known of it
     removed,
   };
   std::string file;
@@ -44,34 +47,35 @@ struct ForeignEdit {
 
 class KnownEnds {
  public:
-  // Of the transcripts in `dir`, as `record` has them. Without one it is made: with `adopt` everything that stands
-  // there now is known, else nothing. A damaged one is made anew with all that stands there: what was told already is
-  // not told again.
+  // Reads the ends of the transcripts in `dir` from `record`. If there is no record, makes one: with `adopt` all that
+  // is in the folder is known, else nothing. A damaged record is made again with all that is in the folder, so that
+  // nothing is published twice.
   static Result<KnownEnds> open(std::filesystem::path dir, std::filesystem::path record, bool adopt);
 
-  static bool is_sound(std::string_view record);  // what open() would believe
+  static bool is_sound(std::string_view record);  // tells whether open() would use this record
 
-  // Lines of this file are ours or published. Of another inode than is known: nothing is said, look() tells.
+  // Notes that these lines are ours or published. Does nothing if the file has another inode than is known: look() then
+  // reports it as rewritten.
   void add(std::string_view file, std::uint64_t inode, ByteRange lines);
-  // All of the file is known, whatever it was before. inode 0: there is none.
+  // Notes that all of the file is known. Inode 0: the file is gone.
   void replace(std::string_view file, std::uint64_t inode, std::uint64_t size);
   void forget(std::string_view file) { replace(file, 0, 0); }
 
-  // What others did to one transcript: one stat where they did nothing.
+  // Returns what foreign programs did to one transcript. Costs one stat if they did nothing.
   Result<std::optional<ForeignEdit>> look(const std::string& file) const;
-  // To any: one listing, a stat each.
+  // The same for all transcripts: one listing, and a stat for each.
   Result<std::vector<ForeignEdit>> look() const;
 
   bool was_damaged() const { return was_damaged_; }
-  // Of every transcript that is there or was known.
+  // Returns all transcripts that are in the folder or are known.
   std::set<std::string, std::less<>> names() const;
   bool saved() const { return changed_.empty(); }
-  Result<void> save();  // durable when it returns
+  Result<void> save();  // on disk when it returns
 
  private:
   struct End {
     std::uint64_t inode = 0;
-    std::uint64_t size = 0;  // [0, size) is known; it ends a line
+    std::uint64_t size = 0;  // [0, size) is known; a line ends there
     std::vector<ByteRange> beyond{};
   };
 
@@ -79,7 +83,7 @@ class KnownEnds {
       : dir_(std::move(dir)), record_(std::move(record)) {}
   void adopt();
   void distrust();
-  bool read(std::string_view text);  // false: it is damaged
+  bool read(std::string_view text);  // false: the record is damaged
   std::vector<std::string> listing() const;
   static std::string line(std::string_view file, const End& end);
 
@@ -87,7 +91,7 @@ class KnownEnds {
   std::filesystem::path record_;
   std::map<std::string, End, std::less<>> ends_;
   std::set<std::string, std::less<>> changed_;  // since the record was written
-  std::size_t lines_ = 0;                       // in the record; 0: to be written anew
+  std::size_t lines_ = 0;                       // in the record; 0: write it again as a whole
   bool was_damaged_ = false;
 };
 

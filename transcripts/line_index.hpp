@@ -1,6 +1,6 @@
-// Where the entries of a transcript begin: the offset of every 64th, so that any entry is at most 63 lines away. Made
-// by one pass over the file for newlines (no parsing), extended by what is appended, kept in a sidecar (sidecar.hpp
-// says when that is good).
+// Finds the entries of a transcript: the offset of every 64th entry, so that any entry is at most 63 lines away. Made
+// by one pass over the file that looks for newlines only, extended when the file grows, and kept in a sidecar
+// (sidecar.hpp).
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,18 @@ struct LineIndex {
 
   bool has_header = false;
   Covered covered{};
-  std::uint64_t lines = 0;             // entries in what is covered
-  std::vector<std::uint64_t> offsets;  // of entries 0, 64, …; lines / stride + 1 of them once the first line is whole
-  std::string last_id;                 // of the last readable entry in what is covered
+  std::uint64_t lines = 0;  // entries in the covered part
+  std::vector<std::uint64_t>
+      offsets;          // of entries 0, 64, …; empty until the first line is whole, then lines / stride + 1
+  std::string last_id;  // of the last readable entry in the covered part
 
-  // Goes on to the last '\n' before `size`, or over about `budget` bytes: then false, there is more.
+  // Extends the index to the last '\n' before `size`. Returns false if it stopped after about `budget` bytes. Blocks.
   Result<bool> scan(int fd, std::uint64_t size, std::string_view path, std::uint64_t budget);
 };
 
-// Is a first line a transcript's header, {"type":"session",…}?
+// Tells whether a first line is the header of a transcript, {"type":"session",…}.
 bool is_header(std::string_view line);
-// A header is never longer; neither first lines above this nor damaged ones are one.
+// A longer first line is not a header.
 inline constexpr std::uint64_t longest_header = 1 << 20;
 
 std::string encode_sidecar(const LineIndex& index, std::uint64_t inode);

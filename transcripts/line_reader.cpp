@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -15,23 +17,21 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 }  // namespace
 
 Result<void> LineReader::load(std::uint64_t begin, std::uint64_t end) {
-  auto bytes = read_at(fd_, begin, end - begin, path_);
-  if (!bytes) return std::unexpected(bytes.error());
-  if (bytes->size() != end - begin)
+  TRY(auto bytes, read_at(fd_, begin, end - begin, path_));
+  if (bytes.size() != end - begin)
     return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
-  block_ = std::move(*bytes);
+  block_ = std::move(bytes);
   low_ = begin;
   return {};
 }
 
 Result<std::uint64_t> LineReader::end_of(std::uint64_t begin) {
   std::uint64_t at = begin;
-  // The whole line in one block, if it fits: text() then finds it there.
+  // Loads the whole line in one block if it fits, for text().
   if (at < size_ && !(holds(at, at + 1) && std::memchr(block_.data() + (at - low_), '\n', low_ + block_.size() - at)))
-    if (auto loaded = load(at, std::min(size_, at + block_bytes)); !loaded) return std::unexpected(loaded.error());
+    TRY(load(at, std::min(size_, at + block_bytes)));
   while (at < size_) {
-    if (!holds(at, at + 1))
-      if (auto loaded = load(at, std::min(size_, at + block_bytes)); !loaded) return std::unexpected(loaded.error());
+    if (!holds(at, at + 1)) TRY(load(at, std::min(size_, at + block_bytes)));
     const char* from = block_.data() + (at - low_);
     const void* hit = std::memchr(from, '\n', low_ + block_.size() - at);
     if (hit != nullptr) return at + static_cast<std::uint64_t>(static_cast<const char*>(hit) - from) + 1;
@@ -41,28 +41,26 @@ Result<std::uint64_t> LineReader::end_of(std::uint64_t begin) {
 }
 
 Result<std::uint64_t> LineReader::begin_of(std::uint64_t end) {
+  assert(end > 0);
   const auto newline_before = [this](std::uint64_t at) -> const void* {
     return at <= low_ ? nullptr : ::memrchr(block_.data(), '\n', at - low_);
   };
   const auto load_before = [this](std::uint64_t at) { return load(at - std::min<std::uint64_t>(at, block_bytes), at); };
-  std::uint64_t at = end - 1;  // its own newline, or its last byte: not the one before it
-  if (!holds(at, end) || newline_before(at) == nullptr)
-    if (auto loaded = load_before(end); !loaded) return std::unexpected(loaded.error());
+  std::uint64_t at = end - 1;  // the line's own newline, or its last byte
+  if (!holds(at, end) || newline_before(at) == nullptr) TRY(load_before(end));
   for (;;) {
     if (const void* hit = newline_before(at); hit != nullptr)
       return low_ + static_cast<std::uint64_t>(static_cast<const char*>(hit) - block_.data()) + 1;
     at = low_;
     if (at == 0) return 0;
-    if (auto loaded = load_before(at); !loaded) return std::unexpected(loaded.error());
+    TRY(load_before(at));
   }
 }
 
 Result<bool> LineReader::begins_line(std::uint64_t offset) {
   if (offset == 0) return true;
   if (offset > size_) return false;
-  if (!holds(offset - 1, offset))
-    if (auto loaded = load(offset - 1, std::min(size_, offset - 1 + block_bytes)); !loaded)
-      return std::unexpected(loaded.error());
+  if (!holds(offset - 1, offset)) TRY(load(offset - 1, std::min(size_, offset - 1 + block_bytes)));
   return block_[offset - 1 - low_] == '\n';
 }
 
@@ -72,11 +70,10 @@ Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end
   if (holds(begin, end)) {
     line = std::string_view(block_).substr(begin - low_, end - begin);
   } else {
-    auto bytes = read_at(fd_, begin, end - begin, path_);
-    if (!bytes) return std::unexpected(bytes.error());
-    if (bytes->size() != end - begin)
+    TRY(auto bytes, read_at(fd_, begin, end - begin, path_));
+    if (bytes.size() != end - begin)
       return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
-    long_line_ = std::move(*bytes);
+    long_line_ = std::move(bytes);
     line = long_line_;
   }
   if (line.ends_with('\n')) line.remove_suffix(1);

@@ -1,6 +1,6 @@
-// Lines of a file by offset, read in blocks with pread: the memory is one block and one line, whatever the file.
-// Offsets are of line beginnings; the end of a line is the offset behind its '\n' (or the end of the range). A file
-// that became shorter meanwhile is a Problem.
+// Reads lines of a file by their offsets, in blocks. Uses the memory of one block and one line, however large the file
+// is. A line ends behind its '\n', or at the end of the range. A file that became shorter meanwhile is a Problem.
+// Blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace sessiond {
 class LineReader {
  public:
   static constexpr std::size_t block_bytes = 128 << 10;
-  // A longer line is given cut, and so is unreadable: nothing that we or others write comes near.
+  // A longer line is cut, which makes it unreadable.
   static constexpr std::uint64_t longest_line = 64 << 20;
 
-  // Reads [0, size) of fd, which must outlive it; `path` is for problems.
+  // Reads [0, size) of `fd`, which must stay open. `path` is named in problems.
   LineReader(int fd, std::uint64_t size, std::string_view path) : fd_(fd), size_(size), path_(path) {}
 
-  Result<std::uint64_t> end_of(std::uint64_t begin);  // of the line that begins there
-  Result<std::uint64_t> begin_of(std::uint64_t end);  // of the line that ends there; end > 0
-  Result<bool> begins_line(std::uint64_t offset);     // the file's beginning, or behind a '\n'
-  // Without its '\n' and a '\r' before it; without a byte order mark at the beginning of the file. Good until the next
+  Result<std::uint64_t> end_of(std::uint64_t begin);  // `begin` is the beginning of a line
+  Result<std::uint64_t> begin_of(std::uint64_t end);  // `end` is the end of a line; it must not be 0
+  Result<bool> begins_line(std::uint64_t offset);     // true at 0 and behind a '\n'
+  // Returns the line without its '\n' or "\r\n", and without the byte order mark of the file. Valid until the next
   // call.
   Result<std::string_view> text(std::uint64_t begin, std::uint64_t end);
 

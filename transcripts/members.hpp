@@ -1,13 +1,14 @@
-// Reading members of raw objects in one pass, for the files of this folder.
+// Helpers to read the members of a raw JSON object in one pass.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "store/json/raw_json.hpp"
 
 namespace sessiond {
 
-// Is this member's name `name`, escapes resolved? ("\u0069d" is "id".)
+// Tells whether the member has this name, with escapes resolved: "\u0069d" is "id".
 inline bool named(const json::Member& member, std::string_view name) {
   if (member.name == name) return true;
   return member.name.find('\\') != std::string_view::npos && json::unescape(member.name) == name;
@@ -17,10 +18,15 @@ inline bool is_object(std::string_view value) { return !value.empty() && value.f
 inline bool is_array(std::string_view value) { return !value.empty() && value.front() == '['; }
 inline bool is_string(std::string_view value) { return !value.empty() && value.front() == '"'; }
 
-// Members that a Message has of its own: of the same name inside an entry they are shown by view=raw only.
+// Tells whether a Message has a member of this name of its own. Such a member of a message is shown only by view=raw.
 inline bool taken_by_message(const json::Member& member) {
   return named(member, "seq") || named(member, "id") || named(member, "parentId") || named(member, "type") ||
          named(member, "timestamp");
+}
+
+// Appends a member, with a comma before it.
+inline void append_member(std::string& out, const json::Member& member) {
+  out.append(",\"").append(member.name).append("\":").append(member.value);
 }
 
 }  // namespace sessiond

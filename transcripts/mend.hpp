@@ -1,7 +1,9 @@
-// What is mended at the end of a transcript before anybody writes behind it (FORMATS §4). A last line without newline
-// that is an entry gets its newline; one that is none was torn and is cut off into <file>.torn.<time>, which is on disk
-// before the file is cut: interrupted anywhere, it can be done again. Whoever calls keeps others from writing
-// meanwhile, and has put there what the journal has (a torn line of it is completed). Blocks.
+// Mends the end of a transcript before a line is written behind it.
+//
+// If the last line has no newline and is an entry, it gets its newline. If it is not an entry, it was torn: it is moved
+// to <file>.torn.<time>, which is on disk before the file is cut, so an interrupted call can be repeated. The caller
+// must keep foreign programs from writing (the lock), and must have written what the journal has, because that
+// completes torn lines of ours. Blocks.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +15,11 @@
 namespace sessiond {
 
 struct MendedEnd {
-  std::uint64_t offset = 0;      // where the last line begins
-  std::uint64_t bytes = 0;       // of it
-  std::filesystem::path torn{};  // where it is now; empty: it stayed and has its newline
+  std::uint64_t offset = 0;      // of the last line
+  std::uint64_t bytes = 0;       // of the last line
+  std::filesystem::path torn{};  // where it was moved to; empty: it got its newline
 };
-// Nothing when the file ends as it should, is empty or is not there.
+// Returns nothing if the file ends with a newline, is empty or does not exist.
 Result<std::optional<MendedEnd>> mend_end(const std::filesystem::path& path);
 
 }  // namespace sessiond

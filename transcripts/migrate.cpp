@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "store/files.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/line_index.hpp"
@@ -22,21 +23,17 @@ namespace {
 
 constexpr std::int64_t current_version = 3;
 
-void append(std::string& out, const json::Member& member) {
-  out.append(",\"").append(member.name).append("\":").append(member.value);
-}
-
 std::optional<std::int64_t> ms_of(std::string_view timestamp) {
   if (const auto text = json::as_string(timestamp)) return parse_iso_time(*text);
   return json::as_int(timestamp);
 }
 
-// {"type":…,"id":…,"parentId":…: what every entry of version 3 begins with.
+// Returns {"type":…,"id":…,"parentId":…, with which every entry of version 3 begins.
 std::string head_of(std::string_view type, std::string_view id, std::string_view parent) {
   return fmt::format(R"({{"type":{},"id":{},"parentId":{})", type, id, parent);
 }
 
-// The message of a flat line gets an object of its own; what stood beside it in two meanings stays beside it.
+// Moves the message of a flat line into an object. Members that belong to both the entry and the message stay outside.
 std::string nest(std::string_view line, const EntryFields& fields, std::string head) {
   const bool role_from_type = !fields.type.empty();
   std::string message = role_from_type ? fmt::format(",\"role\":{}", fields.role) : "";
@@ -44,9 +41,9 @@ std::string nest(std::string_view line, const EntryFields& fields, std::string h
   for (const json::Member& member : json::members(line)) {
     if (named(member, "type") || named(member, "id") || named(member, "parentId")) continue;
     if (named(member, "timestamp") && is_string(member.value)) {
-      append(beside, member);
+      append_member(beside, member);
     } else {
-      append(role_from_type && named(member, "role") ? beside : message, member);
+      append_member(role_from_type && named(member, "role") ? beside : message, member);
     }
   }
   if (!is_string(fields.timestamp)) {
@@ -73,27 +70,25 @@ class FileMigration {
   }
 
   Result<Migration> run(const std::function<Result<void>()>& keep) {
-    if (auto done = read_lines(); !done) return std::unexpected(done.error());
+    TRY(read_lines());
     if (!out_) return result_;
-    if (auto copied = copy_until(size_); !copied) return std::unexpected(copied.error());
-    if (auto synced = sync_file(out_.get(), temp_); !synced) return std::unexpected(synced.error());
+    TRY(copy_until(size_));
+    TRY(sync_file(out_.get(), temp_));
     struct stat now{};
     if (::lstat(path_.c_str(), &now) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
     if (identity(now) != seen_)
-      return fail(Code::session_busy, fmt::format("{} was written by another program meanwhile", path_.native()));
-    if (auto kept = keep(); !kept) return std::unexpected(kept.error());
+      return fail(Code::session_busy, fmt::format("{} was changed by a foreign program meanwhile", path_.native()));
+    TRY(keep());
     if (::rename(temp_.c_str(), path_.c_str()) != 0)
       return std::unexpected(io_problem("replace", path_.native(), errno));
     out_ = {};
-    if (auto synced = sync_dir(path_.parent_path()); !synced) return std::unexpected(synced.error());
+    TRY(sync_dir(path_.parent_path()));
     return result_;
   }
 
  private:
   Result<void> read_lines() {
-    auto fd = open_file(path_, O_RDONLY | O_NONBLOCK);
-    if (!fd) return std::unexpected(fd.error());
-    in_ = std::move(*fd);
+    TRY(in_, open_file(path_, O_RDONLY | O_NONBLOCK));
     struct stat status{};
     if (::fstat(in_.get(), &status) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
     if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path_.native()));
@@ -101,13 +96,11 @@ class FileMigration {
     seen_ = identity(status);
     LineReader reader(in_.get(), size_, path_.native());
     for (std::uint64_t begin = 0; begin < size_;) {
-      const auto end = reader.end_of(begin);
-      if (!end) return std::unexpected(end.error());
-      const auto line = reader.text(begin, *end);
-      if (!line) return std::unexpected(line.error());
-      if (auto taken = take(*line, begin, *end); !taken) return taken;
-      if (result_.version > current_version) return {};  // of a program that is newer than we are
-      begin = *end;
+      TRY(const auto end, reader.end_of(begin));
+      TRY(const auto line, reader.text(begin, end));
+      TRY(take(line, begin, end));
+      if (result_.version > current_version) return {};  // written by a newer program
+      begin = end;
     }
     return {};
   }
@@ -121,10 +114,10 @@ class FileMigration {
       return {};
     }
     if (result_.version == 0 && !result_.header_changed) {
-      if (auto made = make_header(fields); !made) return made;
+      TRY(make_header(fields));
     }
     std::string fresh = migrate_line(line, seq, parent_, result_.version);
-    if (auto named_entry = name_first_kept(fresh, fields); !named_entry) return named_entry;
+    TRY(name_first_kept(fresh, fields));
     parent_ = entry_id(line, seq);
     if (fresh == line) return {};
     ++result_.changed;
@@ -143,49 +136,44 @@ class FileMigration {
   Result<void> make_header(const EntryFields& first) {
     result_.header_changed = true;
     const std::int64_t time = ms_of(first.timestamp).value_or(seen_.mtime_ns / 1'000'000);
-    if (auto opened = open_temp(); !opened) return opened;
+    TRY(open_temp());
     return write_all(out_.get(), header_line(id_, time, "/", ""), temp_.native());
   }
 
-  // Version 1 counted the file's lines, the header among them.
+  // In version 1 the index counts the file's lines, including the header.
   Result<void> name_first_kept(std::string& line, const EntryFields& fields) {
     if (result_.version != 1 || !all_readable_ || fields.type != "\"compaction\"") return {};
     const auto index = json::int_at(line, "firstKeptEntryIndex");
     if (!index || *index < 1 || json::find(line, "firstKeptEntryId")) return {};
     if (!by_place_) {
-      auto opened = Transcript::open(path_, {});
-      if (!opened) return std::unexpected(opened.error());
-      by_place_ = std::move(*opened);
+      TRY(by_place_, Transcript::open(path_, {}));
     }
     PageQuery query{.limit = 1};
     if (*index > 1) query.after = static_cast<std::uint64_t>(*index) - 2;
-    const auto page = by_place_->page(query);
-    if (!page) return std::unexpected(page.error());
-    if (page->lines.empty()) return {};
+    TRY(const auto page, by_place_->page(query));
+    if (page.lines.empty()) return {};
     json::Edit edit;
-    edit.put_string("firstKeptEntryId", entry_id(page->lines.front().line, page->lines.front().seq));
+    edit.put_string("firstKeptEntryId", entry_id(page.lines.front().line, page.lines.front().seq));
     line = json::apply(line, edit);
     return {};
   }
 
   Result<void> replace(std::string_view fresh, std::uint64_t begin, std::uint64_t end) {
-    if (auto copied = copy_until(begin); !copied) return copied;
+    TRY(copy_until(begin));
     copied_ = end;
     return write_all(out_.get(), fmt::format("{}\n", fresh), temp_.native());
   }
 
-  // What has not changed is copied as it is.
+  // Copies unchanged bytes.
   Result<void> copy_until(std::uint64_t offset) {
-    if (auto opened = open_temp(); !opened) return opened;
+    TRY(open_temp());
     const std::uint64_t from = std::exchange(copied_, offset);
     return copy_range(in_.get(), path_, from, offset, out_.get(), temp_);
   }
 
   Result<void> open_temp() {
     if (out_) return {};
-    auto fd = open_file(temp_, O_WRONLY | O_CREAT | O_EXCL);
-    if (!fd) return std::unexpected(fd.error());
-    out_ = std::move(*fd);
+    TRY(out_, open_file(temp_, O_WRONLY | O_CREAT | O_EXCL));
     return {};
   }
 
@@ -196,7 +184,7 @@ class FileMigration {
   Fd out_{};  // open while the temp file is there
   std::uint64_t size_ = 0;
   FileIdentity seen_{};
-  std::uint64_t copied_ = 0;  // of the old file, into the new one
+  std::uint64_t copied_ = 0;  // bytes of the old file that the new one has
   std::string parent_{};
   bool all_readable_ = true;
   std::unique_ptr<Transcript> by_place_{};
@@ -214,7 +202,7 @@ std::string migrate_line(std::string_view line, std::uint64_t seq, std::string_v
     if (named(member, "id")) own_id = member.value;
     if (named(member, "parentId")) own_parent = member.value;
   }
-  if (!own_id.empty() && !is_string(own_id)) return std::string(line);  // nobody's format: left alone
+  if (!own_id.empty() && !is_string(own_id)) return std::string(line);  // no known format: left alone
   const std::string id = fields.id.empty() ? json::quote(entry_id(line, seq)) : std::string(fields.id);
   const std::string parent = !own_parent.empty() ? std::string(own_parent)
                              : parent_id.empty() ? "null"
@@ -229,9 +217,9 @@ std::string migrate_line(std::string_view line, std::uint64_t seq, std::string_v
   for (const json::Member& member : json::members(line)) {
     if (named(member, "type") || named(member, "id") || named(member, "parentId")) continue;
     if (renamed && named(member, "message")) {
-      append(out, {.name = member.name, .value = rename_role(member.value)});
+      append_member(out, {.name = member.name, .value = rename_role(member.value)});
     } else {
-      append(out, member);
+      append_member(out, member);
     }
   }
   return out + "}";

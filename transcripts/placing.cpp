@@ -7,6 +7,7 @@
 
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
@@ -19,17 +20,15 @@ class Placer {
       : fd_(fd), size_(size), lines_(lines), whole_(whole), path_(path), reader_(fd, size, path) {}
 
   Result<Placing> run() {
-    auto ended = reader_.begins_line(size_);
-    if (!ended) return std::unexpected(ended.error());
-    open_end_ = !*ended;
-    for (const PlacedLine& line : lines_)
-      if (auto placed = place(line); !placed) return std::unexpected(placed.error());
+    TRY(auto ended, reader_.begins_line(size_));
+    open_end_ = !ended;
+    for (const PlacedLine& line : lines_) TRY(place(line));
     return std::move(result_);
   }
 
  private:
   std::uint64_t end() const { return size_ + result_.append.size(); }
-  // The file ends inside a line, and nothing was decided yet that ends it.
+  // Tells whether the file ends inside a line and nothing is to be appended yet.
   bool torn() const { return open_end_ && result_.append.empty(); }
 
   Result<void> append(const PlacedLine& line) {
@@ -37,9 +36,8 @@ class Placer {
     const bool elsewhere = end() != line.offset;
     std::optional<std::string> other_parent;
     if (elsewhere && !line.id.empty()) {
-      auto parent = parent_now(line);
-      if (!parent) return std::unexpected(parent.error());
-      other_parent = std::move(*parent);
+      TRY(auto parent, parent_now(line));
+      other_parent = std::move(parent);
     }
     result_.displaced = result_.displaced || elsewhere;
     const std::uint64_t begin = end();
@@ -59,34 +57,29 @@ class Placer {
     return {};
   }
 
-  // Set where another program's entries came between a line and the one it was to follow: whoever walks from the last
-  // entry back by parentId must not pass them over. A parent that was chosen otherwise stays. Raw JSON.
+  // Returns a new parentId (raw JSON) if foreign entries came between a line and the entry that it was to follow: a
+  // reader that follows parentId back from the last entry must meet them. Any other parent stays.
   Result<std::optional<std::string>> parent_now(const PlacedLine& line) {
     const std::string parent(json::find(line.line, "parentId").value_or("null"));
-    auto last = last_entry();
-    if (!last) return std::unexpected(last.error());
-    if (last->empty() || *last == parent || line.offset > size_) return std::nullopt;
-    // One of ours that was to follow this line stands there: after it would make a ring.
-    const auto is_last = [&last](const PlacedLine& other) { return json::quote(other.id) == *last; };
+    TRY(auto last, last_entry());
+    if (last.empty() || last == parent || line.offset > size_) return std::nullopt;
+    // The last entry is one of ours that follows this line: as its parent it would make a ring.
+    const auto is_last = [&last](const PlacedLine& other) { return json::quote(other.id) == last; };
     if (std::ranges::any_of(lines_, is_last)) return std::nullopt;
-    auto begins = reader_.begins_line(line.offset);
-    if (!begins) return std::unexpected(begins.error());
-    if (!*begins) return std::nullopt;
-    auto before = entry_before(line.offset);
-    if (!before) return std::unexpected(before.error());
-    return *before == parent ? std::optional(*last) : std::nullopt;
+    TRY(auto begins, reader_.begins_line(line.offset));
+    if (!begins) return std::nullopt;
+    TRY(auto before, entry_before(line.offset));
+    return before == parent ? std::optional(last) : std::nullopt;
   }
 
-  // The id of the entry that ends at the offset: quoted, "null" when there is none before it, empty when it has no id.
+  // Returns the quoted id of the entry that ends at the offset; "null" if there is no entry; "" if it has no id.
   Result<std::string> entry_before(std::uint64_t offset) {
     if (offset == 0) return "null";
-    auto begin = reader_.begin_of(offset);
-    if (!begin) return std::unexpected(begin.error());
-    auto text = reader_.text(*begin, offset);
-    if (!text) return std::unexpected(text.error());
-    if (!json::check(*text, {.max_depth = json::foreign_depth})) return "";
-    if (json::string_at(*text, "type") == "session") return "null";
-    const auto id = json::string_at(*text, "id");
+    TRY(auto begin, reader_.begin_of(offset));
+    TRY(auto text, reader_.text(begin, offset));
+    if (!json::check(text, {.max_depth = json::foreign_depth})) return "";
+    if (json::string_at(text, "type") == "session") return "null";
+    const auto id = json::string_at(text, "id");
     return id ? json::quote(*id) : "";
   }
 
@@ -94,9 +87,8 @@ class Placer {
     if (last_) return *last_;
     std::uint64_t end = size_;
     if (open_end_) {
-      auto begin = reader_.begin_of(size_);
-      if (!begin) return std::unexpected(begin.error());
-      end = *begin;
+      TRY(auto begin, reader_.begin_of(size_));
+      end = begin;
     }
     auto last = entry_before(end);
     if (last) last_ = *last;
@@ -111,43 +103,39 @@ class Placer {
     if (line.offset == end() + (torn() ? 1 : 0)) {
       return append(line);
     }
-    auto standing = stands(line);
-    if (!standing) return std::unexpected(standing.error());
-    if (*standing) {
+    TRY(auto standing, stands(line));
+    if (standing) {
       stands_at(line.offset, line);
       return {};
     }
     result_.displaced = true;
-    if (line.id.empty()) {  // a header: good at the beginning only
+    if (line.id.empty()) {  // a header belongs at the beginning only
       return end() == 0 ? append(line) : Result<void>{};
     }
-    auto present = in_file(line.id);
-    if (!present) return std::unexpected(present.error());
-    if (*present) {
-      result_.lines.push_back(**present);
+    TRY(auto present, in_file(line.id));
+    if (present) {
+      result_.lines.push_back(*present);
       return {};
     }
-    auto completed = complete_torn_end(line);
-    if (!completed) return std::unexpected(completed.error());
-    if (!*completed) {
-      if (auto appended = append(line); !appended) return appended;
+    TRY(auto completed, complete_torn_end(line));
+    if (!completed) {
+      TRY(append(line));
       if (others_.contains(line.id)) result_.doubled.emplace_back(line.id);
     }
     found_->emplace(line.id, result_.lines.back());
     return {};
   }
 
-  // True when the line stands at its place; a torn beginning of it there is completed.
+  // Tells whether the line is at its offset. Completes it if it is torn.
   Result<bool> stands(const PlacedLine& line) {
     if (line.offset >= end()) return false;
     auto begins = begins_line(line.offset);
     if (!begins || !*begins) return begins;
     const std::size_t length = std::min<std::uint64_t>(line.line.size(), end() - line.offset);
-    auto bytes = read(line.offset, length);
-    if (!bytes) return std::unexpected(bytes.error());
-    if (!ours_or_hole(*bytes, line.line)) return false;
+    TRY(auto bytes, read(line.offset, length));
+    if (!ours_or_hole(bytes, line.line)) return false;
     if (length < line.line.size() && !torn()) return false;
-    if (!line.line.starts_with(*bytes)) {
+    if (!line.line.starts_with(bytes)) {
       result_.holes.push_back({.offset = line.offset, .line = line.line.substr(0, length), .id = {}});
       if (line.offset + length == size_) open_end_ = length < line.line.size();
     }
@@ -157,12 +145,12 @@ class Placer {
   }
 
   Result<bool> begins_line(std::uint64_t offset) {
-    if (offset == filled_) return true;  // where a line before this one will end
+    if (offset == filled_) return true;  // a line before this one will end here
     if (offset > size_) return result_.append[offset - size_ - 1] == '\n';
     return reader_.begins_line(offset);
   }
 
-  // Of the file and of what is to be appended to it.
+  // Reads from the file and from what is to be appended to it.
   Result<std::string> read(std::uint64_t offset, std::size_t length) const {
     std::string bytes;
     if (offset < size_) {
@@ -175,28 +163,25 @@ class Placer {
     return bytes;
   }
 
-  // Another program wrote a line where ours was to be; ours followed at the end and was torn there.
+  // Completes a line of ours that was written behind a foreign line and torn there.
   Result<bool> complete_torn_end(const PlacedLine& line) {
     if (!torn()) return false;
-    auto begin = reader_.begin_of(size_);
-    if (!begin) return std::unexpected(begin.error());
-    if (size_ - *begin > line.line.size()) return false;
-    auto bytes = read(*begin, size_ - *begin);
-    if (!bytes) return std::unexpected(bytes.error());
-    if (!line.line.starts_with(*bytes)) return false;
-    stands_at(*begin, line);
-    result_.append += line.line.substr(bytes->size());
+    TRY(auto begin, reader_.begin_of(size_));
+    if (size_ - begin > line.line.size()) return false;
+    TRY(auto bytes, read(begin, size_ - begin));
+    if (!line.line.starts_with(bytes)) return false;
+    stands_at(begin, line);
+    result_.append += line.line.substr(bytes.size());
     return true;
   }
 
   Result<std::optional<ByteRange>> in_file(std::string_view id) {
-    if (!found_)
-      if (auto scanned = look_for_ids(); !scanned) return std::unexpected(scanned.error());
+    if (!found_) TRY(look_for_ids());
     const auto found = found_->find(std::string(id));
     return found == found_->end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Does a line of the file say what ours says? Its parentId may have been set anew when it was put there.
+  // Tells whether a line of the file has the content of ours. Its parentId may have been changed when it was written.
   static bool says_the_same(std::string_view standing, std::string_view line) {
     const json::Edit no_parent{.set = {}, .unset = {"parentId"}};
     return json::same(json::apply(trimmed(standing), no_parent), json::apply(trimmed(line), no_parent));
@@ -207,8 +192,8 @@ class Placer {
     return line;
   }
 
-  // One pass for all lines: which of them are in the file, whole and readable, and whose ids another program's line
-  // has.
+  // Finds in one pass which of the lines are in the file, whole and readable, and which of their ids foreign lines
+  // have.
   Result<void> look_for_ids() {
     found_.emplace();
     std::unordered_map<std::string_view, const PlacedLine*> wanted;
@@ -217,33 +202,29 @@ class Placer {
       if (!line.id.empty()) wanted.emplace(line.id, &line);
       lowest = std::min(lowest, line.offset);
     }
-    auto begin = first_line(whole_ ? 0 : lowest);
-    if (!begin) return std::unexpected(begin.error());
-    for (std::uint64_t at = *begin; at < size_;) {
-      auto line_end = reader_.end_of(at);
-      if (!line_end) return std::unexpected(line_end.error());
-      if (*line_end == size_ && open_end_) break;
-      auto text = reader_.text(at, *line_end);
-      if (!text) return std::unexpected(text.error());
-      // Safe on any text; that it is JSON matters only for a line that would keep ours out.
-      const auto id = at == 0 && is_header(*text) ? std::nullopt : json::string_at(*text, "id");
+    TRY(auto begin, first_line(whole_ ? 0 : lowest));
+    for (std::uint64_t at = begin; at < size_;) {
+      TRY(auto line_end, reader_.end_of(at));
+      if (line_end == size_ && open_end_) break;
+      TRY(auto text, reader_.text(at, line_end));
+      // string_at is safe on any text. Only a line that would replace ours has to be JSON.
+      const auto id = at == 0 && is_header(text) ? std::nullopt : json::string_at(text, "id");
       const auto ours = id ? wanted.find(*id) : wanted.end();
-      if (ours != wanted.end() && json::check(*text, {.max_depth = json::foreign_depth})) {
-        if (says_the_same(*text, ours->second->line)) {
-          found_->emplace(*id, ByteRange{at, *line_end});
+      if (ours != wanted.end() && json::check(text, {.max_depth = json::foreign_depth})) {
+        if (says_the_same(text, ours->second->line)) {
+          found_->emplace(*id, ByteRange{at, line_end});
         } else {
           others_.emplace(ours->first);
         }
       }
-      at = *line_end;
+      at = line_end;
     }
     return {};
   }
 
   Result<std::uint64_t> first_line(std::uint64_t offset) {
-    auto begins = reader_.begins_line(offset);
-    if (!begins) return std::unexpected(begins.error());
-    if (*begins) return offset;
+    TRY(auto begins, reader_.begins_line(offset));
+    if (begins) return offset;
     return reader_.begin_of(offset);
   }
 
@@ -256,8 +237,8 @@ class Placer {
   bool open_end_ = false;
   std::uint64_t filled_ = 0;
   std::optional<std::unordered_map<std::string, ByteRange>> found_;
-  std::unordered_set<std::string_view> others_;  // ids of ours that a line of another program has
-  std::optional<std::string> last_;              // the last entry's id, as entry_before tells it
+  std::unordered_set<std::string_view> others_;  // ids of our lines that a foreign line has
+  std::optional<std::string> last_;              // the last entry's id, as entry_before returns it
   Placing result_;
 };
 

@@ -1,7 +1,8 @@
-// Decides what has to be appended to a transcript so that every line stands in it, each once (transcript_writer.hpp has
-// the rule). Reads the file only where a line is not simply next. A line that follows another program's instead of the
-// entry it was to follow gets that one as parentId (FORMATS §4: the real last entry's id). A line in the file is ours
-// when it has our id and says what ours says, whatever its parentId and its spelling; the header is no entry.
+// Decides what has to be appended to a transcript so that every line is in it exactly once (the rule:
+// transcript_writer.hpp). Reads the file only if a line is not simply next.
+//
+// A line that comes after foreign entries instead of the entry that it was to follow gets the last entry's id as its
+// parentId. A line in the file is ours if it has our id and our content, apart from parentId and spelling.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +18,29 @@
 namespace sessiond {
 
 struct PlacedLine {
-  std::uint64_t offset = 0;            // where it was to begin
+  std::uint64_t offset = 0;            // where it should begin
   std::string_view line;               // with its '\n'
   std::string_view id;                 // empty: a header
-  std::optional<std::uint64_t> seq{};  // the place among the entries that was told
+  std::optional<std::uint64_t> seq{};  // of the entry, as clients were told
 };
 
 struct Placing {
-  std::string append;                              // goes to the end of the file, as it was when looked at
-  std::vector<PlacedLine> holes{};                 // are NULs in the file, in part or whole: go there (no ids)
-  bool displaced = false;                          // a line stands, or will stand, elsewhere than at its offset
-  std::optional<std::uint64_t> first_seq{};        // the least that was told of the lines in `append`
-  std::optional<std::uint64_t> renumbered_from{};  // of those that come further behind than was told
-  // Ids of lines in `append` that another program's line bears too: both stand.
+  std::string append;                        // to be written at the end of the file
+  std::vector<PlacedLine> holes{};           // to be written at their offsets, where the file has NULs (without ids)
+  bool displaced = false;                    // a line is, or will be, at another offset than it should
+  std::optional<std::uint64_t> first_seq{};  // the lowest seq of the lines in `append`
+  std::optional<std::uint64_t> renumbered_from{};  // the lowest seq of the lines that come later than clients were told
+  // Ids of lines in `append` that a foreign line has, too. Both lines stay.
   std::vector<std::string> doubled{};
-  std::vector<ByteRange> lines{};  // where the lines stand or will stand
+  std::vector<ByteRange> lines{};  // where the lines are or will be
 };
 
-// Where a line is to stand: is there nothing but the line, its beginning, and NULs in the place of some of it? No line
-// has a NUL in it; they are what a file system shows for pages that were never written.
+// Tells whether bytes in a file are the beginning of `line`, with NULs instead of some of them. No line contains a NUL:
+// file systems show NULs for pages that were never written.
 bool ours_or_hole(std::string_view standing, std::string_view line);
 
-// Lines that are not at their offset are looked for by id: in the whole file, or (`whole` false) from the lowest offset
-// on.
+// Lines that are not at their offset are searched by id: in the whole file, or from the lowest offset on (`whole`
+// false). Blocks.
 Result<Placing> place_lines(int fd, std::uint64_t size, std::span<const PlacedLine> lines, bool whole,
                             std::string_view path);
 

@@ -5,6 +5,7 @@
 
 #include "store/crc32.hpp"
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -14,9 +15,8 @@ constexpr std::uint64_t hashed_tail = 4096;
 
 Result<std::uint32_t> crc_before(int fd, std::uint64_t end, std::string_view path) {
   const std::uint64_t length = std::min(end, hashed_tail);
-  auto bytes = read_at(fd, end - length, length, path);
-  if (!bytes) return std::unexpected(bytes.error());
-  return crc32_of(*bytes);
+  TRY(auto bytes, read_at(fd, end - length, length, path));
+  return crc32_of(bytes);
 }
 
 }  // namespace
@@ -24,15 +24,13 @@ Result<std::uint32_t> crc_before(int fd, std::uint64_t end, std::string_view pat
 Result<bool> Covered::fits(int fd, std::uint64_t size, std::string_view path) const {
   if (size < bytes) return false;
   if (bytes == 0) return true;
-  auto crc = crc_before(fd, bytes, path);
-  if (!crc) return std::unexpected(crc.error());
-  return *crc == tail_crc;
+  TRY(auto crc, crc_before(fd, bytes, path));
+  return crc == tail_crc;
 }
 
 Result<void> Covered::extend(int fd, std::uint64_t end, std::string_view path) {
-  auto crc = crc_before(fd, end, path);
-  if (!crc) return std::unexpected(crc.error());
-  *this = {.bytes = end, .tail_crc = *crc};
+  TRY(auto crc, crc_before(fd, end, path));
+  *this = {.bytes = end, .tail_crc = crc};
   return {};
 }
 

@@ -1,12 +1,12 @@
-// What the indexes of a transcript have in common: which beginning of the file an index was made of, and the form of
-// the sidecar that keeps it over a restart.
+// Shared by the indexes of a transcript: which part of the file an index covers, and the file ("sidecar") that keeps
+// an index over a restart.
 //
-// A sidecar (or an index in memory, when the file has changed) is taken over when the inode is the same, the file is
-// not shorter than what was covered, and the last 4 KiB of that have the same CRC-32; then only the rest is read. Not
-// ctime equality: every append of ours moves it.
+// An index is used again, from its sidecar or in memory after the file changed, if the inode is the same, the file is
+// not shorter than the covered part, and the last 4 KiB of that part have the same CRC-32. Then only the rest is read.
+// The ctime is not compared: each of our own appends changes it.
 //
-// Little endian: magic (8), inode, covered bytes, their tail's CRC (4), what the index holds, CRC-32 of all that (4);
-// numbers of 8 bytes where nothing is said.
+// A sidecar is little endian: magic (8 bytes), inode, covered bytes, CRC of their tail (4), the index, CRC-32 of all
+// that (4). Numbers have 8 bytes if nothing else is said.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@
 namespace sessiond {
 
 struct Covered {
-  std::uint64_t bytes = 0;     // [0, bytes) were read; they are whole lines
-  std::uint32_t tail_crc = 0;  // of the last 4 KiB of them
+  std::uint64_t bytes = 0;     // [0, bytes) is covered; these are whole lines
+  std::uint32_t tail_crc = 0;  // of their last 4 KiB
 
-  // Does the file still begin with what was covered?
+  // Tells whether the file still begins with the covered part.
   Result<bool> fits(int fd, std::uint64_t size, std::string_view path) const;
   Result<void> extend(int fd, std::uint64_t end, std::string_view path);
 };
@@ -33,9 +33,9 @@ class SidecarWriter {
  public:
   SidecarWriter(std::string_view magic, std::uint64_t inode, const Covered& covered);
   void number(std::uint64_t value, std::size_t bytes = 8);
-  void text(std::string_view text);  // its length (4) first
+  void text(std::string_view text);  // its length (4 bytes), then its bytes
   template <class Number>
-  void numbers(const std::vector<Number>& values) {  // how many first
+  void numbers(const std::vector<Number>& values) {  // their count, then each
     number(values.size());
     out_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number));
   }
@@ -47,7 +47,7 @@ class SidecarWriter {
 
 class SidecarReader {
  public:
-  // Nothing when it is damaged, of another kind or of another inode.
+  // Returns nothing if the sidecar is damaged, or of another kind or inode.
   static std::optional<SidecarReader> open(std::string_view bytes, std::string_view magic, std::uint64_t inode);
 
   const Covered& covered() const { return covered_; }
@@ -65,7 +65,7 @@ class SidecarReader {
     rest_.remove_prefix(count * sizeof(Number));
     return values;
   }
-  bool complete() const { return !short_ && rest_.empty(); }  // all was there, and nothing else
+  bool complete() const { return !short_ && rest_.empty(); }  // all was read, and nothing was missing
 
  private:
   explicit SidecarReader(std::string_view rest) : rest_(rest) {}

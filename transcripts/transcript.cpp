@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "store/limits.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
@@ -20,16 +21,16 @@ namespace sessiond {
 namespace {
 
 constexpr std::uint64_t no_sidecar_below = 256 << 10;
-constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again: about 3 ms
-constexpr std::uint64_t ids_unsaved = 16 << 20;   // and parse again, if more is not: the sidecar is written whole
-constexpr std::uint64_t near_end = 256 << 10;     // where an id is looked for by reading the lines
+constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again, in about 3 ms
+constexpr std::uint64_t ids_unsaved = 16 << 20;   // bytes that a search may have to parse again
+constexpr std::uint64_t near_end = 256 << 10;     // bytes in which ids are searched without an index
 
-// Gathers one page; says when it is full.
-class Gathering {
+// Collects the lines of one page.
+class PageBuilder {
  public:
-  explicit Gathering(const PageQuery& query) : query_(query) {}
+  explicit PageBuilder(const PageQuery& query) : query_(query) {}
 
-  // False: the page is full, the line is not looked at.
+  // Returns false if the page is full; the line was then not looked at.
   bool take(std::uint64_t seq, std::string_view line) {
     if (page_.lines.size() >= query_.limit ||
         (!query_.types.empty() && looked_ >= std::max<std::size_t>(query_.scan_limit, 1)))
@@ -62,13 +63,13 @@ struct Transcript::Impl {
   std::filesystem::path path;
   std::filesystem::path sidecar;
   Fd fd{};
-  FileIdentity seen{};  // none: not refreshed to the end
+  FileIdentity seen{};  // the file as the index covers it; none: not refreshed to the end
   LineIndex index{};
-  IdIndex ids{};  // of the same file, never beyond `index`
+  IdIndex ids{};  // never covers more than `index`
   TranscriptTail tail{};
-  std::uint64_t saved = 0;  // bytes that the sidecar on disk covers
+  std::uint64_t saved = 0;  // bytes that the line index's sidecar covers
   std::uint64_t ids_saved = 0;
-  bool ids_loaded = false;  // its sidecar was looked at
+  bool ids_loaded = false;  // the ids' sidecar was read, or there was none
 
   Result<bool> refresh(std::uint64_t budget);
   Result<bool> look(const struct stat& status, std::uint64_t budget);
@@ -79,19 +80,19 @@ struct Transcript::Impl {
   void load_id_sidecar();
   Result<std::uint64_t> offset_of(LineReader& reader, std::uint64_t seq) const;
   Result<TranscriptPage> page(const PageQuery& query) const;
-  Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, Gathering& page) const;
-  Result<bool> page_downwards(LineReader& reader, std::uint64_t low, std::uint64_t high, Gathering& page) const;
+  Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
+  Result<bool> page_downwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
   Result<Found> find(std::span<const std::string> wanted);
   Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) const;
   LineReader reader() const { return {fd.get(), tail.size, path.native()}; }
 
-  // Whatever went wrong: if the file was rewritten under us, a fresh index makes it right.
+  // Calls `read` a second time with a new index if it fails: the file may have been rewritten meanwhile.
   template <class Read>
   auto with_fresh_index_on_failure(Read read) -> decltype(read()) {
     if (auto result = read(); result) return result;
     seen = {};
     forget();
-    if (auto refreshed = refresh(whole); !refreshed) return std::unexpected(refreshed.error());
+    TRY(refresh(whole));
     return read();
   }
 };
@@ -104,7 +105,7 @@ void Transcript::Impl::forget() {
 
 void Transcript::Impl::load_sidecar() {
   if (sidecar.empty()) return;
-  const auto bytes = read_file(sidecar);  // none, or not readable: the file is scanned
+  const auto bytes = read_file(sidecar);  // if there is none, the transcript is scanned
   if (!bytes) return;
   if (auto stored = decode_sidecar(*bytes, seen.inode)) {
     index = std::move(*stored);
@@ -142,7 +143,7 @@ Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
 }
 
 Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t budget) {
-  // The descriptor is held, so the inode cannot have been given to another file.
+  // The descriptor is open, so no other file can have got its inode.
   struct stat status{};
   bool open =
       fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == at_path.st_ino && status.st_dev == at_path.st_dev;
@@ -158,12 +159,11 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
   }
   seen = identity(status);
   if (!open) load_sidecar();
-  auto fits = index.covered.fits(fd.get(), seen.size, path.native());
-  if (!fits) return std::unexpected(fits.error());
-  if (!*fits) forget();
+  TRY(auto fits, index.covered.fits(fd.get(), seen.size, path.native()));
+  if (!fits) forget();
   auto scanned = index.scan(fd.get(), seen.size, path.native(), budget);
   if (!scanned || !*scanned) return scanned;
-  if (auto read = read_tail(); !read) return std::unexpected(read.error());
+  TRY(read_tail());
   return true;
 }
 
@@ -176,60 +176,50 @@ Result<void> Transcript::Impl::read_tail() {
           .last_id = index.last_id};
   if (tail.ends_in_newline) return {};
   LineReader lines = reader();
-  auto line = lines.text(index.covered.bytes, tail.size);
-  if (!line) return std::unexpected(line.error());
+  TRY(auto line, lines.text(index.covered.bytes, tail.size));
   const bool first = index.offsets.empty();
-  if (first && tail.size <= longest_header && is_header(*line)) {
+  if (first && tail.size <= longest_header && is_header(line)) {
     tail.has_header = true;
     return {};
   }
-  if (entry_type(*line) != "unreadable") tail.last_id = entry_id(*line, tail.count);
+  if (entry_type(line) != "unreadable") tail.last_id = entry_id(line, tail.count);
   ++tail.count;
   return {};
 }
 
 Result<std::uint64_t> Transcript::Impl::offset_of(LineReader& lines, std::uint64_t seq) const {
   if (seq == tail.count) return tail.size;
-  if (index.offsets.empty()) return 0;  // one line without a newline is all there is
+  if (index.offsets.empty()) return 0;  // the file is one line without a newline
   std::uint64_t offset = index.offsets[seq / LineIndex::stride];
-  auto begins = lines.begins_line(offset);
-  if (!begins) return std::unexpected(begins.error());
-  if (!*begins) return fail(Code::internal, fmt::format("{} was rewritten by another program", path.native()));
+  TRY(auto begins, lines.begins_line(offset));
+  if (!begins) return fail(Code::internal, fmt::format("{} was rewritten by a foreign program", path.native()));
   for (std::uint64_t skip = seq % LineIndex::stride; skip > 0; --skip) {
-    auto end = lines.end_of(offset);
-    if (!end) return std::unexpected(end.error());
-    offset = *end;
+    TRY(offset, lines.end_of(offset));
   }
   return offset;
 }
 
 Result<bool> Transcript::Impl::page_upwards(LineReader& lines, std::uint64_t low, std::uint64_t high,
-                                            Gathering& page) const {
-  auto begin = offset_of(lines, low);
-  if (!begin) return std::unexpected(begin.error());
+                                            PageBuilder& page) const {
+  TRY(auto begin, offset_of(lines, low));
   for (std::uint64_t seq = low; seq < high; ++seq) {
     if (page.full()) return true;
-    auto end = lines.end_of(*begin);
-    if (!end) return std::unexpected(end.error());
-    auto line = lines.text(*begin, *end);
-    if (!line) return std::unexpected(line.error());
-    if (!page.take(seq, *line)) return true;
+    TRY(auto end, lines.end_of(begin));
+    TRY(auto line, lines.text(begin, end));
+    if (!page.take(seq, line)) return true;
     begin = end;
   }
   return false;
 }
 
 Result<bool> Transcript::Impl::page_downwards(LineReader& lines, std::uint64_t low, std::uint64_t high,
-                                              Gathering& page) const {
-  auto end = offset_of(lines, high);
-  if (!end) return std::unexpected(end.error());
+                                              PageBuilder& page) const {
+  TRY(auto end, offset_of(lines, high));
   for (std::uint64_t seq = high; seq-- > low;) {
     if (page.full()) return true;
-    auto begin = lines.begin_of(*end);
-    if (!begin) return std::unexpected(begin.error());
-    auto line = lines.text(*begin, *end);
-    if (!line) return std::unexpected(line.error());
-    if (!page.take(seq, *line)) return true;
+    TRY(auto begin, lines.begin_of(end));
+    TRY(auto line, lines.text(begin, end));
+    if (!page.take(seq, line)) return true;
     end = begin;
   }
   return false;
@@ -239,15 +229,14 @@ Result<TranscriptPage> Transcript::Impl::page(const PageQuery& query) const {
   const std::uint64_t high = std::min(tail.count, query.before.value_or(tail.count));
   const bool none_after = query.after == std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t low = none_after ? high : query.after ? *query.after + 1 : 0;
-  Gathering page(query);
+  PageBuilder page(query);
   if (low >= high) return std::move(page).finish(false);
   LineReader lines = reader();
-  auto more = query.descending ? page_downwards(lines, low, high, page) : page_upwards(lines, low, high, page);
-  if (!more) return std::unexpected(more.error());
-  return std::move(page).finish(*more);
+  TRY(auto more, query.descending ? page_downwards(lines, low, high, page) : page_upwards(lines, low, high, page));
+  return std::move(page).finish(more);
 }
 
-// Of all whole lines.
+// Extends the id index to all whole lines.
 Result<void> Transcript::Impl::scan_ids() {
   load_id_sidecar();
   if (index.offsets.empty()) return {};
@@ -260,25 +249,23 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
   Found found;
   std::unordered_set<std::string_view> open(wanted.begin(), wanted.end());
   LineReader lines = reader();
-  const auto look_at = [&](std::uint64_t seq, std::string_view line) {
+  const auto check_line = [&](std::uint64_t seq, std::string_view line) {
     const std::string id = entry_id(line, seq);
     if (open.erase(id) != 0) found.emplace(id, StoredLine{.seq = seq, .line = std::string(line)});
   };
-  // What is asked for is nearly always young; and a last line without '\n' stands in no index.
+  // Most searches are for recent entries, and a last line without '\n' is in no index.
   const std::uint64_t floor = std::min(tail.size - std::min(tail.size, near_end), index.covered.bytes);
   std::uint64_t seq = tail.count;
   for (std::uint64_t end = tail.size; seq > 0 && end > floor && !open.empty();) {
-    auto begin = lines.begin_of(end);
-    if (!begin) return std::unexpected(begin.error());
-    auto line = lines.text(*begin, end);
-    if (!line) return std::unexpected(line.error());
-    look_at(--seq, *line);
-    end = *begin;
+    TRY(auto begin, lines.begin_of(end));
+    TRY(auto line, lines.text(begin, end));
+    check_line(--seq, line);
+    end = begin;
   }
   if (seq == 0 || open.empty()) return found;
-  if (auto scanned = scan_ids(); !scanned) return std::unexpected(scanned.error());
+  TRY(scan_ids());
   IdSet hashes(open.size());
-  std::uint64_t low_bits = 0;  // most hashes are passed over by these alone
+  std::uint64_t low_bits = 0;  // exclude most hashes without a lookup
   for (const std::string_view id : open) {
     hashes.insert(id_hash(id));
     low_bits |= 1ULL << (id_hash(id) & 63);
@@ -286,13 +273,10 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
   for (seq = std::min<std::uint64_t>(seq, ids.hashes.size()); seq-- > 0 && !open.empty();) {
     const std::uint32_t hash = ids.hashes[seq];
     if ((low_bits >> (hash & 63) & 1) == 0 || !hashes.contains(hash)) continue;
-    auto begin = offset_of(lines, seq);
-    if (!begin) return std::unexpected(begin.error());
-    auto end = lines.end_of(*begin);
-    if (!end) return std::unexpected(end.error());
-    auto line = lines.text(*begin, *end);
-    if (!line) return std::unexpected(line.error());
-    look_at(seq, *line);
+    TRY(auto begin, offset_of(lines, seq));
+    TRY(auto end, lines.end_of(begin));
+    TRY(auto line, lines.text(begin, end));
+    check_line(seq, line);
   }
   return found;
 }
@@ -302,23 +286,21 @@ Result<std::vector<WholeLine>> Transcript::Impl::whole_lines(std::uint64_t begin
   std::vector<WholeLine> lines;
   end = std::min(end, index.covered.bytes);
   if (begin >= end) return lines;
-  // From the nearest entry whose offset is known; before the first one there is only the header.
+  // Starts at the nearest entry with a known offset. Before the first one there is only the header.
   LineReader reader(fd.get(), index.covered.bytes, path.native());
   const auto after = std::ranges::upper_bound(index.offsets, begin);
   const auto nearest = after == index.offsets.begin() ? after : after - 1;
   std::uint64_t seq = static_cast<std::uint64_t>(nearest - index.offsets.begin()) * LineIndex::stride;
   std::size_t bytes = 0;
   for (std::uint64_t at = *nearest; at < end; ++seq) {
-    auto line_end = reader.end_of(at);
-    if (!line_end) return std::unexpected(line_end.error());
+    TRY(auto line_end, reader.end_of(at));
     if (at >= begin) {
-      auto text = reader.text(at, *line_end);
-      if (!text) return std::unexpected(text.error());
-      bytes += text->size();
+      TRY(auto text, reader.text(at, line_end));
+      bytes += text.size();
       if (!lines.empty() && bytes > max_bytes) break;
-      lines.push_back({.stored = {.seq = seq, .line = std::string(*text)}, .end = *line_end});
+      lines.push_back({.stored = {.seq = seq, .line = std::string(text)}, .end = line_end});
     }
-    at = *line_end;
+    at = line_end;
   }
   return lines;
 }
@@ -329,7 +311,7 @@ Transcript::~Transcript() = default;
 
 Result<std::unique_ptr<Transcript>> Transcript::open(std::filesystem::path path, std::filesystem::path sidecar) {
   auto transcript = std::make_unique<Transcript>(std::move(path), std::move(sidecar));
-  if (auto refreshed = transcript->refresh(); !refreshed) return std::unexpected(refreshed.error());
+  TRY(transcript->refresh());
   return transcript;
 }
 
@@ -354,10 +336,9 @@ Result<std::vector<WholeLine>> Transcript::whole_lines(std::uint64_t begin, std:
 
 Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
   const std::string id(entry_id);
-  auto found = find(std::span(&id, 1));
-  if (!found) return std::unexpected(found.error());
-  if (found->empty()) return std::nullopt;
-  return std::move(found->begin()->second);
+  TRY(auto found, find(std::span(&id, 1)));
+  if (found.empty()) return std::nullopt;
+  return std::move(found.begin()->second);
 }
 
 std::optional<std::int64_t> Transcript::started() const {
@@ -371,14 +352,13 @@ std::optional<std::int64_t> Transcript::started() const {
 
 Result<IdSet> Transcript::ids() {
   return impl_->with_fresh_index_on_failure([&]() -> Result<IdSet> {
-    if (auto scanned = impl_->scan_ids(); !scanned) return std::unexpected(scanned.error());
+    TRY(impl_->scan_ids());
     IdSet set(impl_->tail.count);
     for (const std::uint32_t hash : impl_->ids.hashes) set.insert(hash);
     if (impl_->tail.count == impl_->ids.hashes.size()) return set;
-    LineReader lines = impl_->reader();  // the last line has no newline
-    auto line = lines.text(impl_->index.covered.bytes, impl_->tail.size);
-    if (!line) return std::unexpected(line.error());
-    set.insert(id_hash(entry_id(*line, impl_->ids.hashes.size())));
+    LineReader lines = impl_->reader();  // for a last line without a newline
+    TRY(auto line, lines.text(impl_->index.covered.bytes, impl_->tail.size));
+    set.insert(id_hash(entry_id(line, impl_->ids.hashes.size())));
     return set;
   });
 }
@@ -391,11 +371,11 @@ Result<void> Transcript::save_sidecars() {
   const bool save_ids =
       ids >= own.ids_saved + (own.ids_saved == 0 ? no_sidecar_below : std::max(ids_unsaved, own.ids_saved / 16));
   if (own.sidecar.empty() || (!save_lines && !save_ids)) return {};
-  if (auto made = make_dirs(own.sidecar.parent_path()); !made) return made;
-  // One that cannot be written is tried again when it has grown as much again.
+  TRY(make_dirs(own.sidecar.parent_path()));
+  // If one cannot be written, it is tried again after it has grown as much again.
   if (save_lines) {
     own.saved = lines;
-    if (auto written = replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)); !written) return written;
+    TRY(replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)));
   }
   if (save_ids) {
     own.ids_saved = ids;

@@ -1,9 +1,14 @@
-// A transcript file read by place: how many entries it has, what stands at its end, any page of it at the cost of the
-// page (FORMATS §4). seq of an entry = ordinal of its line after the header, unreadable lines included; so a blank line
-// is an unreadable entry, and so is one of more than 64 MiB (given cut). A last line without '\n' counts. A file
-// without a readable header starts at its first line. Offsets of every 64th entry are kept in memory and in a sidecar,
-// and so are hashes of ids once somebody asks for one (line_index.hpp, id_index.hpp; sidecar.hpp says when a sidecar is
-// good): a 1 GiB file is read once, not once a start. Holds the file open. Blocks; one thread at a time for one object.
+// A transcript file for reading: its number of entries, its end, and any page of it at the cost of that page.
+//
+// The seq of an entry is the number of its line after the header. Unreadable lines count, so a blank line is an
+// unreadable entry, and so is a line of more than 64 MiB (it is cut). A last line without '\n' counts. A file without a
+// readable header starts at its first line.
+//
+// Offsets are kept in memory and in a sidecar (line_index.hpp), and so are hashes of ids after the first search for one
+// (id_index.hpp). So a file of 1 GiB is read once, not at each start. A Transcript keeps its file open. Blocks; one
+// thread at a time for each object.
+//
+// The format: transcripts/README.md.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +30,7 @@ namespace sessiond {
 struct TranscriptTail {
   bool exists = false;
   bool has_header = false;
-  bool ends_in_newline = true;  // false: the next append puts one first
+  bool ends_in_newline = true;  // false: the next append writes one first
   std::uint64_t size = 0;       // bytes
   std::uint64_t count = 0;      // entries
   std::string last_id;          // stored or derived id of the last readable entry, or ""
@@ -33,37 +38,37 @@ struct TranscriptTail {
 
 struct StoredLine {
   std::uint64_t seq = 0;
-  std::string line;  // without '\n' (or "\r\n"), the first one without a byte order mark
+  std::string line;  // without '\n' or "\r\n"; the first line without a byte order mark
 };
 
 struct PageQuery {
   std::optional<std::uint64_t> after{};   // seq > after
   std::optional<std::uint64_t> before{};  // seq < before
   std::size_t limit = 50;
-  bool descending = false;           // from the end (or `before`) backwards
+  bool descending = false;           // from `before`, or the end, backwards
   std::vector<std::string> types{};  // empty: all
-  std::size_t scan_limit = 20'000;   // lines looked at for one page when types filter
+  std::size_t scan_limit = 20'000;   // with `types`: lines looked at for one page
 };
-// A line that ends in '\n', by its place in the file.
+// A line that ends in '\n', with its place in the file.
 struct WholeLine {
   StoredLine stored;
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
-// A page ends early, with has_more, before its lines exceed 1 MiB (limits::page_bytes); it has at least one line if
-// there is one.
+// A page also ends, with has_more, before its lines exceed limits::page_bytes. It has at least one line if there is
+// one.
 struct TranscriptPage {
-  std::vector<StoredLine> lines;  // in the order asked for
+  std::vector<StoredLine> lines;  // in the order of the query
   bool has_more = false;
-  std::optional<std::uint64_t> next{};  // last seq looked at: the next page's after (ascending) or before (descending)
+  std::optional<std::uint64_t> next{};  // last seq looked at: `after` of the next page, or `before` if descending
 };
 
 class Transcript {
  public:
   static constexpr std::uint64_t whole = std::numeric_limits<std::uint64_t>::max();
 
-  // Empty until it is refreshed. `sidecar` may be empty; the one of the ids stands beside it. None is written below 256
-  // KiB.
+  // Reads nothing until refresh(). `sidecar` may be empty: then none is used. The sidecar of the ids is beside it. None
+  // is written for files below 256 KiB.
   Transcript(std::filesystem::path path, std::filesystem::path sidecar);
   static Result<std::unique_ptr<Transcript>> open(std::filesystem::path path, std::filesystem::path sidecar);
   static std::filesystem::path id_sidecar(const std::filesystem::path& sidecar);
@@ -71,22 +76,22 @@ class Transcript {
   Transcript(const Transcript&) = delete;
   Transcript& operator=(const Transcript&) = delete;
 
-  // Looks at the file again: reads what was appended since, or everything when it is another file or has shrunk; an
-  // absent file is an empty transcript. At most about `budget` bytes at once: false when there is more to read, and
-  // nothing else may be called before that is done.
+  // Reads what was appended since, or all if the file was replaced or cut. An absent file is an empty transcript. Reads
+  // about `budget` bytes at most and returns false if there is more; until it returned true, no other function may be
+  // called.
   Result<bool> refresh(std::uint64_t budget = whole);
   const TranscriptTail& tail() const;
-  std::optional<std::int64_t> started() const;  // the header's time; nothing without one that can be read
+  std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query);
-  // The entries with these ids, as far as there are any; of several with one id the last.
+  // Finds entries by id. Of several with one id the last one counts.
   using Found = std::map<std::string, StoredLine, std::less<>>;
   Result<Found> find(std::span<const std::string> entry_ids);
   Result<std::optional<StoredLine>> find(std::string_view entry_id);
-  Result<IdSet> ids();  // of all entries
-  // The whole lines from the offset `begin`, which begins one, up to `end`: about max_bytes of them, at least one if
-  // there is one. The header is none.
+  Result<IdSet> ids();  // the ids of all entries
+  // Returns the whole lines from the offset `begin`, where a line begins, to `end`: about max_bytes of them, but at
+  // least one if there is one. Without the header.
   Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes);
-  // Writes the sidecars whose index has grown so much that the next start should not have to do that again.
+  // Writes the sidecars of indexes that have grown much since they were written.
   Result<void> save_sidecars();
 
  private:

@@ -9,37 +9,38 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
-// Does a stored line say the same as an entry that came with its id? What the daemon filled in does not count.
-bool same_content(std::string_view line, const NewEntry& draft) {
-  if (json::string_at(line, "type").value_or("") != draft.type) return false;
-  if (draft.type == "message") {
+// Tells whether a stored line has the same content as a new entry with its id, apart from what the daemon filled in.
+bool same_content(std::string_view line, const NewEntry& entry) {
+  if (json::string_at(line, "type").value_or("") != entry.type) return false;
+  if (entry.type == "message") {
     std::string stored(json::find(line, "message").value_or("{}"));
-    if (draft.stamp && !json::find(draft.body, "timestamp"))
+    if (entry.stamp && !json::find(entry.body, "timestamp"))
       stored = json::apply(stored, {.set = {}, .unset = {"timestamp"}});
-    return json::same(stored, draft.body);
+    return json::same(stored, entry.body);
   }
   const std::string rest = json::apply(line, {.set = {}, .unset = {"type", "id", "parentId", "timestamp"}});
-  return json::same(rest, "{" + draft.body + "}");
+  return json::same(rest, "{" + entry.body + "}");
 }
 
 class EntryAppender {
  public:
-  EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+  EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                 const FetchedLines& fetched, bool fresh)
       : builder_(builder),
         session_(session),
-        append_(append),
+        request_(request),
         fetched_(fetched),
         messages_(session.message_count),
         input_(session.input_tokens),
         output_(session.output_tokens),
         total_(session.total_tokens),
         compactions_(session.compaction_count) {
-    done_.file = AgentState::file_of(session, append.topic);
+    done_.file = AgentState::file_of(session, request.topic);
     const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
     if (fresh) {
       known_ = true;
@@ -53,28 +54,28 @@ class EntryAppender {
   }
 
   Result<AppendResult> run() {
-    if (append_.topic && !builder_.state().may_use(session_, done_.file)) {
-      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *append_.topic));
+    if (request_.topic && !builder_.state().may_use(session_, done_.file)) {
+      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *request_.topic));
     }
     if (!known_) {
       need(Need::What::transcript_end);
       return done_;
     }
-    if (append_.expected_seq && *append_.expected_seq != end_.count) {
+    if (request_.expected_seq && *request_.expected_seq != end_.count) {
       return fail(Code::precondition_failed,
-                  fmt::format("expectedSeq is {}, but the next entry gets {}", *append_.expected_seq, end_.count));
+                  fmt::format("expectedSeq is {}, but the next entry gets {}", *request_.expected_seq, end_.count));
     }
-    topic_is_new_ = end_.size == 0 && append_.topic && *append_.topic != parse_key(session_.key()).topic;
+    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != parse_key(session_.key()).topic;
     if (topic_is_new_) {
       const auto* topics = builder_.state().transcripts.topics(session_.session_id);
-      if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*append_.topic))
+      if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*request_.topic))
         return fail_at("/topic", fmt::format("{} has {} topics; a session may have {}", session_.key(), topics->size(),
                                              limits::topics));
     }
-    if (auto fine = know_ids(); !fine) return std::unexpected(std::move(fine.error()));
+    TRY(know_ids());
     if (builder_.out.need) return done_;
-    for (const NewEntry& draft : append_.entries) {
-      if (auto fine = entry(draft); !fine) return std::unexpected(std::move(fine.error()));
+    for (const NewEntry& entry : request_.entries) {
+      TRY(append(entry));
     }
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
@@ -90,143 +91,142 @@ class EntryAppender {
 
   void header() {
     if (end_.size != 0) return;
-    if (topic_is_new_) builder_.emit(EventType::topic_created, session_, "{}", append_.topic);
+    if (topic_is_new_) builder_.emit(EventType::topic_created, session_, "{}", request_.topic);
     const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
     const std::string& cwd = own_cwd.empty() ? builder_.context().rules->cwd : own_cwd;
-    place(header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(), false);
+    put_line(header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(), false);
     end_.has_header = true;
     end_.started = builder_.context().now;
   }
 
-  // Whether the ids that came stand in the file: asks for the lines of all that may, at once.
+  // Makes sure that it is known which of the given ids the transcript has. Asks for all lines that may have one at
+  // once.
   Result<void> know_ids() {
     std::unordered_set<std::string_view> own;
     std::vector<std::string> unknown;
-    for (const NewEntry& draft : append_.entries) {
-      if (draft.id.empty()) continue;
+    for (const NewEntry& entry : request_.entries) {
+      if (entry.id.empty()) continue;
       if (!end_.ids && end_.size != 0) {
         need(Need::What::entry_ids);
         return {};
       }
       if (!end_.ids) end_.ids = std::make_shared<IdSet>();
-      if (!own.insert(draft.id).second)
-        return fail(Code::entry_id_conflict, fmt::format("the id {} comes twice in this request", draft.id));
-      if (end_.ids->contains(id_hash(draft.id)) && !fetched_.contains(draft.id)) unknown.push_back(draft.id);
+      if (!own.insert(entry.id).second)
+        return fail(Code::entry_id_conflict, fmt::format("this request has two entries with the id {}", entry.id));
+      if (end_.ids->contains(id_hash(entry.id)) && !fetched_.contains(entry.id)) unknown.push_back(entry.id);
     }
     if (!unknown.empty()) need(Need::What::lines, std::move(unknown));
     return {};
   }
 
-  // Whether the entry's id stands in the file already: then it must say the same, and nothing is appended.
-  Result<bool> duplicate(const NewEntry& draft) {
-    const auto line = fetched_.find(draft.id);
-    if (draft.id.empty() || line == fetched_.end()) return false;
+  // Tells whether the transcript has the entry already. entry_id_conflict if it has another entry with that id.
+  Result<bool> duplicate(const NewEntry& entry) {
+    const auto line = fetched_.find(entry.id);
+    if (entry.id.empty() || line == fetched_.end()) return false;
     if (line->second.line.empty()) return false;  // another id with the same hash
-    if (same_content(line->second.line, draft)) {
-      stands_at(line->second.seq);
+    if (same_content(line->second.line, entry)) {
+      note_seq(line->second.seq);
       return true;
     }
-    return fail(Code::entry_id_conflict,
-                fmt::format("an entry with the id {} and other content is already there", draft.id));
+    return fail(Code::entry_id_conflict, fmt::format("the transcript has another entry with the id {}", entry.id));
   }
 
-  Result<void> entry(const NewEntry& draft) {
-    const auto twice = duplicate(draft);
-    if (!twice) return std::unexpected(twice.error());
-    if (*twice) {
+  Result<void> append(const NewEntry& entry) {
+    TRY(const auto twice, duplicate(entry));
+    if (twice) {
       ++done_.duplicates;
-      done_.ids.push_back(draft.id);
+      done_.ids.push_back(entry.id);
       return {};
     }
     header();
     const Context& context = builder_.context();
-    const std::string id = draft.id.empty() ? context.ids->entry_id() : draft.id;
-    const Written written = write_entry(draft, id, draft.parent_id.value_or(end_.last_id), end_.count, context.now);
-    emit(draft, written);
-    place(written.line, builder_.next_seq() - 1, written.exact);
+    const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
+    const Written written = write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
+    emit(entry, written);
+    put_line(written.line, builder_.next_seq() - 1, written.exact);
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
     if (end_.ids) new_ids_.push_back(id_hash(id));
     done_.ids.push_back(id);
-    stands_at(end_.count - 1);
+    note_seq(end_.count - 1);
     return {};
   }
 
-  void stands_at(std::uint64_t seq) {
-    const bool first = std::exchange(stands_, true);
+  void note_seq(std::uint64_t seq) {
+    const bool first = std::exchange(has_seqs_, true);
     done_.first_seq = first ? std::min(done_.first_seq, seq) : seq;
     done_.last_seq = first ? std::max(done_.last_seq, seq) : seq;
     done_.seq = seq;
   }
 
-  void emit(const NewEntry& draft, const Written& written) {
+  void emit(const NewEntry& entry, const Written& written) {
     const std::int64_t now = builder_.context().now;
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
     set.integer("updatedAt", moved_to(session_, now));
-    // What people say, and only that: a clock that was put back is followed too.
-    if (draft.role == "user") set.integer("lastInteractionAt", now);
+    // Only messages of people count. If the clock was set back, the time goes back, too.
+    if (entry.role == "user") set.integer("lastInteractionAt", now);
     const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
       counter = add_counted(counter.value_or(0), more);
       set.integer(name, *counter);
     };
     if (!messages_) messages_ = static_cast<std::int64_t>(end_.count);
     count("messageCount", messages_, 1);
-    if (const auto usage = draft.role == "assistant" ? read_usage(draft.usage) : std::nullopt) {
+    if (const auto usage = entry.role == "assistant" ? read_usage(entry.usage) : std::nullopt) {
       count("inputTokens", input_, usage->input);
       count("outputTokens", output_, usage->output);
       count("totalTokens", total_, usage->total);
     }
-    if (draft.type == "compaction") count("compactionCount", compactions_, 1);
+    if (entry.type == "compaction") count("compactionCount", compactions_, 1);
     set.close();
     data += ',';
-    if (!append_.event_extra.empty()) data.append(append_.event_extra).append(",");
+    if (!request_.event_extra.empty()) data.append(request_.event_extra).append(",");
     data.append("\"message\":").append(written.message).append("}");
-    builder_.emit(EventType::message_appended, session_, data, append_.topic);
+    builder_.emit(EventType::message_appended, session_, data, request_.topic);
   }
 
-  // `exact`: the line can be made again from the event of that seq.
-  void place(std::string_view line, std::uint64_t event_seq, bool exact) {
+  // Notes where a line goes. `exact`: it can be made again from the event, so the journal does not keep it.
+  void put_line(std::string_view line, std::uint64_t event_seq, bool exact) {
     if (!end_.ends_in_newline) {
-      ++end_.size;  // the newline that the appender puts first
+      ++end_.size;  // TranscriptWriter writes the missing newline first
       end_.ends_in_newline = true;
     }
     builder_.out.line_positions.push_back({.file = done_.file,
-                                            .agent = builder_.state().id(),
-                                            .at = end_.size,
-                                            .seq = event_seq,
-                                            .line = std::string(exact ? "" : line)});
+                                           .agent = builder_.state().id(),
+                                           .at = end_.size,
+                                           .seq = event_seq,
+                                           .line = std::string(exact ? "" : line)});
     end_.size += line.size();
   }
 
   DecisionBuilder& builder_;
   const Session& session_;
-  const AppendRequest& append_;
+  const AppendRequest& request_;
   const FetchedLines& fetched_;
-  std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters as they go on
+  std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters so far
   AppendResult done_;
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
-  bool stands_ = false;  // first_seq and last_seq are of an entry
+  bool has_seqs_ = false;  // first_seq and last_seq are set
   std::vector<std::uint32_t> new_ids_;
 };
 
 }  // namespace
 
-Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                                     const FetchedLines& fetched, bool fresh) {
-  return EntryAppender(builder, session, append, fetched, fresh).run();
+  return EntryAppender(builder, session, request, fetched, fresh).run();
 }
 
-std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                           const AppendResult& appended) {
   std::string out;
   json::ObjectWriter writer(out);
   writer.string("sessionId", session.session_id);
-  if (append.topic) {
-    writer.string("topic", *append.topic);
+  if (request.topic) {
+    writer.string("topic", *request.topic);
   } else {
     writer.raw("topic", "null");
   }

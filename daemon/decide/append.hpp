@@ -1,4 +1,4 @@
-// Appending entries to a transcript, as one part of a decision.
+// Appends entries to a transcript, as one step of a decision.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@ namespace sessiond {
 struct AppendRequest {
   std::optional<std::string> topic{};
   std::vector<NewEntry> entries{};
-  std::optional<std::uint64_t> expected_seq{};  // the seq the first entry must get
-  std::string event_extra{};                    // more members of each event's data, raw: "deliver":true,…
+  std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
+  std::string event_extra{};                    // further members of each event's data, raw: "deliver":true,…
 };
 
 struct AppendResult {
   std::string file;
-  // The least and the greatest seq at which an entry of the request stands, duplicates included.
+  // The lowest and the highest seq of the request's entries, including those that were there already.
   std::uint64_t first_seq = 0;
   std::uint64_t last_seq = 0;
-  std::uint64_t seq = 0;  // of the last entry of the request, where it stands
+  std::uint64_t seq = 0;  // of the last entry of the request
   std::vector<std::string> ids;
-  std::size_t duplicates = 0;
+  std::size_t duplicates = 0;  // entries that were in the transcript already, with the same id and content
 };
 
-// Emits topic.created and message.appended events, which carry the counters of `session` as they will be. Sets
-// builder.out.need when a fact is missing; the result is then meaningless. `fresh`: the session id is new, so there is
-// no file yet.
-Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+// Emits topic.created and message.appended events. Each carries the counters of `session` as they are after it. Sets
+// builder.out.need if a fact is not in memory; the result is then meaningless. `fresh`: the session id was made by this
+// decision, so it has no transcript yet.
+Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                                     const FetchedLines& fetched, bool fresh);
 
-// {sessionId,topic,firstSeq,lastSeq,ids,duplicates,asOf}
-std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& append,
+// Returns the answer {sessionId,topic,firstSeq,lastSeq,ids,duplicates,asOf}.
+std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                           const AppendResult& appended);
 
 }  // namespace sessiond

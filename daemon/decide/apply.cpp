@@ -12,9 +12,9 @@ void mark_dirty(AgentState& state, const Event& event, const std::string& key) {
   if (event.envelope.source != "external") state.changed_by_us.insert(key);
 }
 
-// Has the store this event already? By rev; where a foreign program dropped rev, by updatedAt.
+// Tells whether the entry already contains the event.
 bool already_there(const Session& session, const Event& event, const json::Edit& edit) {
-  if (session.rev > event.envelope.seq) return true;  // the entry is from after it
+  if (session.rev > event.envelope.seq) return true;  // the entry is newer
   if (event.envelope.type != EventType::message_appended && session.rev != 0) return session.rev >= event.envelope.seq;
   for (const auto& member : edit.set) {
     if (member.name == "updatedAt") return session.updated_at > json::as_int(member.value).value_or(0);
@@ -36,7 +36,7 @@ void create(AgentState& state, const Event& event, Replay replay) {
   mark_dirty(state, event, session.key());
 }
 
-// A session's files are renamed; the same names may come again.
+// A session's transcripts were renamed. New files may get the old names.
 void forget_files(AgentState& state, const Session& session) {
   state.transcripts.forget(AgentState::file_of(session, {}));
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
@@ -57,7 +57,7 @@ void remove(AgentState& state, const Event& event, Replay replay) {
 
 void change(AgentState& state, const Event& event, Replay replay) {
   Session* session = state.mutable_session(event.envelope.key);
-  if (session == nullptr) return;  // gone meanwhile: only a session.created makes it again
+  if (session == nullptr) return;  // deleted meanwhile
   json::Edit edit = json::read_edit(event.data);
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
   if (event.envelope.type != EventType::message_appended)
@@ -104,7 +104,7 @@ void apply(AgentState& state, const Event& event, Replay replay) {
     case EventType::message_appended:
       return change(state, event, replay);
     default:
-      return;  // events that change no entry
+      return;  // these events change no entry
   }
 }
 

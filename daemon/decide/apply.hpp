@@ -1,5 +1,5 @@
-// The only code that changes an agent's sessions: live commits, start-up and rebuilding after a failed batch all come
-// through here.
+// Applies events to an agent's state. This is the only code that changes sessions: live commits, start-up and
+// rebuilding after a failed batch all use it, so they cannot differ.
 #pragma once
 
 #include "daemon/decide/agent_state.hpp"
@@ -8,12 +8,12 @@
 
 namespace sessiond {
 
-inline constexpr std::size_t replay_page_bytes = 4U << 20;  // of the journal, read at once
+inline constexpr std::size_t replay_page_bytes = 4U << 20;  // journal bytes read at once
 
 enum class Replay : std::uint8_t {
-  no,   // live: the event follows from this very state
-  yes,  // recovery: the store may already hold it; entries are changed only where the event is newer (FORMATS §2
-        // "Recovery")
+  no,   // live: the event was decided on this very state
+  yes,  // recovery: the store may already contain the event. An entry is only changed if the event is newer than it, by
+        // `rev`, or by updatedAt if a foreign program dropped rev
 };
 
 void apply(AgentState& state, const Event& event, Replay replay = Replay::no);

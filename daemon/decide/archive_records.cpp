@@ -13,18 +13,10 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
-
-std::string names_json(std::span<const std::string> names) {
-  std::string out = "[";
-  for (const std::string& name : names) {
-    if (out.size() > 1) out += ',';
-    json::append_quoted(out, name);
-  }
-  return out + "]";
-}
 
 std::vector<std::string> names_in(std::string_view array) {
   std::vector<std::string> out;
@@ -88,7 +80,7 @@ std::string to_line(const ArchiveRecord& record) {
   writer.string("channel", record.channel);
   writer.string("reason", record.reason);
   if (record.topic) writer.string("topic", *record.topic);
-  writer.raw("archivedAs", names_json(record.archived_as));
+  writer.raw("archivedAs", json_array(record.archived_as));
   if (record.purged) writer.boolean("purged", true);
   writer.close();
   return out + "\n";
@@ -99,14 +91,24 @@ std::string history_json(const ArchiveRecord& record) {
                      archived_members(record), record.time, json::quote(record.reason));
 }
 
-std::string archived_members(const ArchiveRecord& record) {
-  const std::span<const std::string> names(record.archived_as);
+std::string json_array(std::span<const std::string> texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) {
+    if (out.size() > 1) out += ',';
+    json::append_quoted(out, text);
+  }
+  return out + "]";
+}
+
+std::string archived_members(std::span<const std::string> names, std::size_t more) {
   const std::span told = names.first(std::min(names.size(), limits::archive_names));
-  const std::size_t more = names.size() - told.size() + record.more;
-  std::string out = "\"archivedAs\":" + names_json(told);
+  more += names.size() - told.size();
+  std::string out = "\"archivedAs\":" + json_array(told);
   if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
   return out;
 }
+
+std::string archived_members(const ArchiveRecord& record) { return archived_members(record.archived_as, record.more); }
 
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path) {
   std::vector<ArchiveRecord> out;
@@ -124,37 +126,33 @@ Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::p
 }
 
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
-  if (auto made = make_dirs(path.parent_path()); !made) return made;
-  auto fd = open_file(path, O_RDWR | O_APPEND | O_CREAT);
-  if (!fd) return std::unexpected(std::move(fd.error()));
+  TRY(make_dirs(path.parent_path()));
+  TRY(auto fd, open_file(path, O_RDWR | O_APPEND | O_CREAT));
   struct stat status{};
-  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   std::string text;
   if (status.st_size > 0) {  // a line that a kill has torn ends here
-    const auto last = read_at(fd->get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native());
-    if (!last) return std::unexpected(last.error());
-    if (*last != "\n") text = "\n";
+    TRY(const auto last, read_at(fd.get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native()));
+    if (last != "\n") text = "\n";
   }
   text += lines;
-  if (auto written = write_all(fd->get(), text, path.native()); !written) return written;
+  TRY(write_all(fd.get(), text, path.native()));
   if (!durable) return {};
-  if (auto synced = sync_file(fd->get(), path); !synced) return synced;
-  if (auto synced = sync_dir(path.parent_path()); !synced) return synced;
+  TRY(sync_file(fd.get(), path));
+  TRY(sync_dir(path.parent_path()));
   return sync_dir(path.parent_path().parent_path());
 }
 
 Result<std::uint64_t> compact_archive_records(const std::filesystem::path& path,
                                               const std::function<bool(const ArchiveRecord&)>& wanted) {
-  const auto text = read_file(path);
-  if (!text) return std::unexpected(text.error());
-  const auto records = read_archive_records(path);
-  if (!records) return std::unexpected(records.error());
+  TRY(const auto text, read_file(path));
+  TRY(const auto records, read_archive_records(path));
   std::string kept;
-  for (const ArchiveRecord& record : *records) {
+  for (const ArchiveRecord& record : records) {
     if (wanted(record)) kept += to_line(record);
   }
-  if (kept.size() > text->size() / 2) return text->size();
-  if (auto written = replace_file(path, kept); !written) return std::unexpected(std::move(written.error()));
+  if (kept.size() > text.size() / 2) return text.size();
+  TRY(replace_file(path, kept));
   return kept.size();
 }
 

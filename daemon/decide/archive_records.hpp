@@ -1,16 +1,19 @@
-// What is known of sessions' earlier transcripts: which session id, of which key, went into which archives, and which
-// ids were purged. A record follows from its event (session.reset, session.deleted, topic.deleted). They are kept when
-// the journal has forgotten the event, one line each, in journal order but for commits that waited for a lock:
+// Archive records: which transcripts a reset or deletion archived or purged, and under which names.
+//
+// A record follows from its event (session.reset, session.deleted, topic.deleted). Records outlive the journal's
+// retention in one file per agent, one JSON line a record:
 //   journal/archives/<agent>.jsonl
 //   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"purged"?}
-// A line is written when the files have their new names, and for a purge it is durable before they are destroyed. So a
-// replay that finds the line leaves alone what bears the old name: it is a newer file.
+// The lines are in journal order, except that commits which waited for a lock come later. A line is written after the
+// files were renamed; for a purge, it is durable before the files are destroyed. So if a replay finds the line, a file
+// with the old name is a newer file and is left alone.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,28 +24,32 @@
 namespace sessiond {
 
 struct ArchiveRecord {
-  std::uint64_t seq = 0;  // of the event; 0: nothing is known but the archives' names
-  std::int64_t time = 0;
+  std::uint64_t seq = 0;  // of the event; 0: only the archives' names are known, from a directory listing
+  std::int64_t time = 0;  // ms since the epoch
   std::string key{}, session_id{}, channel{}, reason{};
-  std::optional<std::string> topic{};  // this topic's transcript alone was archived
+  std::optional<std::string> topic{};  // set: only this topic's transcript was archived
   std::vector<std::string> archived_as{};
-  std::size_t more = 0;  // further archives, which the event only counts; the file names them all
+  std::size_t more = 0;  // archives that the event counts without their names; the file names all
   bool purged = false;
 };
 
-// Nothing for other events, and where no session id is known.
+// Returns nothing for other events, and for events without a session id.
 std::optional<ArchiveRecord> archive_record(const Event& event);
 std::string to_line(const ArchiveRecord& record);
-// What GET S/history says of it: {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}
+// Returns {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}, as a session's history shows it.
 std::string history_json(const ArchiveRecord& record);
-// "archivedAs":[…] and, where there are more than are told, ,"archivedMore":<count>
+// Returns "archivedAs":[…] with the first limits::archive_names names and, if there are others (`more` of which have no
+// name here), ,"archivedMore":<count>.
+std::string archived_members(std::span<const std::string> names, std::size_t more = 0);
 std::string archived_members(const ArchiveRecord& record);
+std::string json_array(std::span<const std::string> texts);
 
-// All of them; none when there is no file. A line that cannot be read is left out. Blocks, as what follows.
+// Reads all records; none if there is no file. Skips lines that cannot be read. Blocks, as do the functions below.
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path);
-// Adds whole lines; `durable`: on disk when it returns.
+// Appends whole lines. `durable`: they are on disk when it returns.
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable);
-// Writes the file anew without what is not `wanted`, when that makes it half as large or less; its size then.
+// Rewrites the file without the records that are not `wanted`, if that at least halves it. Returns the size of the
+// file.
 Result<std::uint64_t> compact_archive_records(const std::filesystem::path& path,
                                               const std::function<bool(const ArchiveRecord&)>& wanted);
 

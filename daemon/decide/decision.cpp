@@ -15,7 +15,7 @@ namespace sessiond {
 IdSource IdSource::secure() {
   return IdSource([](std::span<unsigned char> into) {
     if (RAND_bytes(into.data(), static_cast<int>(into.size())) != 1)
-      throw std::runtime_error("OpenSSL has no random bytes");
+      throw std::runtime_error("OpenSSL could not make random bytes");
   });
 }
 
@@ -43,7 +43,7 @@ std::string IdSource::uuid() {
 std::int64_t IdSource::archive_time(std::int64_t now) { return archived_ = std::max(now, archived_ + 1); }
 
 std::string IdSource::timestamp_id(std::int64_t now) {
-  constexpr std::size_t most = 1U << 15;  // of one millisecond: half of all there are, so that few draws are in vain
+  constexpr std::size_t most = 1U << 15;  // of one ms: half of all random parts, so that few draws are repeated
   if (now > stamped_ || ends_.size() >= most) {
     stamped_ = std::max(now, stamped_ + 1);
     ends_.clear();

@@ -1,6 +1,9 @@
-// What a command decides: events to commit, where their transcript lines go, and the answer to give once all is
-// durable. Deciding is pure: no clock, no I/O, and ids come from the context, so every rule is tested without a disk or
-// a socket.
+// A decision is the outcome of a command: the events to commit, where transcript lines go, and the answer to give
+// once all of it is durable.
+//
+// Deciding is pure: no clock, no disk, no network. Time and ids come in the Context, and a fact that is not in memory
+// is asked for with a Need: the ledger fetches it and decides again. So every rule is tested without a disk or a
+// socket.
 #pragma once
 
 #include <array>
@@ -25,43 +28,43 @@
 
 namespace sessiond {
 
-// Fresh ids, made of random bytes: no id says anything of another one.
+// Makes new ids from random bytes, so no id says anything about another one. Not thread-safe.
 class IdSource {
  public:
-  // Fills a buffer with random bytes. Tests bring a source that repeats itself.
+  // Fills a buffer with random bytes. Tests use a source that repeats itself.
   using Bytes = std::function<void(std::span<unsigned char>)>;
   explicit IdSource(Bytes bytes) : bytes_(std::move(bytes)) {}
-  // From the operating system's random source, by way of OpenSSL. Throws when there is none.
+  // Uses the operating system's random source, through OpenSSL. Throws std::runtime_error if it fails.
   static IdSource secure();
 
   std::string entry_id();                       // 16 hex digits
   std::string uuid();                           // version 4
-  std::int64_t archive_time(std::int64_t now);  // `now`, or later: archive names never come twice
-  std::string timestamp_id(std::int64_t now);   // 2025-01-04-14-32-15-001-abcd, never twice from one source
+  std::int64_t archive_time(std::int64_t now);  // `now`, or the next free ms: never the same twice
+  std::string timestamp_id(std::int64_t now);   // 2025-01-04-14-32-15-001-abcd, never the same twice
 
  private:
   std::uint64_t next();
 
   Bytes bytes_;
-  std::array<unsigned char, 512> pool_{};  // what is taken of it is wiped
+  std::array<unsigned char, 512> pool_{};  // bytes are wiped when they are used
   std::size_t taken_ = pool_.size();
   std::int64_t archived_ = 0;
-  std::int64_t stamped_ = 0;                // the millisecond of the last timestamp id; it never goes back
-  std::unordered_set<std::uint16_t> ends_;  // of the timestamp ids with that millisecond
+  std::int64_t stamped_ = 0;                // the ms of the last timestamp id; never goes back
+  std::unordered_set<std::uint16_t> ends_;  // the random parts of the timestamp ids of that ms
 };
 
-// What lies in the agent's folder under one session id.
+// The files of one session id in the agent's folder.
 struct FilesOfId {
-  bool transcripts = false;             // its own or a topic's, or something put aside of one
+  bool transcripts = false;             // it has one: its own, a topic's, or one that a repair put aside
   std::vector<std::string> archives{};  // names
 };
 using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
 
-// How much of the agent the requester may see; by default (the daemon itself, another program) all of it.
+// How much of the agent the requester may see. Default: all, as for the daemon itself and for foreign changes.
 struct Sight {
   bool whole_agent = true;
   std::function<bool(std::string_view key, std::string_view channel)> sees{};
-  // The agent as it is, when the decision is made on one without what the requester may not see.
+  // Set if the decision is made on a state without what the requester may not see: the whole state.
   const AgentState* all = nullptr;
 };
 
@@ -73,32 +76,32 @@ struct Context {
   std::string_view source = "api";
   const Rules* rules = nullptr;
   IdSource* ids = nullptr;
-  // Set by a decision that depends on where a transcript ends: its file. The ledger then makes sure that it ends there,
-  // also when the decision is a refusal, or lets it decide again.
+  // Output: the transcript whose end the decision depends on. The ledger then makes sure that the file still ends
+  // there, also if the decision is a refusal; otherwise it decides again.
   std::string* rests_on = nullptr;
-  std::uint64_t oldest_seq = 0;         // that the journal still has
-  const FetchedIds* on_disk = nullptr;  // what the ledger found for Need::What::id_files
+  std::uint64_t oldest_seq = 0;         // the oldest seq that the journal still has
+  const FetchedIds* on_disk = nullptr;  // the answers to Need::What::id_files
   Sight sight{};
 };
 
-// Facts a decision wants that are not in memory yet. The ledger fetches them and asks again.
+// A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.
 struct Need {
   enum class What : std::uint8_t {
     transcript_end,  // where `file` ends
     entry_ids,       // the ids in `file`
     lines,           // the stored lines of `ids` in `file`
-    id_files,        // what lies in the folder under the session id `file`: Context::on_disk
+    id_files,        // the files of the session id `file`: Context::on_disk
   };
   What what;
   std::string file;
   std::vector<std::string> ids{};
 };
 
-// What a decision appends to a transcript.
+// The new end of a transcript after a decision appended to it.
 struct TranscriptUpdate {
   std::string file;
-  TranscriptEnd end;                 // as it is then
-  std::vector<std::uint32_t> ids{};  // hashes of the new entries' ids, where the set of them is held
+  TranscriptEnd end;                 // after the append
+  std::vector<std::uint32_t> ids{};  // hashes of the new entries' ids, if end.ids is set
 };
 
 struct Decision {
@@ -111,7 +114,7 @@ struct Decision {
   std::string body;      // JSON
   std::string etag;      // without quotes: r17
   std::string location;  // path
-  // The commit is only acknowledged when sessions.json has it too (shared mode: resets and deletions).
+  // The commit is acknowledged only after sessions.json has it, too. In shared mode: resets and deletions.
   bool through_checkpoint = false;
 };
 
@@ -123,12 +126,13 @@ class DecisionBuilder {
   const Context& context() const { return context_; }
   const AgentState& state() const { return state_; }
   std::uint64_t next_seq() const { return context_.next_seq + out.events.size(); }
-  std::string as_of() const;  // <epoch>-<last seq of this decision>
+  std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
-  // An event about a session; channel, chat type and session id are the session's.
+  // Adds an event about a session, with the channel, chat type and session id of `session`.
   void emit(EventType type, const Session& session, std::string_view data,
             const std::optional<std::string>& topic = {});
-  // Changes the working copy and emits session.updated (or `type`, with more members of data put first).
+  // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come
+  // first in the event's data.
   void update(Session& session, json::Edit edit, EventType type = EventType::session_updated,
               std::string_view more = {});
 
@@ -139,9 +143,10 @@ class DecisionBuilder {
   const Context& context_;
 };
 
-// Stored lines that the ledger fetched for this decision, by id; an empty one: there is none with this id.
+// The answers to Need::What::lines: stored lines by entry id. An empty line: no entry has this id.
 using FetchedLines = std::unordered_map<std::string, StoredLine>;
 
-std::int64_t moved_to(const Session& session, std::int64_t now);  // updatedAt never goes back
+// Returns the session's new updatedAt, which never goes back.
+std::int64_t moved_to(const Session& session, std::int64_t now);
 
 }  // namespace sessiond

@@ -9,7 +9,7 @@
 namespace sessiond {
 namespace {
 
-// Its time of creation is chosen here where the other program gave none: it would follow updatedAt.
+// Chooses createdAt if the foreign program gave no time of creation: otherwise it would follow updatedAt.
 void create(DecisionBuilder& builder, const std::string& key, const RawEntry& entry) {
   const std::int64_t given = Session(key, entry).created_at;
   json::Edit chosen;
@@ -23,7 +23,7 @@ void create(DecisionBuilder& builder, const std::string& key, const RawEntry& en
   builder.emit(EventType::session_created, Session(key, entry), data);
 }
 
-// A new session id is a reset that the other program made; readers of the transcript must know.
+// A new session id means that the foreign program reset the session. Readers of the transcript must learn that.
 void update(DecisionBuilder& builder, const Session& ours, const json::Edit& edit) {
   Session session = ours;
   Session after = ours;
@@ -70,8 +70,7 @@ Decision decide_foreign_change(const AgentState& state, const ForeignChange& cha
   }
   for (const auto& entry : change.updated) {
     const Session* ours = state.find_key(entry.key);
-    if (ours == nullptr || ours->key() != entry.key)
-      continue;  // we deleted it: the deletion is newer than what they saw
+    if (ours == nullptr || ours->key() != entry.key) continue;  // we deleted it after they had read it
     const json::Edit edit = merge_entry(*entry.base, *ours->entry(), *entry.theirs);
     if (!edit.empty()) update(builder, *ours, edit);
     name(entry.key);
@@ -91,7 +90,7 @@ Decision decide_foreign_change(const AgentState& state, const ForeignChange& cha
 ForeignChange ForeignSlices::next() {
   constexpr std::size_t most = 256;
   ForeignChange slice;
-  std::size_t before = 0;  // of the list, among all
+  std::size_t before = 0;  // entries of the change before the list that `take` looks at
   const auto take = [&](auto& from, auto& into) {
     for (; at_ < before + from.size() && slice.created.size() + slice.updated.size() + slice.deleted.size() < most;
          ++at_)
@@ -123,7 +122,7 @@ void OwnVersions::applied(const AgentState& state, const Event& event) {
   const auto& [key, wanted] = *found;
   const Session* session = state.find_key(key);
   if (session == nullptr || session->key() != key || session->rev != wanted.rev) return;
-  // Messages move an entry on without a new rev.
+  // Messages change an entry without a new rev.
   const bool moved_on = versions_.contains(key) && session->updated_at <= wanted.updated_at;
   if (event.envelope.seq == wanted.rev || moved_on) versions_[key] = session->entry();
 }
@@ -163,7 +162,7 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
   for (const WholeLine& line : theirs.lines) {
-    // Compact: what stands between tokens may break an event's line.
+    // Compacted, because whitespace in the line could break the event's line.
     const std::string message = json::compact(view_entry(line.stored.line, line.stored.seq, View::full).value_or("{}"));
     const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
     std::string data = "{\"set\":";
@@ -179,11 +178,11 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   }
   const bool whole = theirs.lines.empty();
   builder.out.line_positions.push_back({.file = theirs.file,
-                                         .agent = state.id(),
-                                         .at = whole ? std::nullopt : std::optional(theirs.begin),
-                                         .seq = first_seq,
-                                         .length = whole ? theirs.size : theirs.lines.back().end - theirs.begin,
-                                         .inode = theirs.inode});
+                                        .agent = state.id(),
+                                        .at = whole ? std::nullopt : std::optional(theirs.begin),
+                                        .seq = first_seq,
+                                        .length = whole ? theirs.size : theirs.lines.back().end - theirs.begin,
+                                        .inode = theirs.inode});
   return std::move(builder.out);
 }
 

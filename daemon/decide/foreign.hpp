@@ -1,4 +1,4 @@
-// What other programs wrote, as events: into sessions.json (FORMATS §2 "Merge") and into transcripts (§4).
+// Turns what foreign programs wrote into events: changes of sessions.json, and lines in transcripts.
 #pragma once
 
 #include <set>
@@ -11,20 +11,20 @@
 
 namespace sessiond {
 
-// Created, updated and deleted sessions with source "external", and one store.external_change that tells subscribers to
-// look again. A deletion stands unless we hold an unwritten change of our own: an entry that is only to be written
-// because of what others did (a merged change, its rev, lines of theirs) is theirs to delete. What both changed is
-// merged field by field.
-// `at_load`: the state is the store as we left it, but for what was deleted.
+// Emits created, updated and deleted sessions with source "external", and one store.external_change, which tells
+// subscribers to read the sessions again. What both sides changed is merged field by field. A deletion counts unless
+// one of our own commands changed the entry since the last checkpoint; an entry that is dirty only because a foreign
+// change was merged is theirs to delete. `at_load`: the state is the store as we last wrote it, without the sessions
+// that the foreign program deleted.
 Decision decide_foreign_change(const AgentState& state, const ForeignChange& change, const Context& context,
                                bool at_load);
 
-// A change in slices, in its order: a store may bring 100 000 entries, and 256 of them take the network thread under
-// 10 ms. What was overwritten is in none.
+// Splits a change into slices of at most 256 entries, in its order: a store may bring 100 000 entries, and a slice
+// keeps the loop busy for less than 10 ms. `overwritten` is in no slice. The change must outlive this.
 class ForeignSlices {
  public:
   explicit ForeignSlices(ForeignChange& change) : change_(change) {}
-  ForeignChange next();  // moved out of the change
+  ForeignChange next();  // moves the next slice out of the change
   bool done() const { return at_ == change_.created.size() + change_.updated.size() + change_.deleted.size(); }
 
  private:
@@ -32,15 +32,18 @@ class ForeignSlices {
   std::size_t at_ = 0;
 };
 
-// Tells our own changes from another program's in what a load found. A power cut can take the note that says which
-// generation of the store is our last: it is then compared with the one before, and what the journal has beyond that
-// one looks like another's work. An entry carries the seq of our last event in it (`rev`), so while those events are
-// replayed it is seen what the entry was then, with the messages that it had by its updatedAt, and their change is what
-// differs from that.
+// Finds out, during a load, which differences between the store and our last known generation are our own.
+//
+// After a power cut the note that names our last generation may be gone. The store is then compared with the generation
+// before it, and our own changes in between look foreign. But an entry carries in `rev` the seq of our last event in
+// it. So while the journal is replayed, this keeps each entry as it was at the `rev` and updatedAt that the store has.
+// The foreign change is the difference from that.
 class OwnVersions {
  public:
   explicit OwnVersions(const std::optional<ForeignChange>& change);
-  void applied(const AgentState& state, const Event& event);  // right after apply(state, event)
+  // To be called after each apply(state, event).
+  void applied(const AgentState& state, const Event& event);
+  // Replaces the bases of the change by the kept versions, and removes what is then no difference.
   void remove_own(std::optional<ForeignChange>& change) const;
 
  private:
@@ -48,27 +51,30 @@ class OwnVersions {
     std::uint64_t rev = 0;
     std::int64_t updated_at = 0;
   };
-  std::unordered_map<std::string, Wanted> wanted_;      // by key: what theirs says of itself
+  std::unordered_map<std::string, Wanted> wanted_;      // by key: what the store's entry says
   std::unordered_map<std::string, RawEntry> versions_;  // by key
-  std::set<std::string, std::less<>> deleted_;          // by us
+  std::set<std::string, std::less<>> deleted_;          // keys that we deleted
 };
 
-// What another program did to one transcript: lines that it put there, or, without lines, that it is now another file.
+// The lines that a foreign program appended to one transcript. Without lines: it replaced, cut or removed
+// the file.
 struct ForeignLines {
   std::string file;
   std::uint64_t inode = 0;  // 0: the file is gone
   std::uint64_t size = 0;   // of the file
-  std::uint64_t begin = 0;  // offset of what was unknown before the first line
+  std::uint64_t begin = 0;  // where the unpublished bytes begin; the first line may begin later
   std::vector<WholeLine> lines{};
 };
 
-// A message.appended for each line, and a line position that says that they are published. messageCount and
-// the session's times move as for lines of ours; token and compaction counters are their writer's to keep: it has
-// sessions.json too. Of a file that was rewritten only store.external_change: nobody knows which of its lines are new.
+// Emits message.appended for each line, and notes in a line position that the lines are published. messageCount and the
+// session's times change as for our own lines. Counters of tokens and compactions do not: the foreign program keeps
+// those in sessions.json itself. For a file that was rewritten, emits only store.external_change, because it cannot be
+// told which of its lines are new.
 Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& owner, const ForeignLines& theirs,
                               const Context& context);
 
-// transcript.renumbered: lines of another program took places that were told of ours, the first of them `from`.
+// Emits transcript.renumbered: foreign lines got seqs that had been told for lines of ours. `from` is the lowest of
+// them.
 Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
                            const Context& context);
 

@@ -8,15 +8,17 @@
 
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
-namespace {
 
 std::string key_of_id(const AgentState& state, std::string_view id) {
   return fmt::format("agent:{}:session:{}", state.id(), lower(id));
 }
 
-// The session that has this id, one way or another; null: none.
+namespace {
+
+// Finds the session that makes this id taken. Null if none.
 const Session* bearer(const AgentState& state, const std::string& id) {
   if (const Session* session = state.find(id)) return session;
   if (const Session* session = state.find_key(key_of_id(state, id))) return session;
@@ -28,11 +30,12 @@ bool is_another(const Session* session, const Session* self) {
   return session != nullptr && (self == nullptr || session->key() != self->key());
 }
 
-// Archives of an id may be taken over by who sees what they hold.
+// Tells whether the requester sees all archives of the id.
 bool sees_archives(const AgentState& state, const Context& context, const std::string& id, std::string_view key,
                    const std::vector<std::string>& on_disk) {
   if (context.sight.whole_agent) return true;
-  // The archives of one event end alike, and no two events' do: an event tells only the first of many.
+  // All archives of one event have the same ending, and no two events share one. An event names only its first
+  // archives.
   const auto ending = [](std::string_view name) { return name.substr(std::min(name.rfind(".jsonl."), name.size())); };
   std::set<std::string_view> seen;
   for (const ArchiveRecord* record : state.archives.of_id(id)) {
@@ -60,7 +63,7 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   const Context& context = builder.context();
   const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   if (self != nullptr && self->session_id == id) return {};
-  if (auto fine = check_new_session_id(id); !fine) return fine;
+  TRY(check_new_session_id(id));
   const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
   if (is_another(bearer(state, id), self)) return taken();
   const auto records = state.archives.of_id(id);
@@ -68,7 +71,7 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
     return record->purged && record->seq >= context.oldest_seq;
   };
   if (std::ranges::any_of(records, known_purge)) return taken();
-  // Other programs make files that nobody told us of.
+  // Foreign programs make files that are not in memory.
   const FilesOfId* files = nullptr;
   if (context.on_disk != nullptr) {
     if (const auto found = context.on_disk->find(id); found != context.on_disk->end()) files = &found->second;
@@ -77,8 +80,8 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
     builder.out.need = Need{Need::What::id_files, id};
     return {};
   }
-  const bool lies_there = files->transcripts && bearer(state, id) == nullptr;
-  if (lies_there && !context.sight.whole_agent) return taken();
+  const bool unowned = files->transcripts && bearer(state, id) == nullptr;
+  if (unowned && !context.sight.whole_agent) return taken();
   if (!sees_archives(state, context, id, key, files->archives)) return taken();
   return {};
 }

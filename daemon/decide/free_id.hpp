@@ -1,9 +1,13 @@
-// Which session ids are free. One rule for every path that makes or takes one: create, import, inbound, spawn, reset.
-//   - An id is taken that a session has, by its id, by the key agent:<a>:session:<id> or by the name of its transcript.
-//   - An id that only files without an entry bear is free for those who see the whole agent: they may adopt them.
-//   - An id that only archives bear is free for those who see every one of these archives, and for the key they are of.
-//   - A purged id is taken while the journal knows of the purge.
-// The refusal is the same whichever it is.
+// Decides which session ids are free: one rule for create, import, inbound, spawn and reset.
+//   - An id is taken if a session has it: as its id, in the key agent:<a>:session:<id>, or in the name of its
+//   transcript.
+//   - If only files without an entry have the id, it is free for tokens that see the whole agent: they may adopt the
+//   files.
+//   - If only archives have the id, it is free for tokens that see every one of these archives, and for the key that
+//   the
+//     archives belong to.
+//   - A purged id is taken as long as the journal holds the purge.
+// The refusal is the same in each case, so it does not reveal which one it is.
 #pragma once
 
 #include <string>
@@ -13,16 +17,21 @@
 
 namespace sessiond {
 
+// Returns the key that a session gets when only its id is given.
+std::string key_of_id(const AgentState& state, std::string_view id);
+
 enum class IdKind : std::uint8_t { uuid, timestamp };
-// An id that nothing bears. Looks at nothing but memory.
+// Returns an id that is free by what is in memory.
 std::string fresh_session_id(const AgentState& state, const Context& context, IdKind kind = IdKind::uuid);
 
-// May a client name this id for the session `key`, which is `self` if it is there? invalid_id, reserved_name,
-// session_exists. When the folder has to be looked at first: sets builder.out.need, and the result is meaningless.
+// Checks whether a client may use this id for the session `key`; `self` is that session if it exists, else null.
+// invalid_id, reserved_name, session_exists. If the folder has to be looked at first, sets builder.out.need; the result
+// is then meaningless.
 Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
                               const Session* self);
 
-// What S/history shows of the earlier sessions of a key that is made again: a JSON array, empty when there is nothing.
+// Returns what the history of a new session shows of earlier sessions with the same key: a JSON array, or "" if there
+// is nothing.
 std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key);
 
 }  // namespace sessiond

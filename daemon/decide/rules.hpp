@@ -1,4 +1,4 @@
-// What decisions are made by: the configured rules of the product, as the pure functions of policy/ take them.
+// The configured rules that decisions follow, in the form that the pure functions of policy/ take.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct Rules {
   std::vector<std::string> reset_triggers{"/new", "/reset"};
   ResetRule reset{};
   std::optional<ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
-  UtcOffset utc_offset{};  // of the zone that daily resets go by
+  UtcOffset utc_offset{};  // of the time zone of daily resets
   int spawn_depth = 3;
   int spawn_count = 64;
   std::uint64_t agents = 10'000;  // limits.agents
   std::uint64_t sessions_per_agent = 1'000'000;
   std::uint64_t entry_bytes_per_agent = 512ULL << 20;
-  bool shared = false;  // store.mode: other programs write too
+  bool shared = false;  // store.mode: foreign programs write, too
   std::string cwd;      // for transcript headers
 };
 

@@ -8,6 +8,14 @@
 
 namespace sessiond {
 
+std::optional<std::int64_t>* Session::counter_of(std::string_view field) {
+  if (field == "messageCount") return &message_count;
+  if (field == "inputTokens") return &input_tokens;
+  if (field == "outputTokens") return &output_tokens;
+  if (field == "totalTokens") return &total_tokens;
+  return field == "compactionCount" ? &compaction_count : nullptr;
+}
+
 Session::Session(std::string key, RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) { read_fields(); }
 
 const RawEntry& Session::entry() const {
@@ -30,22 +38,15 @@ void Session::edit(const json::Edit& edit) {
 bool Session::edit_counter(const json::Edit::Set& member) {
   const auto number = json::as_int(member.value);
   if (!number) return false;
-  if (member.name == "updatedAt")
+  if (member.name == "updatedAt") {
     updated_at = *number;
-  else if (member.name == "lastInteractionAt")
+  } else if (member.name == "lastInteractionAt") {
     last_interaction_at = number;
-  else if (member.name == "messageCount")
-    message_count = counted(member.value);
-  else if (member.name == "inputTokens")
-    input_tokens = counted(member.value);
-  else if (member.name == "outputTokens")
-    output_tokens = counted(member.value);
-  else if (member.name == "totalTokens")
-    total_tokens = counted(member.value);
-  else if (member.name == "compactionCount")
-    compaction_count = counted(member.value);
-  else
+  } else if (auto* counter = counter_of(member.name)) {
+    *counter = counted(member.value);
+  } else {
     return false;
+  }
   counters_.put(member.name, member.value);
   return true;
 }
@@ -61,7 +62,7 @@ void Session::read_fields() {
   std::string legacy_channel;
   std::string last_channel;
   for (const json::Member& member : json::members(*entry_)) {
-    // Entries of other programs may spell a name with escapes: "upd\u0061tedAt" is one of ours.
+    // Foreign entries may spell a name with escapes: "upd\u0061tedAt" is one of ours.
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
     const std::string_view field = unescaped.empty() ? member.name : unescaped;
     const auto text = [&] { return json::as_string(member.value).value_or(""); };
@@ -87,7 +88,7 @@ void Session::read_fields() {
     else if (field == "rev")
       rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
     else if (field == "createdAt")
-      created_at = number().value_or(0);  // 0: chosen below
+      created_at = number().value_or(0);  // 0: see below
     else if (field == "sessionStartedAt")
       started_at = number();
     else if (field == "updatedAt")
@@ -96,16 +97,8 @@ void Session::read_fields() {
       archived_at = number();
     else if (field == "lastInteractionAt")
       last_interaction_at = number();
-    else if (field == "messageCount")
-      message_count = counted(member.value);
-    else if (field == "inputTokens")
-      input_tokens = counted(member.value);
-    else if (field == "outputTokens")
-      output_tokens = counted(member.value);
-    else if (field == "totalTokens")
-      total_tokens = counted(member.value);
-    else if (field == "compactionCount")
-      compaction_count = counted(member.value);
+    else if (auto* counter = counter_of(field))
+      *counter = counted(member.value);
     else if (field == "ephemeral")
       ephemeral = json::as_bool(member.value).value_or(false);
   }
@@ -115,7 +108,7 @@ void Session::read_fields() {
   if (channel.empty()) channel = lower(parts.channel);
   if (channel.empty()) channel = last_channel;
   if (chat_type.empty()) chat_type = lower(parts.chat_type);
-  // An entry that does not say when it was made: chosen once, so that it does not move with every change.
+  // If the entry does not say when it was made, a time is chosen once and kept.
   if (!started_at && created_at != 0) started_at = created_at;
   if (created_at == 0) created_at = started_at.value_or(0) != 0 ? *started_at : chosen != 0 ? chosen : updated_at;
 }

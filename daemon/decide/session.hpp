@@ -1,6 +1,7 @@
-// A session in memory: its entry's bytes and what decisions and lists look at, read out once. The counters that every
-// message moves are held beside the bytes and written into them only when somebody needs the bytes, so an append costs
-// the same for any entry.
+// A session in memory: the bytes of its entry, and the fields that decisions and lists need, read out of it once.
+//
+// Every message changes a few counters. They are kept beside the bytes and written into them only when entry() is
+// called, so an append costs the same for an entry of any size. Not thread-safe, also for reading: entry() may write.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +18,27 @@ class Session {
   Session(std::string key, RawEntry entry);
 
   const std::string& key() const { return key_; }
-  const RawEntry& entry() const;  // compact JSON object, counters included
-  // Sets and removes members; counters alone are cheap.
+  const RawEntry& entry() const;  // a compact JSON object, with the counters
+  // Sets and removes members. Cheap if all of them are counters.
   void edit(const json::Edit& edit);
 
-  // Read out of the entry; "" and nothing where absent. Legacy names (provider, lastProvider, room) count.
+  // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, spawned_by;
   std::uint64_t rev = 0;
   std::int64_t created_at = 0, updated_at = 0;
   std::optional<std::int64_t> archived_at, last_interaction_at;
-  std::optional<std::int64_t> started_at;  // sessionStartedAt, else createdAt, as the entry has them
+  std::optional<std::int64_t> started_at;  // sessionStartedAt of the entry, else its createdAt
   std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
   bool ephemeral = false;
 
-  // seq of the last event that touched it (0: none since the agent was loaded); reads wait until it is durable.
+  // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;
-  std::uint64_t order = 0;       // of creation, within the agent's store
-  std::size_t linked_bytes = 0;  // of its entry when it was put into the agent's orders
+  std::uint64_t order = 0;       // position in the order of insertion into the SessionIndex
+  std::size_t linked_bytes = 0;  // size of the entry that the SessionIndex counted
 
  private:
   void read_fields();
+  std::optional<std::int64_t>* counter_of(std::string_view field);
   bool edit_counter(const json::Edit::Set& member);
 
   std::string key_;

@@ -1,4 +1,4 @@
-// What is in memory of one agent's transcripts: where each known one ends, and which topics a session id has.
+// Keeps in memory where the transcripts of one agent end, and which topics each session id has.
 //
 // A transcript whose end is not known has to be read before anything is appended to it: decisions then ask for a `Need`
 // (decision.hpp). Not thread-safe.

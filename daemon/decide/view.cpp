@@ -10,7 +10,7 @@
 namespace sessiond {
 namespace {
 
-// Shown first, from what was read out; or the daemon's own (S/history serves it).
+// Members that are shown first, from the fields that were read out, or not at all (previousSessions).
 constexpr std::array<std::string_view, 7> ours{"key",       "agent",           "rev", "sessionId", "createdAt",
                                                "updatedAt", "previousSessions"};
 
@@ -40,7 +40,7 @@ std::string session_json(std::string_view agent, const Session& session, const S
     writer.raw(member.name, member.value);
   }
   writer.close();
-  // What another program wrote may be no UTF-8; it keeps its bytes on disk.
+  // A foreign program may have written bytes that are not UTF-8. On disk they stay as they are.
   return invalid_utf8(out) ? replace_invalid_utf8(out) : out;
 }
 

@@ -1,5 +1,5 @@
-// Sessions as the API shows them (API §3): flat, `{key,agent,rev,sessionId,createdAt,updatedAt,…entry fields…}`, legacy
-// names renamed.
+// Sessions as the API shows them: flat, {key,agent,rev,sessionId,createdAt,updatedAt,…fields of the entry…}, with
+// legacy names replaced by the current ones.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace sessiond {
 
 struct SessionView {
-  bool snapshots = true;              // skillsSnapshot, systemPromptReport
-  std::vector<std::string> fields{};  // only these (key always), sorted; empty: all
+  bool snapshots = true;              // include skillsSnapshot and systemPromptReport
+  std::vector<std::string> fields{};  // sorted; only these are shown, and key; empty: all
 };
 std::string session_json(std::string_view agent, const Session& session, const SessionView& view = {});
 std::string etag(const Session& session);  // r<rev>

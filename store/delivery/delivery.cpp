@@ -13,7 +13,7 @@ namespace {
 
 std::optional<std::string> text_of(const std::string& raw) { return raw.empty() ? std::nullopt : json::as_string(raw); }
 
-// Takes out of the edit what it said of the delivery before.
+// Removes from the edit what it says of the delivery.
 void forget(json::Edit& edit) {
   const auto ours = [](std::string_view name) {
     return name == "deliveryContext" || std::ranges::find(last_names, name) != last_names.end();
@@ -37,7 +37,7 @@ void write_delivery(json::Edit& edit, std::string_view entry, const Delivery& de
   RawDelivery wanted;
   const auto quoted = [&](std::size_t field, const std::optional<std::string>& text) {
     if (!text) return;
-    // A value that is the stored one keeps its bytes, which quoting need not give.
+    // An unchanged value keeps its bytes, which quoting might change.
     const bool same = !now[field].empty() && json::as_string(now[field]) == text;
     wanted[field] = same ? now[field] : normalized(field, json::quote(*text));
   };

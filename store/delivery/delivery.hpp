@@ -1,8 +1,9 @@
-// Where a session's replies go. An entry says it twice, as `lastChannel`, `lastTo`, `lastAccountId`, `lastThreadId` and
-// as `deliveryContext`, and older programs said it under other names; here is the one rule that makes them agree
-// (FORMATS §2): last* win over deliveryContext field by field, but to, accountId and threadId are never borrowed from a
-// context that names another channel; a channel is trimmed and lower-cased, an empty value is absent, a numeric thread
-// id stays a number. Values keep their bytes.
+// Where the replies of a session go.
+//
+// An entry says it twice, as lastChannel, lastTo, lastAccountId, lastThreadId and as deliveryContext; older programs
+// used other names. One rule makes them agree: last* win over deliveryContext, field by field, but to, accountId and
+// threadId are not taken from a context with another channel. A channel is trimmed and made lower-case, an empty value
+// counts as absent, and a numeric thread id stays a number. Values keep their bytes. These functions are pure.
 #pragma once
 
 #include <optional>
@@ -22,28 +23,27 @@ struct Delivery {
   friend bool operator==(const Delivery&, const Delivery&) = default;
 };
 
-// The normalised delivery of an entry, legacy names included. `channel` of the entry itself names the channel only
-// where something else is there to be delivered to.
+// Reads the delivery of an entry, also from legacy names. `channel` of the entry counts only if there is a to,
+// accountId or threadId.
 Delivery read_delivery(std::string_view entry);
 
-// Adds to `edit` what makes both forms of `entry` say `delivery`; absent fields go, members of deliveryContext that are
-// not ours stay.
+// Adds to `edit` what makes both forms of `entry` say `delivery`. Absent fields are removed; unknown members of
+// deliveryContext stay.
 void write_delivery(json::Edit& edit, std::string_view entry, const Delivery& delivery);
 
-// Is the deliveryContext in an edit a merge patch as the client sent it (RFC 7396, null removes), or the whole new
-// object?
+// Tells what the deliveryContext in an edit is: a merge patch (RFC 7396, null removes) or the whole new object.
 enum class Nested : bool { patch, complete };
 
-// Completes a client's edit that names deliveryContext, last*, channel or groupChannel over `entry` ("{}" when it
-// replaces or makes one): both forms are written, the form named wins, of both named last* win. A new channel drops the
-// to, accountId and threadId of the old one unless they are named too. Afterwards deliveryContext in `edit` is the
-// whole object. validation_failed with every fault.
+// Completes a client's edit of `entry` ("{}" for a new or replaced one) that names deliveryContext, last*, channel or
+// groupChannel, so that both forms agree. The form that is named wins; if both are, last* win. A new channel removes
+// to, accountId and threadId unless they are named, too. Afterwards deliveryContext in `edit` is the whole object.
+// validation_failed with all faults.
 Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::string_view pointer_prefix,
                              Nested nested = Nested::patch);
 
-// The edit that turns a stored entry into what readers of the API see. `provider` and `lastProvider` move to `channel`
-// and `lastChannel` where those are absent and stay otherwise, as OpenClaw has it; `room` moves to `groupChannel` or
-// goes. Empty for an entry that is already so.
+// Returns the edit that turns a stored entry into what the API shows. provider and lastProvider become channel and
+// lastChannel if those are absent; otherwise they stay, as in OpenClaw. room becomes groupChannel, or is removed. Empty
+// if nothing is to be changed.
 json::Edit legacy_view(std::string_view entry);
 
 }  // namespace sessiond

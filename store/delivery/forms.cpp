@@ -26,7 +26,7 @@ RawDelivery context_of(std::optional<std::string_view> context) {
   return out;
 }
 
-// `base` (a deliveryContext, or anything) with our four members as wanted; "" when nothing would be in it.
+// Returns `base`, if it is an object, with our four members as wanted; "" if it would be empty.
 std::string context_with(std::optional<std::string_view> base, const RawDelivery& wanted) {
   const std::string_view object = base && json::kind(*base) == json::Kind::object ? *base : "{}";
   json::Edit edit;

@@ -1,5 +1,5 @@
-// The two forms in which an entry says where replies go, taken apart and put together: what store/delivery and its
-// patches share.
+// Takes apart and puts together the two forms in which an entry says where replies go: helpers of delivery.cpp and
+// patch.cpp.
 #pragma once
 
 #include <array>
@@ -18,30 +18,31 @@ inline constexpr std::array<std::string_view, field_count> context_names{"channe
 inline constexpr std::array<std::string_view, field_count> last_names{"lastChannel", "lastTo", "lastAccountId",
                                                                       "lastThreadId"};
 
-using RawDelivery = std::array<std::string, field_count>;  // normalised raw JSON; empty: absent
+using RawDelivery = std::array<std::string, field_count>;  // normalised raw JSON; "": absent
 
-// The members of an entry that matter here; of duplicates the last. Views into the entry.
+// The members of an entry that concern the delivery. Of duplicates the last one counts. Views into the entry.
 struct Stored {
   std::array<std::optional<std::string_view>, field_count> last{};
   std::optional<std::string_view> context, channel, provider, last_provider, group_channel, room;
 };
 Stored read_stored(std::string_view entry);
 
-// A legacy name counts where the new one is no string, as the programs that wrote both have it.
+// Tells whether the legacy name counts: if the new one is not a string, as in the programs that wrote both.
 bool moves(std::optional<std::string_view> now, std::optional<std::string_view> legacy);
 
-// The value as it counts, or "" when it does not: of another kind, or empty. What needs no change keeps its bytes.
+// Returns the normalised value; "" if it is empty or of another type. A value that is normal keeps its bytes.
 std::string normalized(std::size_t field, std::optional<std::string_view> raw);
 
+// Tells whether both name a channel, and not the same.
 bool other_channel(const RawDelivery& a, const RawDelivery& b);
-// `strong` wins field by field; the rest comes from `weak` unless that names another channel.
+// Fills the fields that `strong` lacks from `weak`, unless that names another channel.
 RawDelivery merged(RawDelivery strong, const RawDelivery& weak);
-// Both forms of an entry as one.
+// Merges both forms of an entry.
 RawDelivery delivery_of(const Stored& stored);
 
-// Puts or removes a member so that `edit` makes it `value` ("" = absent); nothing when it already is so.
+// Adds to `edit` what makes a member `value` ("": absent), if it is not so already.
 void settle(json::Edit& edit, std::string_view name, std::optional<std::string_view> present, const std::string& value);
-// Both forms as wanted. `context` is the deliveryContext whose other members stay.
+// Writes both forms. `context` is the deliveryContext whose other members stay.
 void write_forms(json::Edit& edit, const Stored& stored, std::optional<std::string_view> context,
                  const RawDelivery& wanted);
 

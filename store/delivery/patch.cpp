@@ -1,4 +1,4 @@
-// A client's edit of the delivery fields: checked, then completed so that both forms are written (API §3).
+// Checks a client's edit of the delivery fields and completes it so that both forms are written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace {
 
 using namespace delivery;
 
-// What an edit says of one member.
+// An edit of one member.
 struct Named {
   bool named = false;
-  std::optional<std::string> value{};  // nothing: removed
+  std::optional<std::string> value{};  // nothing: it is removed
 };
 
-// Takes a member out of the edit; null counts as removal.
+// Takes a member out of the edit. null means that it is removed.
 Named take(json::Edit& edit, std::string_view name) {
   Named out;
   if (std::erase(edit.unset, name) > 0) out.named = true;
@@ -64,7 +64,7 @@ std::vector<Fault> check_named(const json::Edit& edit, std::string_view prefix) 
   return faults;
 }
 
-// What the client named, in both forms.
+// The members that the client names, in both forms.
 struct Write {
   std::array<Named, field_count> last{};
   std::array<Named, field_count> context{};
@@ -85,7 +85,7 @@ Write take_write(json::Edit& edit, Nested nested) {
   return write;
 }
 
-// The delivery after the write; `now` is the one before it.
+// Returns the delivery after the write. `now` is the delivery before it.
 RawDelivery decide(const Write& write, const RawDelivery& now) {
   RawDelivery last;
   RawDelivery context;
@@ -106,7 +106,7 @@ RawDelivery decide(const Write& write, const RawDelivery& now) {
   return out;
 }
 
-// `channel` and `groupChannel` named: normalised, and the legacy name that would stand in for them goes.
+// Normalises `channel` if it is named, and removes the legacy names of `channel` and `groupChannel` if those are named.
 void settle_entry_names(json::Edit& edit, const Stored& stored) {
   const Named named = take(edit, "channel");
   if (named.named) {

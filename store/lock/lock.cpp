@@ -15,6 +15,7 @@
 #include "store/lock/lock_file.hpp"
 #include "store/lock/lock_watch.hpp"
 #include "store/process.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -22,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Programs that make a lock and then write it leave it empty for milliseconds: one that stays so has lost its maker.
+// A program that makes a lock and then writes it leaves it empty for milliseconds. If it stays empty, the program died.
 constexpr std::chrono::milliseconds empty_for_long{5000};
 
 Result<fs::path> lock_path(const fs::path& target) {
@@ -40,7 +41,7 @@ Problem held_by(const fs::path& lock, const std::string& payload) {
       holder.readable
           ? fmt::format("pid {}{}", holder.pid,
                         holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
-          : std::string("a holder that cannot be read");
+          : std::string("an unknown holder");
   return {
       .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
 }
@@ -51,7 +52,7 @@ Eviction eviction_of(const fs::path& lock, std::string reason, const std::string
   return eviction;
 }
 
-// Tokens of locks that we have let go of but could not remove, on a disk that failed: nobody holds them.
+// Tokens of locks that we released but could not remove because the disk failed. They are free.
 class LeftBehind {
  public:
   void add(std::string token) {
@@ -73,35 +74,33 @@ LeftBehind& left_behind() {
   return all;
 }
 
-// Judges the lock that is there. True: it is free or was taken away from a stale holder. `payload` becomes what the
-// holder wrote.
+// Returns whether the lock is free, after it took it away from a stale holder. `payload` becomes the content of the
+// lock.
 Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::vector<Eviction>& evictions,
                        std::string& payload) {
-  auto there = look_at_lock(lock);
-  if (!there) return std::unexpected(there.error());
-  if (!*there) {
+  TRY(auto there, look_at_lock(lock));
+  if (!there) {
     forget_lock(lock);
     return true;
   }
-  const auto stale = (*there)->empty() ? std::min(options.stale, empty_for_long) : options.stale;
-  const ObservedLock observed = observe_lock(lock, std::move(**there), stale);
+  const auto stale = there->empty() ? std::min(options.stale, empty_for_long) : options.stale;
+  const ObservedLock observed = observe_lock(lock, std::move(*there), stale);
   payload = observed.lock->payload;
   std::optional<std::string> reason = provably_gone(*observed.lock);
   if (!reason && left_behind().contains(read_lock_payload(payload).token))
-    reason = "we could not remove it when we let go of it";
+    reason = "this daemon released it but could not remove it";
   const bool presumed = !reason;
   if (!reason && observed.unchanged >= stale)
     reason = fmt::format("{} for {} ms", observed.lock->empty() ? "empty" : "unchanged", stale.count());
   if (!reason) return false;
-  auto taken = take_lock_away(lock, *observed.lock);
-  if (!taken) return std::unexpected(taken.error());
-  if (*taken) evictions.push_back(eviction_of(lock, std::move(*reason), payload, presumed));
+  TRY(auto taken, take_lock_away(lock, *observed.lock));
+  if (taken) evictions.push_back(eviction_of(lock, std::move(*reason), payload, presumed));
   return true;
 }
 
-// A name beside the lock, "<lock>.<pid>.<random>", that nobody will take away any more. One whose maker died before it
-// had written who it is has only its name to tell; should a living one of another host have that pid, it is refused
-// the lock and asks again.
+// Tells whether a file "<lock>.<pid>.<random>" was left by a process that is gone. If that process died before it wrote
+// the content, only the pid in the name tells; if a process of another host has that pid, it fails to take the lock and
+// tries again.
 bool is_left(const SeenLock& seen, std::string_view maker) {
   if (provably_gone(seen)) return true;
   if (read_lock_payload(seen.payload).readable) return false;
@@ -120,43 +119,38 @@ std::chrono::microseconds with_jitter(std::chrono::milliseconds interval) {
 
 Result<std::optional<FileLock>> FileLock::take(const fs::path& path, const LockOptions& options,
                                                std::vector<Eviction>& evictions, std::string& holder) {
-  auto free = make_free(path, options, evictions, holder);
-  if (!free) return std::unexpected(free.error());
-  if (!*free) return std::nullopt;
+  TRY(auto free, make_free(path, options, evictions, holder));
+  if (!free) return std::nullopt;
   FileLock lock;
   lock.token_ = random_hex(32);
-  auto fd = put_lock(path, lock.token_);
-  if (!fd) return std::unexpected(fd.error());
-  if (!*fd) return std::nullopt;  // another was quicker
+  TRY(auto fd, put_lock(path, lock.token_));
+  if (!fd) return std::nullopt;  // another process was faster
   lock.predecessor_may_wake_ = had_lock(path);
   lock.path_ = path;
-  lock.fd_ = std::move(**fd);
+  lock.fd_ = std::move(*fd);
   return lock;
 }
 
 Result<FileLock> FileLock::acquire(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions,
                                    const std::atomic<bool>* cancel) {
-  auto path = lock_path(target);
-  if (!path) return std::unexpected(path.error());
+  TRY(auto path, lock_path(target));
   const auto deadline = Clock::now() + options.timeout;
   for (std::string holder;;) {
-    auto lock = take(*path, options, evictions, holder);
-    if (!lock) return std::unexpected(lock.error());
-    if (*lock) return std::move(**lock);
-    if (cancel != nullptr && cancel->load()) return fail(Code::draining, fmt::format("{}: given up", path->native()));
+    TRY(auto lock, take(path, options, evictions, holder));
+    if (lock) return std::move(*lock);
+    if (cancel != nullptr && cancel->load())
+      return fail(Code::draining, fmt::format("{}: the wait was cancelled", path.native()));
     const auto now = Clock::now();
-    if (now >= deadline) return std::unexpected(held_by(*path, holder));
+    if (now >= deadline) return std::unexpected(held_by(path, holder));
     std::this_thread::sleep_for(std::min<Clock::duration>(with_jitter(options.poll_interval), deadline - now));
   }
 }
 
 Result<void> lock_is_free(const fs::path& target, const LockOptions& options, std::vector<Eviction>& evictions) {
-  auto path = lock_path(target);
-  if (!path) return std::unexpected(path.error());
+  TRY(auto path, lock_path(target));
   std::string holder;
-  auto free = make_free(*path, options, evictions, holder);
-  if (!free) return std::unexpected(free.error());
-  return *free ? Result<void>{} : std::unexpected(held_by(*path, holder));
+  TRY(auto free, make_free(path, options, evictions, holder));
+  return free ? Result<void>{} : std::unexpected(held_by(path, holder));
 }
 
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
@@ -179,7 +173,7 @@ bool FileLock::held() const {
          ours.st_dev == there.st_dev;
 }
 
-// Taken away as from anybody else, so that a successor who came while we were stopped keeps its own.
+// Removes it like a foreign lock, so that a process that took it while we were stopped keeps its own.
 void FileLock::release() {
   Fd fd = std::move(fd_);
   if (!fd) return;
@@ -187,19 +181,19 @@ void FileLock::release() {
   auto payload = read_at(fd.get(), 0, longest_lock_payload, path_.native());
   if (payload && ::fstat(fd.get(), &held) == 0) {
     const SeenLock ours{.fd = std::move(fd), .id = lock_id(held), .payload = std::move(*payload)};
-    // While it has a name that is not ours somebody has moved it aside to look at it, and will put it back at once.
+    // If our file has another name, a process has moved it aside to look at it and will move it back at once.
     for (int tries = 0; tries < 50; ++tries) {
       if (const auto gone = take_lock_away(path_, ours); gone && *gone) return;
       if (::fstat(ours.fd.get(), &held) != 0 || held.st_nlink == 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  left_behind().add(token_);  // a failing disk: whoever wants it next takes it away
+  left_behind().add(token_);  // the disk fails: the next acquire removes it
 }
 
 void remove_left_lock_names(const fs::path& dir) {
   static constexpr std::string_view mark = ".lock.";
-  each_in(dir, [&](const fs::directory_entry& entry) {  // what cannot be seen or removed is only untidy
+  each_in(dir, [&](const fs::directory_entry& entry) {  // failures do no harm
     const std::string name = entry.path().filename();
     const std::string_view locked = std::string_view(name).substr(0, name.rfind(mark));
     if (locked.size() == name.size() || !(locked.ends_with(".json") || locked.ends_with(".jsonl"))) return;
@@ -235,17 +229,14 @@ LockReport lock_report(const fs::path& target) {
 }
 
 Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string reason) {
-  const auto path = lock_path(target);
-  if (!path) return std::unexpected(path.error());
-  auto seen = look_at_lock(*path);
-  if (!seen) return std::unexpected(seen.error());
-  if (!*seen) return std::nullopt;
-  if (is_this_process(read_lock_payload((*seen)->payload)))
-    return fail(Code::session_busy, fmt::format("{} is held by this daemon, for a moment", path->native()));
-  auto taken = take_lock_away(*path, **seen);
-  if (!taken) return std::unexpected(taken.error());
-  if (!*taken) return std::nullopt;
-  return eviction_of(*path, std::move(reason), (*seen)->payload, !provably_gone(**seen));
+  TRY(const auto path, lock_path(target));
+  TRY(auto seen, look_at_lock(path));
+  if (!seen) return std::nullopt;
+  if (is_this_process(read_lock_payload(seen->payload)))
+    return fail(Code::session_busy, fmt::format("{} is held by this daemon at this moment", path.native()));
+  TRY(auto taken, take_lock_away(path, *seen));
+  if (!taken) return std::nullopt;
+  return eviction_of(path, std::move(reason), seen->payload, !provably_gone(*seen));
 }
 
 }  // namespace sessiond

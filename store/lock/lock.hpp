@@ -1,5 +1,10 @@
-// sessions.json.lock and <transcript>.jsonl.lock: shared with programs of the OpenClaw family (FORMATS §3). Blocks;
-// disk threads only.
+// The locks of sessions.json and of transcripts, <file>.lock, which we share with programs of the OpenClaw family.
+//
+// A lock is a file that exists while it is held and says in its content who holds it. A holder that died leaves it
+// behind, so a lock is taken away from a holder that is provably gone (lock_file.hpp), or if this process has seen it
+// unchanged for LockOptions::stale. A holder that was only presumed gone may continue: see
+// FileLock::predecessor_may_wake. Blocks: disk threads only. Any thread. The protocol:
+// store/lock/README.md.
 #pragma once
 
 #include <atomic>
@@ -16,33 +21,32 @@ namespace sessiond {
 
 struct LockOptions {
   std::chrono::milliseconds timeout{10'000};
-  std::chrono::milliseconds poll_interval{25};  // with jitter
-  std::chrono::milliseconds stale{30'000};      // of our own observation, monotonic
+  std::chrono::milliseconds poll_interval{25};  // plus or minus half, at random
+  std::chrono::milliseconds stale{30'000};      // by our own observation on the monotonic clock
 };
 
-// Told for every lock that was taken away from its holder; becomes `lock.evicted`.
+// A lock that was taken away from its holder. Becomes the event lock.evicted.
 struct Eviction {
   std::string path;
   std::string reason;     // "holder 4711 is dead", "its holder ended with an earlier boot of this machine",
                           // "unchanged for 30000 ms", "admin"
-  std::string holder;     // the payload as read (raw JSON), or "" when unreadable
-  bool presumed = false;  // not provably gone: it may wake and go on
+  std::string holder;     // content of the lock (raw JSON), or "" if it is not JSON
+  bool presumed = false;  // the holder is not provably gone and may continue
 };
 
 class FileLock {
  public:
-  // Takes the lock beside `target` (its real directory). lock_timeout after options.timeout (0: one try), naming the
-  // holder.
+  // Takes the lock beside `target`, in its real folder. lock_timeout, with the holder, after options.timeout (0: one
+  // try); `draining` if `cancel` becomes true.
   static Result<FileLock> acquire(const std::filesystem::path& target, const LockOptions& options,
                                   std::vector<Eviction>& evictions, const std::atomic<bool>* cancel = nullptr);
   FileLock(FileLock&&) noexcept = default;
   FileLock& operator=(FileLock&& other) noexcept;
   ~FileLock();  // releases
-  // This process took it, at this turn or since the last, from a holder who is not provably gone and may go on.
+  // Tells whether this process, since it last had the lock, took it away from a holder that may continue.
   bool predecessor_may_wake() const { return predecessor_may_wake_; }
-  bool held() const;  // false: it was taken from us
-  // Unlinks only our own; a lock that was taken from us is left to whoever has it now. Where that fails the next
-  // acquire of this process takes it away.
+  bool held() const;  // false: it was taken away from us, or released
+  // Removes the lock if it is still ours. If that fails, the next acquire in this process removes it.
   void release();
 
  private:
@@ -55,22 +59,21 @@ class FileLock {
   bool predecessor_may_wake_ = false;
 };
 
-// Could the lock be had now? lock_timeout, naming the holder, when not. A stale one is taken away. Cheap: nothing is
-// written.
+// Succeeds if the lock is free now; else lock_timeout, with the holder. Takes a stale lock away. Cheap: writes nothing.
 Result<void> lock_is_free(const std::filesystem::path& target, const LockOptions& options,
                           std::vector<Eviction>& evictions);
 
-// Removes the names that killed processes left beside the locks of a sessions folder, its store's and its transcripts'
-// (<lock>.<pid>.<random>): the payload tells that its writer is gone, or the name does where it died before it wrote.
+// Removes the files <lock>.<pid>.<random> that killed processes left in a sessions folder, if their content or name
+// proves that the process is gone.
 void remove_left_lock_names(const std::filesystem::path& dir);
 
-// Who holds the lock beside `target`; nothing when it is free. For GET /v1/admin/locks and doctor.
+// The holder of the lock beside `target`; nothing if it is free. For GET /v1/admin/locks and doctor.
 struct LockHolder {
   std::string payload;  // raw
   std::int64_t pid = 0;
-  std::string host;         // empty: its program does not tell
-  std::int64_t age_ms = 0;  // by the file's mtime
-  bool stale = false;       // provably (provably_gone)
+  std::string host;         // "": not given
+  std::int64_t age_ms = 0;  // by the mtime
+  bool stale = false;       // the holder is provably gone
   std::string why{};        // stale: the reason
   bool ours = false;        // this process holds it
 };
@@ -78,24 +81,24 @@ std::optional<LockHolder> lock_holder(const std::filesystem::path& target);
 
 struct LockWait {
   std::int64_t since_ms = 0;     // ms since the epoch
-  std::uint64_t attempts = 0;    // looks at it since then
-  std::int64_t evict_in_ms = 0;  // if it stays unchanged
+  std::uint64_t attempts = 0;    // since then
+  std::int64_t evict_in_ms = 0;  // if the lock stays unchanged
 };
 struct PastEviction {
   Eviction eviction;
   std::int64_t time_ms = 0;  // ms since the epoch
 };
-// What this process does about the lock beside `target`, and did last.
+// Tells what this process knows of the lock beside `target`.
 struct LockReport {
   std::string path;  // of the lock
   std::optional<LockHolder> holder;
-  std::optional<LockWait> wait;  // we want it and somebody has it
+  std::optional<LockWait> wait;  // set while this process waits for it
   std::optional<PastEviction> last_eviction;
 };
 LockReport lock_report(const std::filesystem::path& target);
 
-// Takes a lock away from its holder whatever its state (POST /v1/admin/locks/{agent}/evict). Nothing when there is
-// none; session_busy when this process holds it.
+// Takes a lock away from its holder in any case, for POST /v1/admin/locks/{agent}/evict. Nothing if there is none;
+// session_busy if this process holds it.
 Result<std::optional<Eviction>> evict_lock(const std::filesystem::path& target, std::string reason);
 
 }  // namespace sessiond

@@ -15,12 +15,13 @@
 #include "store/file_system.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/process.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t clock_margin_ns = 2'000'000'000;  // file times are coarse, and clocks are slewed
+constexpr std::int64_t clock_margin_ns = 2'000'000'000;  // file times are coarse, and clocks get adjusted
 
 std::string make_payload(const std::string& token) {
   const std::int64_t now = unix_ms();
@@ -50,7 +51,7 @@ LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino
 
 Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
   Fd fd(::open(lock.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-  // One that we may not read still stands or changes before our eyes.
+  // If we may not read it, we can still see whether it changes.
   const bool secret = !fd && errno == EACCES;
   if (secret) fd = Fd(::open(lock.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
@@ -62,9 +63,7 @@ Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", lock.native()));
   std::string payload;
   if (!secret) {
-    auto text = read_at(fd.get(), 0, longest_lock_payload, lock.native());
-    if (!text) return std::unexpected(text.error());
-    payload = std::move(*text);
+    TRY(payload, read_at(fd.get(), 0, longest_lock_payload, lock.native()));
   }
   return SeenLock{std::move(fd), lock_id(status), std::move(payload), identity(status).mtime_ns / 1'000'000, secret};
 }
@@ -89,7 +88,7 @@ std::optional<std::string> provably_gone(const SeenLock& seen) {
   if (payload.pid > 0) {
     const ProcessStatus status = process_status(payload.pid);
     if (status.dead) return fmt::format("holder {} is dead", payload.pid);
-    // Without a host the starttime may be counted from another boot.
+    // Without a host the starttime may belong to another boot.
     if (!payload.host.empty() && payload.starttime && status.starttime != 0 &&
         status.starttime != static_cast<std::uint64_t>(*payload.starttime))
       return fmt::format("pid {} was given to another process", payload.pid);
@@ -106,15 +105,14 @@ bool is_this_process(const LockPayload& payload) {
 
 Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& token) {
   const fs::path temp = unique_beside(lock);
-  auto fd = open_file(temp, O_RDWR | O_CREAT | O_EXCL);
-  if (!fd) return std::unexpected(fd.error());
-  auto written = write_all(fd->get(), make_payload(token), temp.native());
-  if (written) written = sync_file(fd->get(), temp);
+  TRY(auto fd, open_file(temp, O_RDWR | O_CREAT | O_EXCL));
+  auto written = write_all(fd.get(), make_payload(token), temp.native());
+  if (written) written = sync_file(fd.get(), temp);
   int error = 0;
   if (written) {
     fault_point("lock.payload_written");
     if (::link(temp.c_str(), lock.c_str()) != 0) error = errno;
-    // A file system without hard links.
+    // On file systems without hard links.
     if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
       error = ::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
     }
@@ -124,11 +122,11 @@ Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& toke
   if (!written) return std::unexpected(written.error());
   if (error == EEXIST) return std::nullopt;
   if (error != 0) return std::unexpected(io_problem("lock", lock.native(), error));
-  return std::optional<Fd>(std::move(*fd));
+  return std::optional<Fd>(std::move(fd));
 }
 
 Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
-  // Of several of us that judged the same lock one goes first; the others then see that it is another one by now.
+  // If several of our processes judged the same lock, one proceeds; the others then see that it has changed.
   if (::flock(judged.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat status{};
   if (::lstat(lock.c_str(), &status) != 0 || status.st_ino != judged.id.inode || status.st_dev != judged.id.device) {
@@ -142,12 +140,13 @@ Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
   }
   fault_point("lock.moved_aside");
   auto taken = look_at_lock(aside);
-  // The rename moved its ctime; the inode is meaningful since we hold the judged one open.
+  // The rename changed its ctime. The inode is reliable because we have the judged file open.
   const bool right = taken && *taken && (*taken)->id.device == judged.id.device &&
                      (*taken)->id.inode == judged.id.inode && (*taken)->payload == judged.payload;
-  // EEXIST: a third one has the place meanwhile; two may believe they hold it, which the exchange makes harmless.
+  // EEXIST: a third process made a lock meanwhile, so two may think that they hold it. The checkpoint's exchange makes
+  // that harmless (store/sessions/write.cpp).
   if (!right && ::link(aside.c_str(), lock.c_str()) != 0 && errno != EEXIST) {
-    // No hard links here: the same with a rename.
+    // On file systems without hard links.
     if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0) return false;
   }
   ::unlink(aside.c_str());

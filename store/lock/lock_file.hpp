@@ -1,5 +1,5 @@
-// The lock file itself (FORMATS §3): its payload, what can be proved of its holder, how it appears with its content and
-// how it is taken away without taking another one. FileLock decides when.
+// The lock file: its content, what proves that its holder is gone, how it appears in one step with its content, and how
+// it is taken away without taking away another one. FileLock (lock.hpp) decides when. Blocks; any thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,44 +23,46 @@ struct LockId {
 };
 LockId lock_id(const struct stat& status);
 
-// A lock as it was seen; holding it open keeps its inode from being given to another one.
+// A lock as it was read. The open descriptor keeps its inode from being reused.
 struct SeenLock {
   Fd fd;
   LockId id;
   std::string payload;
   std::int64_t mtime_ms = 0;
-  bool secret = false;  // we may not read it: the payload is not known
+  bool secret = false;  // we may not read it, so the payload is unknown
 
-  // Its maker has written nothing yet, or died before it did. A program that makes the file first and then writes it
-  // leaves it so for milliseconds.
+  // Its maker has not written it yet, or died before.
   bool empty() const { return payload.empty() && !secret; }
   bool same_as(const SeenLock& other) const { return id == other.id && payload == other.payload; }
 };
 
-constexpr std::size_t longest_lock_payload = 4096;  // of which anything is read
+constexpr std::size_t longest_lock_payload = 4096;  // bytes that are read
 
-// The lock that is there now; nothing when it is free. One that we may not read has an empty payload.
+// Reads the lock. Nothing if it is free.
 Result<std::optional<SeenLock>> look_at_lock(const std::filesystem::path& lock);
 
 struct LockPayload {
   bool readable = false;
   std::int64_t pid = 0;
   std::optional<std::int64_t> starttime{};
-  std::string host{};  // empty: written by a program that does not tell
+  std::string host{};  // "": not given
   std::string token{};
 };
 
 LockPayload read_lock_payload(std::string_view text);
-// Why nobody can hold the lock any more; nothing when somebody may. Proofs are: the holder's pid is dead or another
-// process's by now; it ran before this boot of this machine; or, where the payload does not say where its writer ran
-// (an empty one among them), the file was last changed before this boot (boot_time_ns) and lies on a local disk.
+// Returns why the holder is certainly gone; nothing if it may still hold the lock. Proofs are:
+//   - its pid is dead, or belongs to another process now;
+//   - it ran before this boot of the machine;
+//   - the content does not say where the holder ran, and the file was last changed before this boot (boot_time_ns) and
+//   is on
+//     a local disk.
 std::optional<std::string> provably_gone(const SeenLock& seen);
 bool is_this_process(const LockPayload& payload);
 
-// Puts the lock there with its content, in one step; the content is on disk before, so that a power cut leaves no lock
-// without one. Nothing when there is one already.
+// Makes the lock with its content in one step. The content is on disk before, so a power cut leaves no empty lock.
+// Nothing if there is a lock already.
 Result<std::optional<Fd>> put_lock(const std::filesystem::path& lock, const std::string& token);
-// Takes the judged lock away; false when it was another one by then (which is put back) or none.
+// Takes the lock `judged` away. False if it is gone or another lock by now, which then stays.
 Result<bool> take_lock_away(const std::filesystem::path& lock, const SeenLock& judged);
 
 }  // namespace sessiond

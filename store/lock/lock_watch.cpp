@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_evictions = 256;  // remembered, of all locks
+constexpr std::size_t most_evictions = 256;  // that are remembered, of all locks
 
 struct Wanted {
   std::shared_ptr<const SeenLock> lock;
@@ -28,7 +28,7 @@ struct Wanted {
 struct Seen {
   std::mutex mutex;
   std::unordered_map<std::string, Wanted> wanted;
-  std::unordered_set<std::string> may_wake;  // locks taken from holders who may
+  std::unordered_set<std::string> may_wake;  // locks that we took away from holders that may continue
   std::deque<PastEviction> evictions;        // the newest last
 };
 

@@ -1,6 +1,6 @@
-// What this process has seen of locks that others hold: since when each has stood unchanged (FORMATS §3: only our own
-// observation, on the monotonic clock, makes a lock stale), how long and how often it was asked for, and what was last
-// taken away. It outlives one wait, whose timeout is shorter than `stale`. Any thread.
+// Remembers what this process has observed of locks that others hold: since when each has been unchanged, how long and
+// how often it was wanted, and which locks were taken away last. Only our own observation on the monotonic clock makes
+// a lock stale. The observations outlive a wait, whose timeout is shorter than LockOptions::stale. Any thread.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,12 @@ struct ObservedLock {
   std::chrono::steady_clock::duration unchanged{};
 };
 
-// The lock was wanted and found held: the same one as at the last look, or another by now.
+// Notes that the lock was wanted and is held. Returns for how long it has been unchanged.
 ObservedLock observe_lock(const std::filesystem::path& lock, SeenLock seen, std::chrono::milliseconds stale);
-// It was found free: nobody waits for it any more.
+// Notes that the lock is free.
 void forget_lock(const std::filesystem::path& lock);
-// The same, and it is ours now. True: since we last had it, it was taken from a holder who may wake.
+// Notes that the lock is ours now. Returns whether, since we last had it, we took it away from a holder that may
+// continue.
 bool had_lock(const std::filesystem::path& lock);
 void note_eviction(const Eviction& eviction);
 

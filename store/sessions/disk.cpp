@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "store/try.hpp"
+
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
@@ -71,11 +73,12 @@ Result<StoreRead> read_store(const fs::path& path) {
     struct stat after{};
     if (::fstat(fd->get(), &before) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
     if (!S_ISREG(before.st_mode))
-      return std::unexpected(in_the_way(path, {.code = Code::degraded, .detail = path.native() + " was replaced"}));
+      return std::unexpected(
+          in_the_way(path, {.code = Code::degraded, .detail = path.native() + " is not a regular file"}));
     auto text = read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
     if (!text) return fail(Code::degraded, std::move(text.error().detail));
     if (::fstat(fd->get(), &after) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-    if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it is being rewritten in place
+    if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it was rewritten meanwhile
     read.snapshot = snapshot_of(std::move(*fd), before);
     auto entries = parse_store(*text, read.oddities);
     if (entries) {
@@ -107,11 +110,10 @@ Result<void> write_note(const fs::path& path, const StoreNote& note) {
   out.close();
   text += '\n';
   fs::path temp = path;
-  temp += ".tmp";  // one name: only we write here, and a leftover is written over
-  auto fd = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!fd) return std::unexpected(fd.error());
-  if (auto written = write_all(fd->get(), text, temp.native()); !written) return written;
-  if (auto synced = sync_file(fd->get(), temp); !synced) return synced;
+  temp += ".tmp";  // a fixed name: only we write here, and leftovers are overwritten
+  TRY(auto fd, open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
+  TRY(write_all(fd.get(), text, temp.native()));
+  TRY(sync_file(fd.get(), temp));
   if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", path.native(), errno));
   return sync_dir(path.parent_path());
 }
@@ -122,16 +124,17 @@ GenerationFiles::GenerationFiles(const fs::path& previous_file)
       foreign(sibling(previous_file, ".foreign.json")),
       note(sibling(previous_file, ".note")) {}
 
-ChangeIndex index_changes(const std::vector<NamedEntry>& changes) {
-  ChangeIndex index;
-  for (const NamedEntry& change : changes) index[change.key] = &change;
+EntryIndex index_by_key(const std::vector<NamedEntry>& entries) {
+  EntryIndex index;
+  index.reserve(entries.size());
+  for (const NamedEntry& entry : entries) index[entry.key] = &entry;
   return index;
 }
 
 Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vector<NamedEntry>& base,
                                    const std::vector<NamedEntry>& changes) {
   constexpr std::size_t piece = 1 << 20;
-  ChangeIndex open = index_changes(changes);
+  EntryIndex open = index_by_key(changes);
   std::uint64_t bytes = 0;
   bool first = true;
   std::string out = "{";
@@ -162,16 +165,16 @@ Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vec
     const NamedEntry* last = left->second;
     open.erase(left);
     if (!last->entry) continue;
-    if (auto added = add(*last); !added) return std::unexpected(added.error());
+    TRY(add(*last));
   }
   out += first ? "}\n" : "\n}\n";
-  if (auto written = flush(); !written) return std::unexpected(written.error());
+  TRY(flush());
   return bytes;
 }
 
 void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes) {
   if (changes.empty()) return;
-  ChangeIndex open = index_changes(changes);
+  EntryIndex open = index_by_key(changes);
   auto kept = base.begin();
   for (auto entry = base.begin(); entry != base.end(); ++entry) {
     if (const auto change = open.find(entry->key); change != open.end()) {
@@ -194,9 +197,8 @@ void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>&
 Result<void> move_file(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return {};
   if (errno != EXDEV) return std::unexpected(io_problem("rename", from.native(), errno));
-  auto text = read_file(from);
-  if (!text) return std::unexpected(text.error());
-  if (auto copied = replace_file(to, *text); !copied) return copied;
+  TRY(auto text, read_file(from));
+  TRY(replace_file(to, text));
   if (::unlink(from.c_str()) != 0) return std::unexpected(io_problem("remove", from.native(), errno));
   return {};
 }
@@ -224,10 +226,10 @@ bool link_open_file(int fd, const fs::path& name) {
   const std::string open_name = fmt::format("/proc/self/fd/{}", fd);
   if (::linkat(AT_FDCWD, open_name.c_str(), AT_FDCWD, temp.c_str(), AT_SYMLINK_FOLLOW) == 0) {
     const bool renamed = ::rename(temp.c_str(), name.c_str()) == 0;
-    ::unlink(temp.c_str());  // rename leaves it when both were the same file already
+    ::unlink(temp.c_str());  // rename(2) leaves it if both are the same file
     if (renamed) return true;
   }
-  ::unlink(name.c_str());  // one that is out of date would be a wrong base
+  ::unlink(name.c_str());  // an outdated link would be a wrong base
   return false;
 }
 

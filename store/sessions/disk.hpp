@@ -1,10 +1,13 @@
-// What SessionsFile knows of the disk: one generation of a store as it was read, the files beside
-// journal/previous/<agent>.json, and the steps of a checkpoint. The note says which checkpoint was under way, so that
-// whatever a killed one left is put where it belongs.
+// The files of SessionsFile on disk: a store as it was read, the files that keep its earlier generations, and the
+// steps of a checkpoint.
+//
+// Beside journal/previous/<agent>.json:
 //   <agent>.json          the generation before the last
-//   <agent>.current.json  hard link to the last generation that we wrote: survives when another program replaces the
-//   store <agent>.foreign.json  a version of another program that our exchange brought out, until it is merged
+//   <agent>.current.json  hard link to the last generation that we wrote; it survives a foreign program's replacing the
+//   store <agent>.foreign.json  a foreign version that an exchange brought out, until its changes are committed
 //   <agent>.note          {"temp":"<name>","current":<stamp>,"next":<stamp>}, stamp = {"inode","mtimeNs","size"}
+// The note says which checkpoint was running, so that the next start can put the files of a killed one where they
+// belong.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +23,7 @@
 
 namespace sessiond {
 
-// Which content of which file: what stays the same over rename and link, which move ctime.
+// Identifies the content of a file. Unlike ctime, it does not change by rename and link.
 struct Stamp {
   std::uint64_t inode = 0;
   std::int64_t mtime_ns = 0;
@@ -28,8 +31,7 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
-// One file as it was seen; the open descriptor keeps its inode from being given to another. No descriptor: there was no
-// file.
+// A file as it was read. The open descriptor keeps the inode from being reused. No descriptor: there was no file.
 struct Snapshot {
   Fd fd;
   std::uint64_t device = 0;
@@ -47,18 +49,18 @@ struct StoreRead {
   Snapshot snapshot{};
   std::vector<NamedEntry> entries{};
   std::vector<std::string> oddities{};
-  std::string damage{};  // why, when damaged
+  std::string damage{};  // what is wrong, if damaged
 };
-// A whole version, also when it is rewritten in place meanwhile.
+// Reads a store. If it is rewritten in place meanwhile, reads again.
 Result<StoreRead> read_store(const std::filesystem::path& path);
 
 struct StoreNote {
-  std::string temp{};  // name of the checkpoint's temp file, beside the store
+  std::string temp{};  // file name of the checkpoint's temp file, beside the store
   std::optional<Stamp> current{};
   std::optional<Stamp> next{};
 };
 std::optional<StoreNote> read_note(const std::filesystem::path& path);
-// Atomic and durable: without it nothing would say whose the temp file of a checkpoint is that a power failure left.
+// Atomic, and on disk when it returns: it must tell after a power cut whose a temp file is.
 Result<void> write_note(const std::filesystem::path& path, const StoreNote& note);
 
 struct GenerationFiles {
@@ -69,19 +71,19 @@ struct GenerationFiles {
   std::filesystem::path note;
 };
 
-// The last change of each key.
-using ChangeIndex = std::unordered_map<std::string_view, const NamedEntry*>;
-ChangeIndex index_changes(const std::vector<NamedEntry>& changes);
-// base + changes, as it is written: existing places kept, new ones last.
+// Entries by key; of several with one key the last one. Points into the entries.
+using EntryIndex = std::unordered_map<std::string_view, const NamedEntry*>;
+EntryIndex index_by_key(const std::vector<NamedEntry>& entries);
+// Writes base + changes: entries keep their order, new ones come last. Returns the size.
 Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vector<NamedEntry>& base,
                                    const std::vector<NamedEntry>& changes);
 void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes);
 
-// Renames, or copies where that crosses file systems. What stood at `to` goes.
+// Renames, or copies if that crosses file systems. Replaces `to`.
 Result<void> move_file(const std::filesystem::path& from, const std::filesystem::path& to);
-// Moves a damaged store to <store>.corrupt.<time>; the name it got.
+// Moves a damaged store to <store>.corrupt.<time>. Returns the new name.
 Result<std::filesystem::path> set_aside(const std::filesystem::path& from, const std::filesystem::path& store);
-// Makes `name` another name of the open file; false where the file system cannot (then there is no `name`).
+// Makes `name` a hard link to the open file. Returns false if the file system cannot; `name` then does not exist.
 bool link_open_file(int fd, const std::filesystem::path& name);
 
 }  // namespace sessiond

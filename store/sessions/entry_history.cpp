@@ -4,26 +4,19 @@
 #include <ranges>
 
 #include "store/json/raw_json.hpp"
+#include "store/sessions/disk.hpp"
 
 namespace sessiond {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using ByKey = std::unordered_map<std::string_view, const NamedEntry*>;
 
 constexpr std::size_t most_bytes = 16U << 20;
-constexpr std::size_t version_cost = 128;  // of one, beside its text
-
-ByKey by_key(const std::vector<NamedEntry>& entries) {
-  ByKey index;
-  index.reserve(entries.size());
-  for (const NamedEntry& entry : entries) index.emplace(entry.key, &entry);
-  return index;
-}
+constexpr std::size_t version_cost = 128;  // approximate bytes of one version beside its text
 
 bool same(const RawEntry& a, const RawEntry& b) { return a == b || (a && b && json::same(*a, *b)); }
 
-// The same for members, of which an empty one is not there.
+// Compares members. "": there is no such member.
 bool same_member(std::string_view a, std::string_view b) { return a.empty() == b.empty() && json::same(a, b); }
 
 using Members = std::unordered_map<std::string_view, std::string_view>;
@@ -39,7 +32,7 @@ std::string_view value_of(const Members& members, std::string_view name) {
   return found == members.end() ? std::string_view{} : found->second;
 }
 
-// In how many members they differ.
+// Returns in how many members two entries differ.
 std::size_t distance(const Members& from, const Members& to) {
   std::size_t different = 0;
   for (const auto& [name, value] : to) different += !same_member(value_of(from, name), value);
@@ -47,8 +40,9 @@ std::size_t distance(const Members& from, const Members& to) {
   return different;
 }
 
-// Was it made from the older version and not from `base`? It has a member that the base has otherwise as it was, and
-// none as it is. Whoever read the base first, as the lock's protocol has it, keeps what he does not change.
+// Tells whether `theirs` was made from the older version rather than from `base`: among the members in which these two
+// differ, it has at least one as in the older version and none as in `base`. A program that follows the lock's protocol
+// reads the base first and keeps what it does not change.
 bool made_from(const Members& older, const Members& base, const Members& theirs) {
   bool as_it_was = false;
   const auto fits = [&](std::string_view name) {
@@ -95,7 +89,7 @@ void EntryHistory::remember(const std::string& key, RawEntry entry, bool by_us) 
 
 void EntryHistory::changed(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes) {
   begin_generation();
-  ByKey open = by_key(changes);
+  EntryIndex open = index_by_key(changes);
   for (const NamedEntry& entry : base) {
     const auto change = open.find(entry.key);
     if (change == open.end()) continue;
@@ -110,7 +104,7 @@ void EntryHistory::changed(const std::vector<NamedEntry>& base, const std::vecto
 
 void EntryHistory::replaced(const std::vector<NamedEntry>& before, const std::vector<NamedEntry>& after) {
   begin_generation();
-  ByKey now = by_key(after);
+  EntryIndex now = index_by_key(after);
   for (const NamedEntry& entry : before) {
     const auto found = now.find(entry.key);
     if (found == now.end() || !same(found->second->entry, entry.entry)) remember(entry.key, entry.entry, false);
@@ -120,18 +114,18 @@ void EntryHistory::replaced(const std::vector<NamedEntry>& before, const std::ve
   forget_oldest();
 }
 
-// The older version that theirs was made from, of several the nearest; null: it was made from `base`. `rev`, which
-// others keep, tells versions apart that differ in nothing else.
+// Returns the older version from which `theirs` was made, of several the nearest; null: it was made from `base`.
+// Foreign programs keep `rev`, which tells versions apart that differ in nothing else.
 const EntryHistory::Version* EntryHistory::origin(std::string_view key, const RawEntry& base,
                                                   const RawEntry& theirs) const {
   const auto known = versions_.find(std::string(key));
   if (known == versions_.end()) return nullptr;
   const Members now = members_of(theirs);
   const Members current = base ? members_of(base) : Members{};
-  if (!base && !known->second.back().by_us) return nullptr;  // they deleted it: what they put there now is new
+  if (!base && !known->second.back().by_us) return nullptr;  // a foreign program deleted it, so this is a new entry
   const Version* nearest = nullptr;
   std::size_t least = SIZE_MAX;
-  bool ours_since = false;  // what only others wrote between is theirs to settle
+  bool ours_since = false;  // versions that only foreign programs replaced do not concern us
   for (const Version& version : known->second | std::views::reverse) {
     ours_since = ours_since || version.by_us;
     if (!ours_since || !version.entry || json::kind(*version.entry) != json::Kind::object) continue;
@@ -154,13 +148,13 @@ bool EntryHistory::was_absent_since(std::string_view key, std::uint64_t generati
 
 ForeignChange EntryHistory::diff(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs) const {
   if (versions_.empty()) return diff_stores(base, theirs);
-  const ByKey now = by_key(base);
-  std::vector<NamedEntry> started = base;  // what they read
+  const EntryIndex now = index_by_key(base);
+  std::vector<NamedEntry> started = base;  // the version that they had read
   std::unordered_map<std::string_view, NamedEntry*> place;
   for (NamedEntry& entry : started) place.emplace(entry.key, &entry);
   std::vector<std::string> overwritten;
   std::vector<NamedEntry> again;
-  std::uint64_t read_before = distrusted_from_;  // the generation that they had not read yet
+  std::uint64_t read_before = distrusted_from_;  // the first generation that they had not read
   for (const NamedEntry& entry : theirs) {
     if (json::kind(*entry.entry) != json::Kind::object) continue;
     const auto found = now.find(entry.key);
@@ -168,7 +162,7 @@ ForeignChange EntryHistory::diff(const std::vector<NamedEntry>& base, const std:
     if (same(ours, entry.entry) || (ours && json::kind(*ours) != json::Kind::object)) continue;
     const Version* from = origin(entry.key, ours, entry.entry);
     if (from == nullptr) continue;
-    // We deleted it. One of another session id is a new one of that key.
+    // We deleted it. An entry with another session id is a new session.
     if (!ours && json::string_at(*from->entry, "sessionId") != json::string_at(*entry.entry, "sessionId")) continue;
     read_before = std::min(read_before, from->until);
     overwritten.push_back(entry.key);

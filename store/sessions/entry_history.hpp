@@ -1,7 +1,10 @@
-// What the entries of one store were lately. Whoever replaces the file without the lock, or was stopped holding it
-// until it was taken away, writes what he read long before: compared with the version he started from only his own
-// change shows, and what we wrote since is not taken for something he undid. Bounded: 10 minutes and 16 MiB; what is
-// older is compared with the newest version, as if he had read that.
+// Earlier versions of the entries of one store.
+//
+// A foreign program that writes without the lock, or that was stopped while it held the lock, writes what it read long
+// before. Compared with the current version, it seems to undo our changes. Compared with the version that it started
+// from, only its own change remains. Kept are 10 minutes and 16 MiB; an older version is taken for the newest one.
+//
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -20,22 +23,22 @@ namespace sessiond {
 class EntryHistory {
  public:
   static constexpr std::chrono::minutes longest{10};
-  // What `before` has otherwise than `after`, which took its place in the file just now.
+  // Remembers the entries of `before` that differ in `after`, the foreign version that replaced it just now.
   void replaced(const std::vector<NamedEntry>& before, const std::vector<NamedEntry>& after);
-  // The same for a write of ours: `changes` go over `base`.
+  // Remembers the entries of `base` that our `changes` replaced.
   void changed(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& changes);
-  // From here on somebody may still write what he read before: entries made since and not in his version are not
-  // entries that he deleted.
+  // Tells that a foreign program may still write a version that it read before now. An entry that is made from now on
+  // and is missing in that version was not deleted by it.
   void distrust();
 
-  // diff_stores against the versions that `theirs` was made from.
+  // As diff_stores, but against the versions from which `theirs` was made.
   ForeignChange diff(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs) const;
 
  private:
   struct Version {
     std::uint64_t until = 0;  // the generation that replaced it
     RawEntry entry;           // null: there was none
-    bool by_us = false;       // which replaced it
+    bool by_us = false;       // we replaced it
   };
   struct Kept {
     std::string key;

@@ -1,4 +1,5 @@
-// The inside of SessionsFile: what it remembers, and the steps that load, poll and checkpoint are made of.
+// The implementation of SessionsFile: its state, and the steps of load, poll and checkpoint. load.cpp and write.cpp
+// have the steps.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace sessiond {
 
-constexpr std::string_view vanished = "it vanished";  // the damage of a store that is gone
+constexpr std::string_view vanished = "it vanished";  // the `damage` of a store that is gone
 
 struct SessionsFile::Impl {
   explicit Impl(Options given)
@@ -25,12 +26,13 @@ struct SessionsFile::Impl {
   bool exchange;
   bool loaded = false;
 
-  std::vector<NamedEntry> base;  // what we last read or wrote; the entries are shared with whoever got them from us
-  std::shared_ptr<EntryHistory> history;  // what the entries of the base were before
-  Snapshot snapshot;                      // the file that this was, or the damaged one that stands there now
-  std::string damage;  // why the file at `snapshot` cannot be the base; it goes to .corrupt at the next checkpoint
-  // A version of another program that an exchange brought out and that could not be read: it lies at `path`, the note
-  // names it, and nothing is written before it is settled. `base`: what it took the place of.
+  std::vector<NamedEntry> base;           // what we last read or wrote; callers share the entries
+  std::shared_ptr<EntryHistory> history;  // earlier versions of the base's entries
+  Snapshot snapshot;                      // the file of the base, or the damaged one that is there now
+  std::string
+      damage;  // why `snapshot` cannot be the base; the next checkpoint moves it to .corrupt. "": it is the base
+  // A foreign version that an exchange brought out and that could not be read yet. It is at `path`, and the note names
+  // it. Nothing is written before it is handled. `base`: the version that it had replaced.
   struct Left {
     std::filesystem::path path;
     std::vector<NamedEntry> base;
@@ -40,14 +42,14 @@ struct SessionsFile::Impl {
   std::vector<std::string> repairs;
   std::vector<Eviction> evictions;
 
-  // Is the file at the path still the one of `snapshot`?
+  // Tells whether the file is still the one of `snapshot`.
   bool unchanged() const;
-  // Makes theirs the base and says what that changed. Equal entries stay shared.
+  // Makes `theirs` the base and returns what that changed. Equal entries stay shared.
   ForeignChange adopt(StoreRead theirs);
-  // Looks at a file that is not `snapshot`. A damaged or vanished one is only remembered: nothing changed in the base.
+  // Reads a file that is not `snapshot`. If it is damaged or gone, only notes that; the base stays.
   Result<ForeignChange> reread();
 
-  // sessions_file_load.cpp
+  // load.cpp
   Result<LoadReport> load();
   Result<void> settle(StoreNote& note);
   void rebuild(LoadReport& report);
@@ -55,18 +57,18 @@ struct SessionsFile::Impl {
   Result<void> find_foreign(LoadReport& report, const std::optional<StoreNote>& note);
   std::optional<std::vector<NamedEntry>> last_written(const Snapshot& other_than) const;
 
-  // sessions_file_write.cpp
+  // write.cpp
   struct Temp;
   enum class Placed {
     done,
-    again,    // the store appeared or vanished while we looked: go round
-    foreign,  // ours is in place, but what came out is not what we had read
+    again,    // the store appeared or vanished meanwhile: try again
+    foreign,  // ours is in place, but the file that it replaced is not the one that we had read
   };
   Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
   Result<Temp> write_temp(const std::vector<NamedEntry>& changes);
   Result<Placed> place(Temp& temp);
   Result<Placed> place_by_rename(Temp& temp);
-  // What came out of the exchange, put where it belongs; what it changed against `before`.
+  // Puts the file that an exchange brought out where it belongs. Returns what it changed, compared with `before`.
   Result<ForeignChange> keep_old(const std::filesystem::path& old, bool is_foreign,
                                  const std::vector<NamedEntry>& before);
   Result<void> put_aside(const std::filesystem::path& damaged, std::string_view why);

@@ -1,11 +1,12 @@
-// Loading: what a killed checkpoint left is put where it belongs, damage is rebuilt, and what others did while we were
-// down is found.
+// Loading: puts the files of a killed checkpoint where they belong, rebuilds a damaged store, and finds what foreign
+// programs changed while the daemon was down.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/fault_point.hpp"
 #include "store/sessions/impl.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -19,11 +20,11 @@ std::optional<StoreRead> good_store(const fs::path& path) {
   return std::move(*read);
 }
 
-// `ours` with what `theirs` changed since `base` in it: entries to write over ours.
+// Returns the changes of `ours` that merge into it what `theirs` changed since `base`.
 Entries merged_changes(const Entries& base, const Entries& ours, const Entries& theirs) {
   const ForeignChange change = diff_stores(base, theirs);
-  const ChangeIndex held = index_changes(ours);
-  const ChangeIndex started = index_changes(base);
+  const EntryIndex held = index_by_key(ours);
+  const EntryIndex started = index_by_key(base);
   Entries changes;
   for (const NamedEntry& created : change.created) {
     if (!held.contains(created.key)) changes.push_back(created);
@@ -37,7 +38,7 @@ Entries merged_changes(const Entries& base, const Entries& ours, const Entries& 
   }
   for (const std::string& key : change.deleted) {
     const auto mine = held.find(key);
-    // What we changed as well stays.
+    // An entry that we changed, too, stays.
     if (mine != held.end() && json::same(*mine->second->entry, *started.at(key)->entry))
       changes.push_back({key, nullptr});
   }
@@ -46,7 +47,7 @@ Entries merged_changes(const Entries& base, const Entries& ours, const Entries& 
 
 }  // namespace
 
-// The last generation that we wrote, where it is not the file that stands in the store's place.
+// Returns the last generation that we wrote, unless it is the file `other_than`.
 std::optional<Entries> SessionsFile::Impl::last_written(const Snapshot& other_than) const {
   auto read = good_store(files.current);
   if (!read) return {};
@@ -55,37 +56,37 @@ std::optional<Entries> SessionsFile::Impl::last_written(const Snapshot& other_th
   return std::move(read->entries);
 }
 
-// The note names the temp file of the last checkpoint. If it is still there, that checkpoint was killed.
+// Ends the last checkpoint. The note names its temp file: if that still exists, the checkpoint was killed.
 Result<void> SessionsFile::Impl::settle(StoreNote& note) {
   if (note.temp.empty() || fs::path(note.temp).filename() != note.temp) return {};
   const fs::path temp = options.path.parent_path() / note.temp;
-  for (const char* ending : {".old", ".old.tmp"}) {  // second names, made where files cannot be exchanged
+  for (const char* ending : {".old", ".old.tmp"}) {  // from file systems where files cannot be exchanged
     ::unlink((temp.native() + ending).c_str());
   }
   const auto left = stat_of(temp);
   if (!left) return {};
-  if (!note.next || stamp_of(*left) == *note.next) {  // never came into its place
+  if (!note.next || stamp_of(*left) == *note.next) {  // it did not replace the store
     ::unlink(temp.c_str());
     fault_point("settle.removed");
     note.next.reset();
     return {};
   }
-  // The exchange was made: this came out of it.
+  // The exchange was made, and this is the file that it brought out.
   if (!good_store(temp)) {
-    if (auto aside = put_aside(temp, "found at the last exchange"); !aside) return aside;
+    TRY(put_aside(temp, "found at the last exchange"));
   } else {
     const bool ours = note.current && stamp_of(*left) == *note.current;
-    if (auto kept = move_file(temp, ours ? files.previous : files.foreign); !kept) return kept;
+    TRY(move_file(temp, ours ? files.previous : files.foreign));
   }
   fault_point("settle.kept");
   return sync_dirs();
 }
 
-// Nothing of ours is known about this store: what stands there is the first generation.
+// For a store that is new to us: makes it the first generation.
 Result<void> SessionsFile::Impl::adopt_first() {
   if (!snapshot.fd) return {};
-  if (auto made = make_dirs(files.previous.parent_path()); !made) return made;
-  if (auto copied = replace_file(files.previous, format_store(base)); !copied) return copied;
+  TRY(make_dirs(files.previous.parent_path()));
+  TRY(replace_file(files.previous, format_store(base)));
   fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
     fault_point("adopt.linked");
@@ -98,11 +99,10 @@ Result<void> SessionsFile::Impl::adopt_first() {
   return noted;
 }
 
-// The store is damaged, as `damage` says and `snapshot` holds. What we last knew is the base, and nothing is written:
-// were it put in its place before the journal has gone over it, a crash would leave an earlier generation as if it were
-// whole.
+// For a damaged store: takes an earlier generation as the base and writes nothing. If it were written before the
+// journal was replayed over it, a crash would leave an incomplete store that looks whole.
 void SessionsFile::Impl::rebuild(LoadReport& report) {
-  std::string from = "nothing, for no earlier generation can be read";
+  std::string from = "nothing, because no earlier generation can be read";
   if (auto last = last_written(snapshot)) {
     base = std::move(*last);
     from = "the last generation that we wrote";
@@ -113,7 +113,7 @@ void SessionsFile::Impl::rebuild(LoadReport& report) {
     report.base = LoadReport::Base::previous;
   }
   report.rebuilt = true;
-  report.repairs.push_back(fmt::format("{}{} is rebuilt from {}: {} entries; the journal goes over it",
+  report.repairs.push_back(fmt::format("{}{} is rebuilt from {}: {} entries; the journal is replayed over it",
                                        options.path.native(), report.vanished ? " had vanished and" : "", from,
                                        base.size()));
 }
@@ -131,7 +131,7 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   std::optional<Entries> started;
   if (!ours) started = last_written(snapshot);
   const bool came_out = stat_of(files.foreign).has_value();
-  if (ours && !came_out) return {};  // the usual start: nothing is compared
+  if (ours && !came_out) return {};  // as usual: nothing to compare
   Entries merged = base;
 
   if (auto foreign = good_store(files.foreign)) {
@@ -149,7 +149,7 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   ForeignChange change = history->diff(*started, merged);
   history->replaced(*started, base);
   Entries again;
-  const ChangeIndex mine = index_changes(*started);
+  const EntryIndex mine = index_by_key(*started);
   for (const std::string& key : change.overwritten) {
     const auto held = mine.find(key);
     again.push_back({.key = key, .entry = held == mine.end() ? nullptr : held->second->entry});
@@ -179,31 +179,30 @@ Result<LoadReport> SessionsFile::Impl::load() {
   remove_left_lock_names(options.path.parent_path());
   std::optional<StoreNote> note = read_note(files.note);
   if (note) {
-    if (auto settled = settle(*note); !settled) return std::unexpected(settled.error());
+    TRY(settle(*note));
   }
   report.first = !note && !stat_of(files.current) && !stat_of(files.previous);
 
-  auto read = read_store(options.path);
-  if (!read) return std::unexpected(read.error());
-  for (const std::string& oddity : read->oddities) {
+  TRY(auto read, read_store(options.path));
+  for (const std::string& oddity : read.oddities) {
     report.repairs.push_back(fmt::format("{}: {}", options.path.native(), oddity));
   }
-  // A store that is gone is no deletion of every session in it.
-  report.vanished = read->kind == StoreRead::Kind::absent && (!report.first || options.known);
-  const bool damaged = read->kind == StoreRead::Kind::damaged || report.vanished;
-  damage = report.vanished ? std::string(vanished) : read->damage;
-  snapshot = std::move(read->snapshot);
-  base = std::move(read->entries);
+  // A store that is gone does not mean that all its sessions were deleted.
+  report.vanished = read.kind == StoreRead::Kind::absent && (!report.first || options.known);
+  const bool damaged = read.kind == StoreRead::Kind::damaged || report.vanished;
+  damage = report.vanished ? std::string(vanished) : read.damage;
+  snapshot = std::move(read.snapshot);
+  base = std::move(read.entries);
   report.entries = base;
   if (damaged) {
     rebuild(report);
     report.entries = base;
   } else if (!report.first) {
-    if (auto found = find_foreign(report, note); !found) return std::unexpected(found.error());
+    TRY(find_foreign(report, note));
   } else if (auto adopted = adopt_first(); !adopted) {
-    // A full disk must not keep a good store from being served.
-    report.repairs.push_back(fmt::format("no copy of {} could be made before it is first written: {}",
-                                         options.path.native(), adopted.error().detail));
+    // A good store is served also if the disk is full.
+    report.repairs.push_back(fmt::format("{} could not be copied before its first write: {}", options.path.native(),
+                                         adopted.error().detail));
   }
   for (std::string& repair : repairs) report.repairs.push_back(std::move(repair));
   repairs.clear();

@@ -1,4 +1,4 @@
-// What another program changed, and how it joins what we hold (FORMATS §2 "Merge").
+// Finds what a foreign program changed in a store, and merges it into our entries.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -10,7 +10,8 @@
 namespace sessiond {
 namespace {
 
-// An entry's members by name; of duplicates the last one. Entries have tens of members: a sorted vector beats a map.
+// The members of an entry by name. Of duplicates the last one counts. A sorted vector: entries have only tens of
+// members.
 class OrderedMembers {
  public:
   explicit OrderedMembers(std::string_view object) {
@@ -30,14 +31,14 @@ class OrderedMembers {
     names_ = std::move(last);
   }
 
-  // Empty when there is none: no JSON value is empty.
+  // Returns "" if there is none: no JSON value is empty.
   std::string_view value(std::string_view name) const {
     const auto found =
         std::ranges::lower_bound(names_, name, {}, [](const One& one) { return std::string_view(one.name); });
     return found != names_.end() && found->name == name ? found->value : std::string_view{};
   }
 
-  // The names in the order they are written.
+  // Returns the names in their order in the entry.
   std::vector<std::string_view> in_order() const {
     std::vector<const One*> order;
     order.reserve(names_.size());
@@ -58,7 +59,7 @@ class OrderedMembers {
   std::vector<One> names_;
 };
 
-// A change of layout or spelling is none. Empty: there is no such member.
+// Compares members; layout and spelling do not count. "": there is no such member.
 bool same(std::string_view a, std::string_view b) { return a.empty() == b.empty() && json::same(a, b); }
 
 constexpr std::string_view rev = "rev";
@@ -77,7 +78,7 @@ json::Edit difference(std::string_view from, std::string_view to) {
   return edit;
 }
 
-// Fields that say one thing together: half of one side's and half of the other's would be true of neither.
+// Fields that belong together: a mix of both sides' would be wrong for both.
 constexpr std::array<std::string_view, 17> session_group = {"sessionId",
                                                             "sessionFile",
                                                             "sdkSessionId",
@@ -104,7 +105,7 @@ struct ThreeWays {
   OrderedMembers theirs;
   bool theirs_is_later;
 
-  // Takes theirs of these fields together into the edit, or leaves all of ours.
+  // Takes all of these fields from `theirs`, or keeps all of ours.
   void merge(std::span<const std::string_view> names, json::Edit& edit) const {
     const auto changed = [&](const OrderedMembers& side) {
       return std::ranges::any_of(names,
@@ -148,7 +149,7 @@ void compare(const NamedEntry& base, const NamedEntry& theirs, ForeignChange& ch
 
 ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs) {
   ForeignChange change;
-  // Most of the time nothing moved, and no index is needed for what stands in the same place.
+  // Entries with the same position in both need no index; usually that is all of them.
   std::size_t front = 0;
   while (front < base.size() && front < theirs.size() && base[front].key == theirs[front].key) {
     compare(base[front], theirs[front], change);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "store/sessions/impl.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
@@ -19,8 +20,7 @@ bool SessionsFile::Impl::unchanged() const {
 ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
   ForeignChange change = history->diff(base, theirs.entries);
   history->replaced(base, theirs.entries);
-  std::unordered_map<std::string_view, const NamedEntry*> known;
-  for (const NamedEntry& entry : base) known.emplace(entry.key, &entry);
+  const EntryIndex known = index_by_key(base);
   for (NamedEntry& entry : theirs.entries) {
     const auto same = known.find(entry.key);
     if (same != known.end() && *same->second->entry == *entry.entry) entry.entry = same->second->entry;
@@ -32,12 +32,11 @@ ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
 }
 
 Result<ForeignChange> SessionsFile::Impl::reread() {
-  auto theirs = read_store(options.path);
-  if (!theirs) return std::unexpected(theirs.error());
-  if (theirs->kind == StoreRead::Kind::good) return adopt(std::move(*theirs));
-  // A store that vanished is no more a deletion of every session than a damaged one is.
-  damage = theirs->kind == StoreRead::Kind::absent ? vanished : theirs->damage;
-  snapshot = std::move(theirs->snapshot);
+  TRY(auto theirs, read_store(options.path));
+  if (theirs.kind == StoreRead::Kind::good) return adopt(std::move(theirs));
+  // A store that is gone or damaged does not mean that all its sessions were deleted.
+  damage = theirs.kind == StoreRead::Kind::absent ? vanished : theirs.damage;
+  snapshot = std::move(theirs.snapshot);
   return ForeignChange{};
 }
 
@@ -47,16 +46,15 @@ Result<std::optional<ForeignChange>> SessionsFile::poll() {
   if (!impl_->loaded) return fail(Code::internal, "poll before load");
   if (impl_->unchanged()) {
     if (impl_->damage.empty()) return std::nullopt;
-    // Damaged at the last look and still the same: nobody is about to finish writing it.
+    // Damaged, and unchanged since the last poll: no program is still writing it.
     auto repaired = impl_->checkpoint({});
-    if (!repaired && repaired.error().code == Code::lock_timeout) return std::nullopt;  // at the next look then
+    if (!repaired && repaired.error().code == Code::lock_timeout) return std::nullopt;  // at the next poll
     if (!repaired) return std::unexpected(repaired.error());
     return std::move(repaired->foreign);
   }
-  auto change = impl_->reread();
-  if (!change) return std::unexpected(change.error());
-  if (change->empty()) return std::nullopt;
-  return std::move(*change);
+  TRY(auto change, impl_->reread());
+  if (change.empty()) return std::nullopt;
+  return std::move(change);
 }
 
 Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>& changes) {
@@ -65,8 +63,7 @@ Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>&
 }
 
 Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<NamedEntry>& changes) {
-  auto free = lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions);
-  if (!free) return std::unexpected(free.error());
+  TRY(lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
   return checkpoint(changes);
 }
 

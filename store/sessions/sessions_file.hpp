@@ -1,6 +1,9 @@
-// sessions.json of one agent on disk (FORMATS §2): read, merged with what others wrote, and replaced atomically under
-// its lock. It remembers the version it last read or wrote (the base), so a write costs what the file costs and nothing
-// on the network thread. One thread at a time; blocks.
+// sessions.json of one agent on disk. It is read, merged with what foreign programs wrote, and replaced atomically
+// under its lock.
+//
+// A SessionsFile remembers the version that it last read or wrote (the base). A checkpoint therefore needs only the
+// changed entries, and what a foreign program did is the difference from the base. The format and
+// the steps of a checkpoint: store/sessions/README.md. One thread at a time; blocks.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +22,21 @@ namespace sessiond {
 
 class EntryHistory;  // entry_history.hpp
 
-using RawEntry = std::shared_ptr<const std::string>;  // one entry, compact JSON object
+using RawEntry = std::shared_ptr<const std::string>;  // one entry, a compact JSON object
 
 struct NamedEntry {
   std::string key;
-  RawEntry entry;  // null in a change: deleted. One read from a file may be no object: it is kept, and is no session
-  // The key as the file has it between the quotes, where quoting `key` would give something else; else empty.
+  RawEntry
+      entry;  // null in a change: deleted. From a file it may be another JSON value: it is kept, and is not a session
+  // The key as the file has it between the quotes, if quoting `key` gives something else; else "".
   std::string raw_name{};
 };
 
-// What another program changed since the base, entry by entry, field by field.
+// The changes that a foreign program made since the base, by entry and field.
 struct ForeignChange {
   struct Changed {
     std::string key;
-    json::Edit edit;  // base -> theirs; never `rev`, which is ours
+    json::Edit edit;  // from base to theirs; without `rev`, which only we change
     RawEntry base;
     RawEntry theirs;
     std::int64_t updated_at = 0;  // theirs
@@ -40,30 +44,32 @@ struct ForeignChange {
   std::vector<NamedEntry> created;
   std::vector<Changed> updated;
   std::vector<std::string> deleted;
-  // They wrote what they had read before we wrote these: the file lacks ours, which must be written again.
+  // Keys of entries of ours that the foreign program overwrote, because it had read the file before: to be written
+  // again.
   std::vector<std::string> overwritten{};
   bool empty() const { return created.empty() && updated.empty() && deleted.empty() && overwritten.empty(); }
 };
 
 struct LoadReport {
-  std::vector<NamedEntry> entries;   // in the file's order; ours where they overwrote what we wrote
-  std::vector<std::string> repairs;  // what was wrong and where the original was put, one sentence each
-  // The store is damaged and still stands; the entries are those of an earlier generation. Replay the journal since the
-  // checkpoint before the last over them, then checkpoint: that puts the damaged one aside.
+  std::vector<NamedEntry> entries;   // in the order of the file; with our version of entries that were overwritten
+  std::vector<std::string> repairs;  // what was wrong and where the original is now, one sentence each
+  // The store is damaged, and the entries are those of an earlier generation. The caller must replay the journal over
+  // them, from the checkpoint before the last, and then make a checkpoint, which moves the damaged store aside.
   bool rebuilt = false;
   enum class Base : std::uint8_t { nothing, written, previous };
-  Base base = Base::nothing;  // of what it was rebuilt: no generation, the last that we wrote, or the one before
-  bool vanished = false;      // rebuilt, because there is no file where one was
-  bool first = false;         // nothing was known of this store before
+  Base base =
+      Base::nothing;      // the generation that it was rebuilt from: none, the last that we wrote, or the one before
+  bool vanished = false;  // it was rebuilt because the file is gone
+  bool first = false;     // the store is new to us
   // The file is not the one that our last checkpoint wrote.
   bool changed_while_down = false;
-  // What others changed against the last generation that we wrote, where that is still known; `entries` may lack a part
-  // of it, so commit it before the first checkpoint.
+  // The changes of foreign programs since the last generation that we wrote, if that is still known. `entries` may lack
+  // a part of it, so it must be committed before the first checkpoint.
   std::optional<ForeignChange> foreign;
 };
 
 struct CheckpointResult {
-  // Set: commit this first, then call again with the same changes and those that follow from it.
+  // If set, nothing is finished: commit this, then call again with the same changes and those that follow from it.
   std::optional<ForeignChange> foreign;
   std::uint64_t bytes = 0;
   std::chrono::nanoseconds took{0};
@@ -75,56 +81,58 @@ class SessionsFile {
     std::filesystem::path path;      // …/sessions.json
     std::filesystem::path previous;  // journal/previous/<agent>.json
     LockOptions lock{};
-    bool exchange = true;  // false: as on a file system without RENAME_EXCHANGE
-    bool known = false;    // the journal knows the agent: a store that is missing is damage, whatever lies beside it
-    // history() of the object that had this store before: what others still hold of then is told from what they change.
+    bool exchange = true;  // false: work as on a file system without RENAME_EXCHANGE
+    bool known = false;    // the journal knows the agent, so a missing store is damage
+    // history() of the object that had this store before: foreign programs may still write what they read then.
     std::shared_ptr<EntryHistory> history{};
   };
   explicit SessionsFile(Options options);
   ~SessionsFile();
   SessionsFile(SessionsFile&&) noexcept;
 
-  // Is the file there as we left it? Two stats, nothing is loaded; false when that cannot be said.
+  // Tells whether the file is as we left it, by two stats. False if that is not certain.
   static bool untouched(const Options& options);
-  // Reads the store. An absent one is empty when nothing was ever known of it; else it is read as the last generation,
-  // like one that is no JSON object, which the first checkpoint moves to sessions.json.corrupt.<time>. `degraded`:
-  // something stands there that cannot be read at all.
+  // Reads the store. Must be called before poll and checkpoint. An absent store is empty if it is new to us;
+  // otherwise it is damaged, like one that is not a JSON object: the last generation is read, and the first checkpoint
+  // moves the file to sessions.json.corrupt.<time>. `degraded` if something else has its name and cannot be read.
   Result<LoadReport> load();
-  // After a load that found the store gone: the journal says that it had no sessions left, so nothing is missing.
+  // To be called after a load that found the store gone, if the journal says that it had no sessions.
   void accept_absent();
-  bool damaged() const;  // as of the last look; the next one that finds the same writes it again
-  // Has another program replaced or changed the file since we read or wrote it? Cheap (one stat); then reads and
-  // compares. The base becomes theirs.
+  bool damaged() const;  // at the last load or poll; if the next poll finds it unchanged, it repairs it
+  // Returns what foreign programs changed in the file since we read or wrote it, and makes that the base. Costs one
+  // stat if the file is unchanged.
   Result<std::optional<ForeignChange>> poll();
-  // Writes base + changes (order: existing places kept, new ones last). See FORMATS §2 "Checkpoint". lock_timeout when
-  // another program holds the lock for longer than `lock.timeout`; then nothing has changed.
+  // Writes base + changes: entries keep their order, new ones come last. lock_timeout if a foreign program holds the
+  // lock for longer than `lock.timeout`; then nothing has changed.
   Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
-  // The same, but lock_timeout at once, and no file written to wait with, when the lock is held now.
+  // The same, but fails with lock_timeout at once, before it writes anything, if the lock is held.
   Result<CheckpointResult> checkpoint_if_free(const std::vector<NamedEntry>& changes);
-  // Damage found since the last call, by poll or checkpoint, and what was done about it, one sentence each
-  // (`store.repaired`).
+  // Returns the damage that poll or checkpoint found since the last call, and what they did about it, one sentence
+  // each.
   std::vector<std::string> take_repairs();
-  std::vector<Eviction>
-  take_evictions();  // locks taken away since the last call, whatever the call that did it returned
+  std::vector<Eviction> take_evictions();  // locks that were taken away since the last call, also by calls that failed
   std::shared_ptr<EntryHistory> history() const;
-  bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE, check-and-rename is used
+  bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE; it is checked and then renamed
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// {"<key>":{…},…} -> entries, compact; a problem (bad_request) naming the offset when it is no JSON object of objects.
-// Entries that are no objects and duplicate keys (last wins, in the first's place) are reported in `oddities`.
+// Reads {"<key>":{…},…}; the entries are compacted. bad_request, with the offset, if it is not a JSON object. Entries
+// that are not objects, and duplicate keys (the last value counts, at the first's position), are reported in
+// `oddities`.
 Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<std::string>& oddities);
-// The layout we write: {\n"<key>": {…},\n…\n}\n
+// Writes {\n"<key>": {…},\n…\n}\n
 std::string format_store(const std::vector<NamedEntry>& entries);
-void append_store_line(std::string& out, const NamedEntry& entry,
-                       bool first);  // one line of it, without what ends the object
+// Appends the line of one entry, without the braces around all.
+void append_store_line(std::string& out, const NamedEntry& entry, bool first);
+// Returns what `theirs` changed compared with `base`.
 ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector<NamedEntry>& theirs);
 
-// Merge of one entry (FORMATS §2 "Merge"): what to set and unset in `ours` so that their change since `base` is in it.
-// Fields that belong together move together; what both changed goes to the later updatedAt, ours on a tie.
+// Merges one entry: returns the edit of `ours` that brings in what `theirs` changed since `base`. Fields that belong
+// together are taken together. What both changed is taken from the entry with the later updatedAt, or from ours if they
+// are equal.
 json::Edit merge_entry(std::string_view base, std::string_view ours, std::string_view theirs);
 
 }  // namespace sessiond

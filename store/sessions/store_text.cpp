@@ -1,4 +1,4 @@
-// sessions.json as text: any layout is read, one layout is written. Only structure decides whether it is damaged.
+// sessions.json as text. Any layout is read; one layout is written. A store is damaged only if it is not a JSON object.
 #include <fmt/format.h>
 
 #include <unordered_map>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-// Is `raw`, as it stands between quotes, what quoting it would write?
+// Tells whether `raw`, a string as it is between quotes, is what quoting it would write. May say no for some that are.
 bool plain(std::string_view raw) {
   for (const char c : raw) {
     const auto byte = static_cast<unsigned char>(c);
@@ -21,18 +21,18 @@ bool plain(std::string_view raw) {
   return true;
 }
 
-// Walks over text that json::check has passed. One pass, for stores of 100 000 entries: an entry that has no
-// insignificant space, as those that we wrote, is copied as it stands.
+// Walks once over text that has passed json::check. An entry without insignificant whitespace, as we write them, is
+// copied as it is: stores may have 100 000 entries.
 class Walker {
  public:
   explicit Walker(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
-  // On the first member after this.
+  // Enters the object.
   void enter() {
     skip_space();
     ++at_;  // {
   }
-  // False at the closing brace.
+  // Moves to the next member. False at the closing brace.
   bool next() {
     skip_space();
     if (*at_ == ',') {
@@ -66,7 +66,7 @@ class Walker {
     for (++at_; *at_ != '"'; ++at_) at_ += *at_ == '\\';
     ++at_;
   }
-  // True when there is insignificant space in it.
+  // Returns whether the value has insignificant whitespace.
   bool skip_value() {
     bool spaced = false;
     int depth = 0;
@@ -117,7 +117,8 @@ NamedEntry named(std::string_view name, RawEntry value) {
   const std::string quoted = json::quote(entry.key);
   if (std::string_view(quoted).substr(1, quoted.size() - 2) == name) return entry;
   entry.raw_name = name;
-  // Half a surrogate pair has no UTF-8: such keys go by their written form, or different ones would look alike.
+  // Half a surrogate pair has no UTF-8. Such keys are known by their written form, because otherwise different ones
+  // would be equal.
   if (entry.key.contains(replacement) && !name.contains(replacement)) entry.key = name;
   return entry;
 }
@@ -128,8 +129,7 @@ void join_duplicates(std::vector<NamedEntry>& entries, std::vector<std::string>&
   for (std::size_t place = 0; place < entries.size(); ++place) {
     const auto [first, fresh] = places.try_emplace(entries[place].key, place);
     if (fresh) continue;
-    oddities.push_back(
-        fmt::format("the key {} stands there twice; the last one counts", json::quote(entries[place].key)));
+    oddities.push_back(fmt::format("the key {} appears twice; the last one counts", json::quote(entries[place].key)));
     entries[first->second].entry = std::exchange(entries[place].entry, nullptr);
   }
   if (places.size() == entries.size()) return;
@@ -146,11 +146,11 @@ Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<s
   }
   if (auto valid = json::check(text, {.max_depth = json::foreign_depth}); !valid) {
     return fail(Code::bad_request,
-                fmt::format("no JSON object: {} at byte {}", valid.error().detail, valid.error().offset));
+                fmt::format("not a JSON object: {} at byte {}", valid.error().detail, valid.error().offset));
   }
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos || text[begin] != '{') {
-    return fail(Code::bad_request, fmt::format("no JSON object: another value at byte {}", begin));
+    return fail(Code::bad_request, fmt::format("not a JSON object: another value at byte {}", begin));
   }
 
   std::vector<NamedEntry> entries;
@@ -161,7 +161,7 @@ Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<s
     entries.push_back(named(name, walker.value()));
     if (json::kind(*entries.back().entry) != json::Kind::object) {
       oddities.push_back(
-          fmt::format("the entry of {} is no object; it is kept as it is", json::quote(entries.back().key)));
+          fmt::format("the entry of {} is not an object; it is kept as it is", json::quote(entries.back().key)));
     }
   }
   join_duplicates(entries, oddities);

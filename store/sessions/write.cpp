@@ -1,4 +1,5 @@
-// The checkpoint (FORMATS §2): write beside, lock, look, exchange, look at what came out.
+// The checkpoint: write the new store beside the old one, take the lock, check that the store is unchanged, exchange
+// the two files, and check the file that came out.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -9,11 +10,12 @@
 
 #include "store/fault_point.hpp"
 #include "store/sessions/impl.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 
-// The new content beside the store, on disk but not in place. What is left under its name goes with it.
+// The new store beside the old one. The destructor removes the file that has its name.
 struct SessionsFile::Impl::Temp {
   fs::path path;
   Snapshot snapshot;
@@ -37,7 +39,7 @@ std::unexpected<Problem> io_fail(std::string_view doing, const fs::path& path) {
   return std::unexpected(io_problem(doing, path.native(), error));
 }
 
-// Other programs tell versions apart by the mtime in whole ms.
+// Foreign programs compare the mtime in whole ms.
 bool same_millisecond(const FileIdentity& a, const FileIdentity& b) {
   return a.mtime_ns / 1'000'000 == b.mtime_ns / 1'000'000;
 }
@@ -54,34 +56,31 @@ Result<void> move_mtime(int fd, std::int64_t from_ns, const fs::path& path) {
 
 Result<SessionsFile::Impl::Temp> SessionsFile::Impl::write_temp(const std::vector<NamedEntry>& changes) {
   const fs::path dir = options.path.parent_path();
-  if (auto made = make_dirs(dir); !made) return std::unexpected(made.error());
-  if (auto made = make_dirs(files.previous.parent_path()); !made) return std::unexpected(made.error());
+  TRY(make_dirs(dir));
+  TRY(make_dirs(files.previous.parent_path()));
   Temp temp(options.path.native() + fmt::format(".{}.{}.tmp", ::getpid(), random_uuid()));
   StoreNote note{.temp = temp.path.filename().native()};
   if (snapshot.fd && damage.empty()) note.current = snapshot.stamp();
-  if (auto noted = write_note(files.note, note); !noted) return std::unexpected(noted.error());
+  TRY(write_note(files.note, note));
 
   fault_point("checkpoint.noted");
-  auto fd = open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL);
-  if (!fd) return std::unexpected(fd.error());
-  auto bytes = write_merged(fd->get(), temp.path.native(), base, changes);
-  if (!bytes) return std::unexpected(bytes.error());
+  TRY(auto fd, open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL));
+  TRY(auto bytes, write_merged(fd.get(), temp.path.native(), base, changes));
   struct stat status{};
-  if (::fstat(fd->get(), &status) != 0) return io_fail("stat", temp.path);
+  if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
   if (snapshot.fd && same_millisecond(identity(status), snapshot.id)) {
-    if (auto moved = move_mtime(fd->get(), snapshot.id.mtime_ns, temp.path); !moved)
-      return std::unexpected(moved.error());
-    if (::fstat(fd->get(), &status) != 0) return io_fail("stat", temp.path);
+    TRY(move_mtime(fd.get(), snapshot.id.mtime_ns, temp.path));
+    if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
   }
   fault_point("checkpoint.temp_written");
-  while (::fsync(fd->get()) != 0) {
+  while (::fsync(fd.get()) != 0) {
     if (errno != EINTR) return io_fail("fsync", temp.path);
   }
   fault_point("checkpoint.temp_synced");
-  temp.bytes = *bytes;
-  temp.snapshot = snapshot_of(std::move(*fd), status);
+  temp.bytes = bytes;
+  temp.snapshot = snapshot_of(std::move(fd), status);
   note.next = temp.snapshot.stamp();
-  if (auto noted = write_note(files.note, note); !noted) return std::unexpected(noted.error());
+  TRY(write_note(files.note, note));
   fault_point("checkpoint.temp_noted");
   return temp;
 }
@@ -111,17 +110,17 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
     if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);
     return Placed::done;
   }
-  // The old file gets a second name first; where there are no hard links, the base is written out in its place.
+  // The old file gets a second name first. On file systems without hard links the base is written out instead.
   const fs::path old = temp.path.native() + ".old";
   const bool linked = link_open_file(snapshot.fd.get(), old);
   const auto now = stat_of(options.path);
-  if (!now || now->st_dev != snapshot.device || stamp_of(*now) != snapshot.stamp()) {  // linking has moved its ctime
+  if (!now || now->st_dev != snapshot.device ||
+      stamp_of(*now) != snapshot.stamp()) {  // not compared by ctime, which the link changed
     ::unlink(old.c_str());
     return Placed::again;
   }
   if (!linked) {
-    auto kept = damage.empty() ? replace_file(files.previous, format_store(base)) : put_aside(options.path, damage);
-    if (!kept) return std::unexpected(kept.error());
+    TRY(damage.empty() ? replace_file(files.previous, format_store(base)) : put_aside(options.path, damage));
   }
   if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);
   if (linked && ::rename(old.c_str(), temp.path.c_str()) != 0) return io_fail("rename", old);
@@ -129,10 +128,9 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
 }
 
 Result<void> SessionsFile::Impl::put_aside(const fs::path& damaged, std::string_view why) {
-  auto aside = set_aside(damaged, options.path);
-  if (!aside) return std::unexpected(aside.error());
+  TRY(auto aside, set_aside(damaged, options.path));
   repairs.push_back(
-      fmt::format("{} was damaged ({}): it was moved to {}", options.path.native(), why, aside->filename().native()));
+      fmt::format("{} was damaged ({}): it was moved to {}", options.path.native(), why, aside.filename().native()));
   return {};
 }
 
@@ -142,33 +140,32 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
   if (!stat_of(old)) return change;
   std::string why = damage;
   if (is_foreign) {
-    auto theirs = read_store(old);
-    if (!theirs) return std::unexpected(theirs.error());
-    why = theirs->damage;
-    if (theirs->kind == StoreRead::Kind::good) change = history->diff(before, theirs->entries);
+    TRY(auto theirs, read_store(old));
+    why = theirs.damage;
+    if (theirs.kind == StoreRead::Kind::good) change = history->diff(before, theirs.entries);
   }
   const auto kept = !why.empty() ? put_aside(old, why) : move_file(old, is_foreign ? files.foreign : files.previous);
   if (kept) return change;
   if (!is_foreign || !why.empty()) return std::unexpected(kept.error());
-  // Only a crash before the change is committed would need the file.
-  repairs.push_back(fmt::format("a version of another program stays at {}: {}", old.native(), kept.error().detail));
+  // The file is needed only after a crash before the change is committed.
+  repairs.push_back(fmt::format("a foreign version stays at {}: {}", old.native(), kept.error().detail));
   return change;
 }
 
 Result<void> SessionsFile::Impl::sync_dirs() const {
-  if (auto synced = sync_dir(options.path.parent_path()); !synced) return synced;
+  TRY(sync_dir(options.path.parent_path()));
   return sync_dir(files.previous.parent_path());
 }
 
 Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& changes) {
-  auto begin = Clock::now();  // moved on by the time that the lock was waited for: that is nobody's work
+  auto begin = Clock::now();  // without the time for which the lock was waited for
   CheckpointResult result;
   if (came_out) {
     constexpr int most_tries = 10;
     auto change = keep_old(came_out->path, true, came_out->base);
     if (!change && ++came_out->tries < most_tries) return std::unexpected(change.error());
-    if (!change) {  // kept, and told; but the store is to be written again one day
-      if (auto aside = put_aside(came_out->path, change.error().detail); !aside) return std::unexpected(aside.error());
+    if (!change) {  // it is kept and reported, so that the store can be written again
+      TRY(put_aside(came_out->path, change.error().detail));
       change = ForeignChange{};
     }
     came_out.reset();
@@ -179,66 +176,63 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
   }
   constexpr int rounds = 20;
   for (int round = 0; round < rounds; ++round) {
-    auto temp = write_temp(changes);
-    if (!temp) return std::unexpected(temp.error());
+    TRY(auto temp, write_temp(changes));
     const auto wanted = Clock::now();
-    auto lock = FileLock::acquire(options.path, options.lock, evictions);
-    if (!lock) return std::unexpected(lock.error());
+    TRY(auto lock, FileLock::acquire(options.path, options.lock, evictions));
     fault_point("checkpoint.locked");
     begin += Clock::now() - wanted;
-    // A holder who is not provably gone may wake and write what he had read.
-    if (lock->predecessor_may_wake()) history->distrust();
+    // A holder that is not provably gone may continue and write what it had read.
+    if (lock.predecessor_may_wake()) history->distrust();
 
     if (!unchanged()) {
-      lock->release();
-      auto change = reread();
-      if (!change) return std::unexpected(change.error());
-      if (change->empty()) continue;  // only the layout, or damage that the next round puts aside
-      result.foreign = std::move(*change);
+      lock.release();
+      TRY(auto change, reread());
+      if (change.empty()) continue;  // only the layout changed, or it is damaged: the next round moves it aside
+      result.foreign = std::move(change);
       result.took = Clock::now() - begin;
       return result;
     }
     fault_point("checkpoint.unchanged");
-    auto placed = place(*temp);
-    if (!lock->held()) history->distrust();  // we were stopped so long that it was taken from us
+    auto placed = place(temp);
+    if (!lock.held()) history->distrust();  // it was taken from us while we were stopped
     if (!placed) return std::unexpected(placed.error());
     fault_point("checkpoint.exchanged");
     if (*placed == Placed::again) {
-      lock->release();
+      lock.release();
       continue;
     }
-    // From here on ours is the store, whatever fails: the base follows it, and a repeated call writes the same again.
-    auto foreign = keep_old(temp->path, *placed == Placed::foreign, base);
-    if (!foreign && *placed == Placed::foreign) came_out = Left{.path = temp->path, .base = base};
+    // Now the store is ours, whatever fails: the base becomes it, and a repeated call writes the same again.
+    auto foreign = keep_old(temp.path, *placed == Placed::foreign, base);
+    if (!foreign && *placed == Placed::foreign) came_out = Left{.path = temp.path, .base = base};
     fault_point("checkpoint.old_kept");
     if (*placed == Placed::done && foreign) {
-      link_open_file(temp->snapshot.fd.get(), files.current);
+      link_open_file(temp.snapshot.fd.get(), files.current);
       fault_point("checkpoint.linked");
-      ::unlink(files.foreign.c_str());  // what it held was committed before this call
+      ::unlink(files.foreign.c_str());  // its changes were committed before this call
     }
     struct stat status{};
-    if (::fstat(temp->snapshot.fd.get(), &status) == 0) temp->snapshot.id.ctime_ns = identity(status).ctime_ns;
-    lock->release();
+    if (::fstat(temp.snapshot.fd.get(), &status) == 0) temp.snapshot.id.ctime_ns = identity(status).ctime_ns;
+    lock.release();
     fault_point("checkpoint.released");
     history->changed(base, changes);
     apply_changes(base, changes);
-    snapshot = std::move(temp->snapshot);
+    snapshot = std::move(temp.snapshot);
     if (damage == vanished)
-      repairs.push_back(fmt::format("{} had vanished: it was written again", options.path.native()));
+      repairs.push_back(fmt::format("{} had vanished and was written again", options.path.native()));
     damage.clear();
-    temp->path.clear();  // if what came out is still under this name, the note leads the next start to it
+    temp.path.clear();  // if the file that came out still has this name, the next start finds it by the note
     if (!foreign) return std::unexpected(foreign.error());
     if (!foreign->empty()) result.foreign = std::move(*foreign);
-    if (auto synced = sync_dirs(); !synced) return std::unexpected(synced.error());
+    TRY(sync_dirs());
     fault_point("checkpoint.dirs_synced");
-    result.bytes = temp->bytes;
+    result.bytes = temp.bytes;
     result.took = Clock::now() - begin;
     return result;
   }
-  Problem busy{
-      .code = Code::lock_timeout,
-      .detail = fmt::format("{} was replaced by others {} times while we wrote", options.path.native(), rounds),
-      .retry_after_s = 1};
+  Problem busy{.code = Code::lock_timeout,
+               .detail = fmt::format("{} was replaced {} times by foreign programs during one checkpoint",
+                                     options.path.native(), rounds),
+               .retry_after_s = 1};
   return std::unexpected(std::move(busy));
 }
 

@@ -95,13 +95,13 @@ TEST_CASE("oddities of sessions.json are warnings") {
     const std::string entry = R"({"sessionId":")" + id_a + R"("})";
     const std::string topic = R"("agent:main:t:topic:7":{"sessionId":")" + id_b + R"("})";
     Tree::write(tree.sessions() / "sessions.json", R"({"k":)" + entry + R"(,"k":)" + entry + "," + topic + "}");
-    only(tree.examine(), Level::warning, "sessions", "stands there twice");
+    only(tree.examine(), Level::warning, "sessions", "appears twice");
   }
   SUBCASE("an entry that is no object") {
     std::string text = Tree::read(tree.sessions() / "sessions.json");
     text.insert(1, R"("odd":17,)");
     Tree::write(tree.sessions() / "sessions.json", text);
-    only(tree.examine(), Level::warning, "sessions", "is no object");
+    only(tree.examine(), Level::warning, "sessions", "is not an object");
   }
   SUBCASE("a link is an error: the daemon would refuse it") {
     fs::rename(tree.sessions() / "sessions.json", tree.path() / "elsewhere.json");

@@ -1,0 +1,144 @@
+// Decisions about messages that this side writes: a runner's append and a bridge's outbound.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/steps.hpp"
+#include "policy/send_policy.hpp"
+#include "store/try.hpp"
+
+namespace sessiond {
+namespace {
+
+// Returns the base name of a URL's path.
+std::string file_name(std::string_view url) {
+  url = url.substr(0, url.find_first_of("?#"));
+  const std::size_t slash = url.find_last_of('/');
+  return std::string(slash == std::string_view::npos || slash + 1 == url.size() ? url : url.substr(slash + 1));
+}
+
+// Returns the content that the transcript keeps of what is sent. Media appear by their file names, after the text.
+std::string outbound_content(const Outbound& command) {
+  std::string names;
+  for (const std::string& url : command.media_urls) names += (names.empty() ? "" : ", ") + file_name(url);
+  const std::string text = command.text.value_or("");
+  if (text.empty() && command.content.empty()) return content_of_text(names);
+  std::string parts;
+  if (command.content.empty() || json::kind(command.content) != json::Kind::array) {
+    parts = text_part(command.content.empty() ? text : json::as_string(command.content).value_or(""));
+  } else {
+    const std::string content = json::compact(command.content);
+    parts = content.substr(1, content.size() - 2);
+  }
+  if (command.media_urls.empty()) return command.content.empty() ? "[" + parts + "]" : json::compact(command.content);
+  return "[" + parts + (parts.empty() ? "" : ",") + text_part("[media: " + names + "]") + "]";
+}
+
+NewEntry outbound_entry(const Outbound& command) {
+  std::string body;
+  json::ObjectWriter writer(body);
+  writer.string("role", "assistant");
+  const auto or_else = [](const std::string& given, std::string_view mark) {
+    return given.empty() ? mark : std::string_view(given);
+  };
+  writer.raw("content", outbound_content(command));
+  if (!command.media_urls.empty()) writer.raw("mediaUrls", json_array(command.media_urls));
+  writer.string("api", "openai-responses");
+  // The values with which the OpenClaw family marks messages that were sent, not generated.
+  writer.string("provider", or_else(command.provider, "openclaw"));
+  writer.string("model", or_else(command.model, "delivery-mirror"));
+  writer.raw(
+      "usage",
+      or_else(
+          command.usage,
+          R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
+  writer.string("stopReason", or_else(command.stop_reason, "stop"));
+  writer.close();
+  NewEntry entry;
+  entry.type = "message";
+  entry.id = command.message_id;
+  entry.usage = command.usage;
+  entry.body = std::move(body);
+  entry.role = "assistant";
+  entry.stamp = true;
+  return entry;
+}
+
+Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command, const SendDecision& send) {
+  const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
+  std::string text = command.text.value_or("");
+  std::size_t cut = std::min<std::size_t>(text.size(), 200);  // bytes, but no half character
+  while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("rule", rule);
+  writer.string("source", name(send.source));
+  writer.string("text", text.substr(0, cut));
+  writer.close();
+  builder.emit(EventType::policy_denied, session, data, command.topic);
+  builder.out.status = 403;
+  json::ObjectWriter problem(builder.out.body);
+  problem.string("type", "urn:sessiond:problem:policy_denied");
+  problem.string("title", "Sending is denied");
+  problem.integer("status", builder.out.status);
+  problem.string("code", "policy_denied");
+  problem.string("detail", fmt::format("the send policy denies sending into {}", session.key()));
+  problem.string("instance", command.instance);
+  problem.boolean("retryable", false);
+  problem.string("requestId", command.request_id);
+  problem.raw("rule", rule);
+  problem.string("source", name(send.source));
+  problem.close();
+  return std::move(builder.out);
+}
+
+}  // namespace
+
+Result<Decision> decide(const AgentState& state, const AppendMessages& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  TRY(check_open(*there));
+  const Session& session = *there;
+  TRY(auto appended, append_entries(builder, session, command.append, lines, false));
+  if (builder.out.need) return std::move(builder.out);
+  builder.out.status = 201;
+  builder.out.body = appended_json(builder, session, command.append, appended);
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const Outbound& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  TRY(check_open(*there));
+  const Session& session = *there;
+  SendCall call;
+  if (!command.to.empty()) call.to = command.to;
+  const SendDecision send = evaluate(context.rules->send_policy, send_question(session.key(), *session.entry(), call));
+  if (send.action == SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
+
+  AppendRequest append{
+      .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
+  if (!command.mirror_only) append.event_extra = "\"deliver\":true";
+  if (!command.media_urls.empty()) {
+    append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"mediaUrls\":" + json_array(command.media_urls));
+  }
+  if (!command.to.empty())
+    append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"to\":" + json::quote(command.to));
+  TRY(auto appended, append_entries(builder, session, append, lines, false));
+  if (builder.out.need) return std::move(builder.out);
+  builder.out.status = 201;
+  json::ObjectWriter writer(builder.out.body);
+  writer.string("sessionId", session.session_id);
+  writer.raw("topic", command.topic ? json::quote(*command.topic) : "null");
+  writer.integer("seq", static_cast<std::int64_t>(appended.seq));
+  writer.string("messageId", appended.ids.front());
+  writer.raw("send", to_json(send));
+  writer.boolean("deliver", !command.mirror_only);
+  writer.string("asOf", builder.as_of());
+  writer.close();
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond

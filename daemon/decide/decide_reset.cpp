@@ -1,0 +1,140 @@
+// Decisions that archive transcripts: reset and delete a session, delete a topic.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/free_id.hpp"
+#include "daemon/decide/steps.hpp"
+#include "policy/activation.hpp"
+#include "policy/reset.hpp"
+#include "store/limits.hpp"
+#include "store/try.hpp"
+#include "transcripts/archive.hpp"
+
+namespace sessiond {
+namespace {
+
+// Lists the transcripts of a session that exist: its own and those of its topics. Sets builder.out.need and returns
+// nothing if it is not known where its own ends.
+std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const Session& session) {
+  const AgentState& state = builder.state();
+  std::vector<std::string> files;
+  const std::string own = AgentState::file_of(session, {});
+  const TranscriptEnd* end = state.transcripts.find(own);
+  if (end == nullptr) {
+    builder.out.need = Need{Need::What::transcript_end, own};
+    return {};
+  }
+  if (end->size != 0) files.push_back(own);
+  if (const auto* topics = state.transcripts.topics(session.session_id)) {
+    for (const std::string& topic : *topics) {
+      std::string file = AgentState::file_of(session, topic);
+      if (file != own && state.may_use(session, file)) files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
+// Names the archives that transcripts become.
+std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
+  std::vector<std::string> names;
+  for (const std::string& file : files) names.push_back(archive_name(file, why, now));
+  return names;
+}
+
+// Clients are told the first names and how many more there are (archived_members). The journal keeps the others in a
+// line position of the event (store/journal/line_position.hpp), which must be the next one.
+void keep_untold_names(DecisionBuilder& builder, const std::vector<std::string>& names) {
+  if (names.size() <= limits::archive_names) return;
+  builder.out.line_positions.push_back({.agent = builder.state().id(),
+                                        .seq = builder.next_seq(),
+                                        .archives = {names.begin() + limits::archive_names, names.end()}});
+}
+
+}  // namespace
+
+Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
+                                  bool keep_metadata) {
+  const Context& context = builder.context();
+  const auto files = files_of(builder, session);
+  if (!files) return ResetResult{};
+  ResetResult done{.previous_session_id = session.session_id,
+                   .archived_as = archive_names(*files, "reset", context.ids->archive_time(context.now))};
+
+  std::string list = "[" + history_json({.time = context.now,
+                                         .session_id = done.previous_session_id,
+                                         .reason = std::string(reason),
+                                         .archived_as = done.archived_as});
+  const RawEntry before = session.entry();
+  std::size_t count = 1;
+  for (const auto old : json::elements(json::find(*before, "previousSessions").value_or("[]"))) {
+    if (count++ == limits::previous_sessions || list.size() + old.size() > limits::previous_bytes) break;
+    list.append(",").append(old);
+  }
+
+  json::Edit edit = reset_edit(*session.entry(), keep_metadata);
+  edit.put_string("sessionId", fresh_session_id(builder.state(), context));
+  edit.put_int("updatedAt", moved_to(session, context.now));
+  edit.put_int("sessionStartedAt", context.now);
+  edit.put_int("messageCount", 0);
+  edit.put("previousSessions", list + "]");
+  if (wants_intro(session.chat_type)) edit.put(std::string(intro_field), "true");
+  const std::string more =
+      fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
+                  archived_members(done.archived_as), json::quote(reason));
+  keep_untold_names(builder, done.archived_as);
+  builder.update(session, std::move(edit), EventType::session_reset, more);
+  builder.out.through_checkpoint = true;
+  return done;
+}
+
+Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  if (command.missing_ok && state.find(command.target.key) == nullptr) return std::move(builder.out);
+  TRY(const auto there, resolve(state, command.target));
+  const auto files = files_of(builder, *there);
+  if (!files) return std::move(builder.out);
+  const std::vector<std::string> archived = archive_names(*files, "deleted", context.ids->archive_time(context.now));
+  const std::string data = fmt::format(R"({{{},"purged":{}}})", archived_members(archived), command.purge);
+  keep_untold_names(builder, archived);
+  builder.emit(EventType::session_deleted, *there, data);
+  builder.out.through_checkpoint = true;
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  Session session = *there;
+  TRY(const auto done, reset_session(builder, session, command.reason, command.keep_metadata));
+  if (builder.out.need) return std::move(builder.out);
+  Decision out = answer_session(builder, session, 200);
+  out.body.pop_back();
+  out.body += fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done.previous_session_id),
+                          archived_members(done.archived_as));
+  return out;
+}
+
+Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  TRY(const auto there, resolve(state, command.target));
+  Session session = *there;
+  const auto* topics = state.transcripts.topics(session.session_id);
+  const std::string file = AgentState::file_of(session, command.topic);
+  if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
+    return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));
+  }
+  json::Edit edit;
+  edit.put_int("updatedAt", moved_to(session, context.now));
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("archivedAs", json_array(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
+  json::append_edit(writer, edit);
+  writer.close();
+  builder.emit(EventType::topic_deleted, session, data, command.topic);
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond

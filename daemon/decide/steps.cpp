@@ -1,0 +1,112 @@
+#include "daemon/decide/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/free_id.hpp"
+#include "daemon/decide/view.hpp"
+#include "policy/entry_rules.hpp"
+#include "policy/entry_size.hpp"
+#include "store/delivery/delivery.hpp"
+#include "store/try.hpp"
+
+namespace sessiond {
+
+Decision answer_session(DecisionBuilder& builder, const Session& session, int status) {
+  builder.out.status = status;
+  builder.out.body = session_json(builder.state().id(), session);
+  builder.out.etag = etag(session);
+  if (status == 201)
+    builder.out.location = fmt::format("/v1/agents/{}/sessions/{}", builder.state().id(), session.key());
+  return std::move(builder.out);
+}
+
+const std::string* value_of(const json::Edit& edit, std::string_view name) {
+  const auto found = std::ranges::find(edit.set, name, &json::Edit::Set::name);
+  return found == edit.set.end() ? nullptr : &found->value;
+}
+
+Result<void> check_new_entry(json::Edit& edit) {
+  TRY(check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
+  TRY(check_entry_edit(edit, Import::no, "/entry"));
+  normalize_entry_edit(edit);
+  return normalize_patch(edit, "{}", "/entry", Nested::complete);
+}
+
+Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
+                                std::string_view pointer) {
+  if (auto fine = check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
+  const std::uint64_t most = builder.context().rules->entry_bytes_per_agent;
+  if (builder.state().entry_bytes() + after.size() - before.size() <= most) return {};
+  return fail_at(std::string(pointer),
+                 fmt::format("the entries of agent {} have {} bytes; limits.entryBytesPerAgent is {}",
+                             builder.state().id(), builder.state().entry_bytes(), most));
+}
+
+Result<const Session*> resolve(const AgentState& state, const Target& target) {
+  const Session* session = state.find(target.key);
+  if (session == nullptr)
+    return fail(Code::session_not_found, fmt::format("agent {} has no session {}", state.id(), target.key));
+  const auto fits = [now = etag(*session)](const std::string& wanted) { return wanted == "*" || wanted == now; };
+  if (!target.if_match.empty() && std::ranges::none_of(target.if_match, fits)) {
+    return std::unexpected(Problem{
+        .code = Code::precondition_failed,
+        .detail = fmt::format("If-Match is {}, the session is at {}", fmt::join(target.if_match, ", "), etag(*session)),
+        .etag = etag(*session)});
+  }
+  return session;
+}
+
+Result<void> check_open(const Session& session) {
+  if (session.archived_at)
+    return fail(Code::session_archived, fmt::format("{} is archived; unarchive it first", session.key()));
+  return {};
+}
+
+Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
+                               json::Edit edit, std::string_view reason, std::string_view pointer) {
+  if (const Session* there = builder.state().find_key(key))
+    return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
+  const std::int64_t now = builder.context().now;
+  const std::uint64_t most = builder.context().rules->sessions_per_agent;
+  if (builder.state().size() >= most) {
+    return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", builder.state().id(),
+                                   builder.state().size(), most));
+  }
+  json::Edit entry;
+  entry.put_string("sessionId", session_id);
+  entry.put_int("updatedAt", now);
+  entry.put_int("createdAt", now);
+  entry.put_int("sessionStartedAt", now);
+  entry.put_int("messageCount", 0);
+  if (std::string earlier = earlier_sessions(builder, key); !earlier.empty())
+    entry.put("previousSessions", std::move(earlier));
+  const std::size_t ours = entry.set.size();
+  for (auto& member : edit.set) {  // a member of the client can only repeat one of ours
+    const auto own = std::ranges::find(entry.set.begin(), entry.set.begin() + static_cast<std::ptrdiff_t>(ours),
+                                       member.name, &json::Edit::Set::name);
+    if (own != entry.set.begin() + static_cast<std::ptrdiff_t>(ours)) {
+      own->value = std::move(member.value);
+    } else {
+      entry.set.push_back(std::move(member));
+    }
+  }
+  const std::string raw = json::apply("{}", entry);
+  TRY(check_entry_growth(builder, "{}", raw, pointer));
+  std::string data;
+  json::ObjectWriter writer(data);
+  writer.raw("entry", raw);
+  writer.string("reason", reason);
+  writer.close();
+  json::Edit rev;
+  rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
+  Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));
+  builder.emit(EventType::session_created, session, data);
+  return session;
+}
+
+std::string text_part(std::string_view text) { return R"({"type":"text","text":)" + json::quote(text) + "}"; }
+std::string content_of_text(std::string_view text) { return "[" + text_part(text) + "]"; }
+
+}  // namespace sessiond

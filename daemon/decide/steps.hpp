@@ -1,0 +1,62 @@
+// Steps that several decisions share. A step that needs a fact which is not in memory sets builder.out.need; its result
+// is then meaningless, and the decision returns builder.out as it is.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/decide/commands.hpp"
+
+namespace sessiond {
+
+// Finds the session of a target and checks its version: session_not_found, precondition_failed.
+Result<const Session*> resolve(const AgentState& state, const Target& target);
+// session_archived if the session takes no messages.
+Result<void> check_open(const Session& session);
+
+// Answers with the session as the API shows it. 201 also sets the location.
+Decision answer_session(DecisionBuilder& builder, const Session& session, int status);
+
+// Returns the JSON text that an edit sets the member `name` to. Null if it does not set it.
+const std::string* value_of(const json::Edit& edit, std::string_view name);
+// Checks the entry that a client gave for a new session and normalises it to the form in which it is stored. Problems
+// point below /entry.
+Result<void> check_new_entry(json::Edit& edit);
+// validation_failed below `pointer` if an entry grows beyond its limit, or the entries of its agent beyond theirs.
+Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
+                                std::string_view pointer);
+// Makes a session with the session id, the times and then `edit`, which must name each member once. Emits
+// session.created. session_exists, or validation_failed below `pointer` if a limit is reached.
+Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
+                               json::Edit edit, std::string_view reason, std::string_view pointer = "");
+
+// Gives the session a new session id: archives its transcripts and emits session.reset.
+struct ResetResult {
+  std::string previous_session_id;
+  std::vector<std::string> archived_as{};  // file names
+};
+Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
+                                  bool keep_metadata);
+
+// spawnedBy and spawnDepth: which session is the parent of which.
+// Finds the session that `spawned_by` (raw JSON) names as the parent of `key`. validation_failed at `pointer` if it
+// names none, one that the requester does not see, or one that descends from `key`.
+Result<const Session*> find_parent(const AgentState& state, std::string_view spawned_by, std::string_view key,
+                                   const Sees& sees, std::string pointer);
+// Returns the spawnDepth of one more child of `parent`. validation_failed beyond session.spawn.depth or
+// session.spawn.count.
+Result<std::int64_t> check_spawn(const AgentState& state, const Session& parent, const Rules& rules);
+void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth);
+// Checks and completes spawnedBy and spawnDepth of a PUT of `key`, of which `there` is the session so far (or null).
+// Tokens that see everything may import both, in any order of sessions. For other tokens both are read-only; a new
+// session gets them as in create.
+Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
+                              std::string_view key, const Rules& rules, json::Edit& edit);
+
+// {"type":"text","text":…}, alone and as the only part of a content.
+std::string text_part(std::string_view text);
+std::string content_of_text(std::string_view text);
+
+}  // namespace sessiond

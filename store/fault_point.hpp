@@ -53,7 +53,8 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "settle.removed",    // the temp file of a killed checkpoint
     "settle.kept",       // the file that its exchange brought out is in its place
     "rebuild.replayed",  // a damaged store is rebuilt in memory: an earlier generation plus the journal
-    // Files from the journal: transcripts/appender.cpp, archive.cpp, daemon/ledger/projection.cpp
+    // Files from the journal: transcripts/transcript_writer.cpp, transcripts/archive.cpp,
+    // daemon/ledger/projection.cpp
     "transcript.created", "transcript.written", "transcript.synced",
     "archive.closed",  // its lines are in the file, which has its old name
     "archive.renamed", "archive.synced",

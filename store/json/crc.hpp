@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@ namespace sessiond {
 
 // Adds the CRC as the last member. `object` must be an object that is not empty.
 inline std::string with_crc(std::string object) {
+  assert(object.size() > 2 && object.ends_with('}'));
   object.pop_back();
   return object + fmt::format(",\"crc\":\"{:08x}\"}}", crc32_of(object));
 }

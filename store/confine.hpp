@@ -1,6 +1,7 @@
-// The state directory as a fence. A folder below it that is, or in the middle of a call becomes, a symbolic link out of
-// it is followed by nobody: what open_file() has opened is asked where it really lies (/proc/self/fd), so there is no
-// moment between the check and the use. Links that stay within are followed, and the directory itself may be one.
+// Keeps this process from following a symbolic link out of the state directory. Another user of the machine may turn a
+// folder into such a link at any moment, so checking a path before it is opened is not enough: open_file() opens, and
+// then asks the kernel where the file really is (/proc/self/fd). Links within the directory are followed, and the
+// directory itself may be a link.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +10,8 @@
 
 namespace sessiond {
 
-// From now on, of this process: whatever has a path below `dir`, and only that, must lie below it. Called before there
-// are other threads; "" takes it away.
+// From now on open_file() refuses a path below `dir` whose file is not below `dir`. Other paths are not checked. ""
+// removes the rule. Call it before other threads exist.
 Result<void> confine_below(const std::filesystem::path& dir);
 
 }  // namespace sessiond

@@ -48,7 +48,7 @@ std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'
 template <class ReadSome>
 Result<void> fill(std::string& out, std::size_t length, std::string_view path, ReadSome read_some) {
   int error = 0;
-  // libstdc++ 12 passes the capacity, not the length, as the second argument: it is not looked at.
+  // libstdc++ 12 passes the capacity, not the length, as the second argument: it is ignored.
   out.resize_and_overwrite(length, [&](char* data, std::size_t) {
     std::size_t got = 0;
     while (got < length) {
@@ -64,7 +64,7 @@ Result<void> fill(std::string& out, std::size_t length, std::string_view path, R
 }
 
 struct Fence {
-  std::string named{};  // as paths begin that have to lie within, with a '/' behind
+  std::string named{};  // the directory as paths name it, with a trailing '/'
   std::string real{};   // the same without symbolic links
 };
 Fence& fence() {
@@ -72,7 +72,7 @@ Fence& fence() {
   return the;
 }
 
-// Where what is open lies; "" where that cannot be told.
+// The path of an open file; "" when the kernel does not tell.
 std::string real_path(int fd) {
   std::array<char, 4096> text{};
   const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), text.data(), text.size());
@@ -85,7 +85,7 @@ std::unexpected<Problem> led_out(std::string_view path) {
   return fail(Code::invalid_id, fmt::format("{}: a symbolic link leads out of {}", path, fence().named));
 }
 
-// Nothing has been done with it yet: a file that open_file() made is removed again, where it came to lie.
+// Refuses an open file outside the state directory. Removes it again if open_file() made it.
 Result<void> check_within(int fd, const fs::path& path, bool made) {
   if (!fenced(path)) return {};
   const std::string real = real_path(fd);
@@ -137,7 +137,7 @@ FileIdentity identity(const struct stat& status) {
 }
 
 Result<Fd> open_file(const fs::path& path, int flags) {
-  // Cut off only when it is known which file it is.
+  // Truncates only after the file's real path was checked.
   const int base = (flags & ~(O_CREAT | O_EXCL | O_TRUNC)) | O_CLOEXEC | O_NOFOLLOW;
   for (;;) {
     if ((flags & O_EXCL) == 0) {
@@ -153,7 +153,7 @@ Result<Fd> open_file(const fs::path& path, int flags) {
     }
     const int fd = retry([&] { return ::open(path.c_str(), base | O_CREAT | O_EXCL, file_mode); });
     if (fd < 0) {
-      if (errno == EEXIST && (flags & O_EXCL) == 0) continue;  // somebody else made it just now
+      if (errno == EEXIST && (flags & O_EXCL) == 0) continue;  // another process made it just now
       return io_fail("create", path.native());
     }
     Fd created(fd);
@@ -219,14 +219,14 @@ Result<void> make_dirs(const fs::path& path) {
 }
 
 Result<std::string> read_file(const fs::path& path) {
-  // O_NONBLOCK: a FIFO in the place of the file must not hang us.
+  // O_NONBLOCK: opening a FIFO must not block.
   auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
   if (!fd) return std::unexpected(fd.error());
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return io_fail("stat", path.native());
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("read {}: not a regular file", path.native()));
   std::string text;
-  std::size_t want = static_cast<std::size_t>(status.st_size) + 1;  // one more: sees the end at once
+  std::size_t want = static_cast<std::size_t>(status.st_size) + 1;  // one more, to see the end with the first read
   for (;;) {
     std::string piece;
     auto filled = fill(piece, want, path.native(),
@@ -351,6 +351,16 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
     if (std::ranges::mismatch(root, real).in1 != root.end()) return refuse("is a symbolic link out of");
   }
   return base / name;
+}
+
+Result<fs::path> put_aside(const fs::path& path) {
+  fs::path aside = fmt::format("{}.damaged.{}", path.native(), time_for_names());
+  if (::rename(path.c_str(), aside.c_str()) != 0) return std::unexpected(io_problem("move", path.native(), errno));
+  struct stat status{};
+  if (::lstat(aside.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
+    static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600));
+  if (auto synced = sync_dir(path.parent_path()); !synced) return std::unexpected(std::move(synced.error()));
+  return aside;
 }
 
 std::string time_for_names() {

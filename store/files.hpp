@@ -1,6 +1,6 @@
-// Files below the state directory: owned descriptors, atomic replacement, modes 0600/0700 whatever the umask, no
-// following of symbolic links out of the tree. Errors are io_problem()s that carry the path. All calls block; the
-// network thread makes none.
+// System calls on files below the state directory. Files are created with mode 0600, folders with 0700, whatever the
+// umask is. Symbolic links out of the state directory are not followed (confine.hpp). Errors are io_problem()s that
+// name the path. All calls block: never call them on the network thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -24,14 +24,14 @@ class Fd {
   Fd& operator=(Fd&& other) noexcept;
   ~Fd();
   int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }  // the caller's from now on
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
   explicit operator bool() const { return fd_ >= 0; }
 
  private:
   int fd_ = -1;
 };
 
-// Which file this is: identity is never the inode alone (ext4 gives it again at once).
+// Tells whether a path still names the same, unchanged file. The inode alone is not enough: ext4 reuses it at once.
 struct FileIdentity {
   std::uint64_t inode = 0;
   std::int64_t ctime_ns = 0;
@@ -41,36 +41,42 @@ struct FileIdentity {
 };
 FileIdentity identity(const struct stat& status);
 
-Result<Fd> open_file(const std::filesystem::path& path, int flags);  // O_CLOEXEC|O_NOFOLLOW added; created 0600
-Result<void> make_dirs(const std::filesystem::path& path);           // 0700 each; existing ones are left alone
-Result<std::string> read_file(const std::filesystem::path& path);    // whole; not_found when there is none
-Result<void> write_all(int fd, std::string_view bytes, std::string_view path);  // EINTR and short writes handled
+Result<Fd> open_file(const std::filesystem::path& path, int flags);  // adds O_CLOEXEC and O_NOFOLLOW
+Result<void> make_dirs(const std::filesystem::path& path);           // existing ones keep their mode
+Result<std::string> read_file(const std::filesystem::path& path);    // not_found when there is no file
+Result<void> write_all(int fd, std::string_view bytes,
+                       std::string_view path);  // continues after EINTR and short writes
 Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, std::string_view path);
 Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length,
                             std::string_view path);  // shorter only at the end of file
-// Bytes [offset, end) of one file to where the other one stands, in pieces; fewer where it ends before.
+// Copies bytes [offset, end) to the current position of `to`, in pieces; fewer when the file ends before.
 Result<void> copy_range(int from, const std::filesystem::path& source, std::uint64_t offset, std::uint64_t end, int to,
                         const std::filesystem::path& target);
-Result<void> sync_file(int fd, const std::filesystem::path& path);  // fsync, EINTR handled
+Result<void> sync_file(int fd, const std::filesystem::path& path);  // fsync; continues after EINTR
 Result<void> sync_dir(const std::filesystem::path& dir);
-// Calls with every entry of a folder, as far as it can be read; an absent one has none.
+// Calls `call` with every entry of a folder. A folder that is absent or cannot be read has none.
 template <class Call>
 void each_in(const std::filesystem::path& dir, Call call) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(dir, error), end; !error && at != end; at.increment(error)) call(*at);
 }
-// temp + fsync + rename + fsync of the directory; the old content or the new one, never less.
+// Writes a temporary file, fsyncs it, renames it to `path` and fsyncs the directory. After a crash at any step `path`
+// has its old content or the new one.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view bytes);
-// Can two files in this folder change places in one step (RENAME_EXCHANGE)? Tries it with two of its own.
+// Whether two files in this folder can be exchanged in one step (RENAME_EXCHANGE). Tries it with two temporary files.
 bool can_exchange(const std::filesystem::path& dir);
-// Refuses (EXDEV-like invalid_id) a relative name that would leave `base` by "..", "/" or a symbolic link.
+// The path of `relative` below `base`. invalid_id: it leaves `base` by "..", "/" or a symbolic link.
 Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, std::string_view relative);
 
-// Why opening `path` failed, as a Problem of that file alone (degraded) when something else stands in its place: a
-// folder, a link, a pipe, a file where its folder should be, or something that we may not touch. Else `why` as it is.
+// Call it when opening `path` failed with `why`. When something else is there (a folder, a link, a pipe, a file where
+// its folder should be, a file without permission) returns a `degraded` problem that says so; else returns `why`.
 Problem in_the_way(const std::filesystem::path& path, Problem why);
 
-// The time now as names of files put aside have it: 2026-11-21T22-00-00.000Z (':' as '-').
+// Renames a damaged or misplaced file, folder or link to <path>.damaged.<time>, with our mode, and fsyncs the folder.
+// Returns the new name.
+Result<std::filesystem::path> put_aside(const std::filesystem::path& path);
+
+// The time now, for names of files: 2026-11-21T22-00-00.000Z.
 std::string time_for_names();
 std::string random_hex(std::size_t digits);
 std::string random_uuid();  // version 4

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t max_agent_bytes = 64;
 constexpr std::size_t max_topic_bytes = 128;
-// A file name has 255 bytes: the longest session id (128), "-topic-", ".jsonl" and what archiving appends (".deleted."
-// and a time, 33).
+// A file name has at most 255 bytes: the longest session id (128), "-topic-", ".jsonl", and the suffix of an archive
+// (".deleted." and a time, 33).
 constexpr std::size_t max_encoded_topic_bytes = 80;
 constexpr std::string_view topic_mark = "-topic-";
 constexpr std::string_view transcript_extension = ".jsonl";
@@ -132,7 +132,7 @@ Result<void> check_session_id(std::string_view id) {
   if (!shaped)
     return fail(Code::invalid_id, "a session id is 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit");
   if (reserved(id)) return fail(Code::reserved_name, fmt::format("\"{}\" is a reserved name", id));
-  // Its transcript would be a topic's transcript of another session.
+  // Its transcript would have the name of a topic of another session.
   if (id.contains(topic_mark)) return fail(Code::reserved_name, fmt::format("\"{}\" contains \"{}\"", id, topic_mark));
   return {};
 }
@@ -140,9 +140,9 @@ Result<void> check_session_id(std::string_view id) {
 Result<void> check_new_session_id(std::string_view id) {
   if (auto fine = check_session_id(id); !fine) return fine;
   if (id.contains("..")) return fail(Code::invalid_id, fmt::format("\"{}\" contains \"..\"", id));
-  // Keys that programs use without a prefix: a session found by such an id would get what is meant for that key.
+  // Programs use these keys without a prefix: a session with such an id would be found instead of theirs.
   for (const std::string_view key : {"global", "heartbeat", "main", "unknown"}) {
-    if (lower(id) == key) return fail(Code::reserved_name, fmt::format("\"{}\" is a session key of its own", id));
+    if (lower(id) == key) return fail(Code::reserved_name, fmt::format("\"{}\" is also a session key", id));
   }
   // "x-topic" with the topic "y" and "x" with the topic "topic-y" are one file.
   constexpr std::string_view overlapping = topic_mark.substr(0, topic_mark.size() - 1);
@@ -163,7 +163,7 @@ Result<void> check_topic(std::string_view topic) {
   if (!is_clean_text(topic)) return fail(Code::invalid_id, "a topic must be UTF-8 without control characters");
   if (encode_topic(topic).size() > max_encoded_topic_bytes) {
     return fail(Code::invalid_id,
-                fmt::format("a topic, percent-encoded as its file's name has it, has at most {} bytes",
+                fmt::format("a topic has at most {} bytes when it is percent-encoded for its file name",
                             max_encoded_topic_bytes));
   }
   return {};

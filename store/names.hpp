@@ -1,4 +1,5 @@
-// Names: agent ids, session keys, session ids, topics, entry ids, and what files they may become (FORMATS §5).
+// The rules of names: agent ids, session keys, session ids, topics, entry ids, and the files that they name. Clients
+// and foreign stores choose names, and a name becomes a path: so every name is checked here before it is used.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,14 @@
 
 namespace sessiond {
 
-// ^[a-z0-9][a-z0-9_-]{0,63}$ after trimming, lower-casing and turning other characters into '-'; nothing when nothing
-// valid is left.
+// Trims, lower-cases and replaces each run of other characters by '-', so that ^[a-z0-9][a-z0-9_-]{0,63}$ matches.
+// Nothing when no valid character is left.
 std::optional<std::string> normalize_agent_id(std::string_view text);
 bool valid_agent_id(std::string_view text);
 
-// What a session key says of itself. Views point into the key. Keys of any other shape have only `rest`.
+// The parts of a session key, as views into it. A key of another shape has only `rest`.
 struct KeyParts {
-  std::string_view agent;      // "agent:<agent>:…", else empty
+  std::string_view agent;      // of "agent:<agent>:…"
   std::string_view rest;       // the key without "agent:<agent>:"
   std::string_view channel;    // of <channel>:<direct|group|channel>:<id>
   std::string_view chat_type;  // "direct" (also for dm), "group", "channel", or empty
@@ -27,41 +28,40 @@ struct KeyParts {
 };
 KeyParts parse_key(std::string_view key);
 
-// A key as we make it: lower-case but for ids whose case carries meaning (matrix rooms, signal groups), `dm` as
-// `direct`, at most 512 bytes, no control characters. agent_mismatch when it names another agent; a key without
-// "agent:" gets the prefix.
+// The spelling that new sessions get: with the prefix "agent:<agent>:", `direct` for `dm`, in lower case except for ids
+// whose case has a meaning (Matrix rooms, Signal groups). At most 512 bytes, no control characters. agent_mismatch: the
+// key names another agent.
 Result<std::string> canonical_key(std::string_view key, std::string_view agent);
 
-// Whether two spellings name one session: case does not matter, but in ids whose case carries meaning.
+// Whether two spellings name the same session. Case matters only in ids whose case has a meaning.
 bool same_key(std::string_view a, std::string_view b);
 // Whether a key begins with a prefix, by the same rule.
 bool key_has_prefix(std::string_view key, std::string_view prefix);
-// The channels whose ids carry case (`routing.caseSensitive`), lower-case; ["matrix","signal"] unless this is called.
-// Only before other threads run. Ids of users are lower-case on Matrix and Signal all the same.
+// Sets the channels in whose ids case has a meaning (`routing.caseSensitive`), in lower case. The default is "matrix"
+// and "signal"; their user ids are in lower case nevertheless. Call it before other threads exist.
 void set_case_sensitive_channels(std::vector<std::string> channels);
 
-// `dm` as `direct`, lower-case but in ids whose case carries meaning: spellings of one key are folded to the same.
+// Maps all spellings of one key to the same text: `direct` for `dm`, lower case except in ids whose case has a meaning.
 std::string folded_key(std::string_view key);
-// The spelling of a key with `:direct:` for `:dm:` and the other way round; nothing when it has neither.
+// The key with `:direct:` instead of `:dm:`, or the reverse; nothing when it has neither.
 std::optional<std::string> dm_alias(std::string_view key);
 
 // ^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$ and not reserved (with or without extension): invalid_id or reserved_name.
 Result<void> check_session_id(std::string_view id);
-// For an id that a session is to get: neither with ".." in it nor ending in "-topic", which would give two sessions one
-// topic's file. Stores of other programs may have such ids; they are served.
+// Checks an id for a new session: it must also not contain "..", be a key that is used without a prefix ("main"), or
+// end in "-topic" (two sessions would share a topic's file). Foreign stores may have such ids, and they are served.
 Result<void> check_new_session_id(std::string_view id);
-// 1..128 of [A-Za-z0-9._:-]
-bool valid_entry_id(std::string_view id);
-// Topics: 1..128 bytes of UTF-8 without control characters.
+bool valid_entry_id(std::string_view id);  // 1 to 128 of [A-Za-z0-9._:-]
+// 1 to 128 bytes of UTF-8 without control characters, and short enough for a file name when percent-encoded. invalid_id
 Result<void> check_topic(std::string_view topic);
 
 // <sessionId>.jsonl or <sessionId>-topic-<topic, percent-encoded>.jsonl; the session id must have passed
-// check_session_id.
+// check_session_id. An empty topic is the session itself.
 std::string transcript_file(std::string_view session_id, std::string_view topic);
-// What stands between "-topic-" and ".jsonl" of a transcript's name, decoded; nothing for a session's own transcript.
+// The topic of a transcript, from its file name; nothing for a session's own transcript.
 std::optional<std::string> topic_of_file(std::string_view session_id, std::string_view file);
-// A lock, or what a write makes beside its file for a moment: <file>.lock, <file>.lock.<pid>.<random>, <file>.tmp,
-// <file>.tmp.old. Never a transcript, an archive or what was put aside of one, whatever dots a session id has.
+// Whether this is a lock or a temporary file of a write: <file>.lock, <file>.lock.<pid>.<random>, <file>.tmp,
+// <file>.tmp.old. Transcripts, archives and files put aside never are, whatever dots a session id has.
 bool is_passing(std::string_view name);
 
 std::string lower(std::string_view text);      // ASCII

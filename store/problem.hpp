@@ -1,6 +1,6 @@
-// An expected failure as a value. A Problem is made where the fault is understood; daemon/http turns it into
-// problem+json (shared design, API §2) in one place. `code` is the stable name clients test for; `detail` is for people
-// and names the place.
+// An expected failure as a value. Code that understands the fault makes a Problem; daemon/http turns it into the
+// application/problem+json body of a response, in one place. Clients test `code`, which never changes its name.
+// `detail` is for people and names the file, field or value.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +55,10 @@ enum class Code : std::uint8_t {
   storage_full,
 };
 
-// The stable name of a code, as it stands in `code` of a problem+json body.
+// The name that a response has in `code`.
 std::string_view name(Code code);
 
-// One fault in a body or file: where (RFC 6901 JSON pointer) and what.
+// One fault in a body or file. `pointer` is a JSON pointer (RFC 6901).
 struct Fault {
   std::string pointer;
   std::string detail;
@@ -69,7 +69,7 @@ struct Problem {
   Code code = Code::internal;
   std::string detail;
   std::vector<Fault> errors{};                                 // validation_failed: every fault
-  std::vector<std::pair<std::string, std::string>> members{};  // further members: name, raw JSON value
+  std::vector<std::pair<std::string, std::string>> members{};  // of the response: name and JSON value
   std::optional<int> retry_after_s{};                          // Retry-After, seconds
   std::string etag{};                                          // 412: the current ETag, else empty
 };
@@ -81,11 +81,11 @@ inline std::unexpected<Problem> fail(Code code, std::string detail) {
   return std::unexpected(Problem{.code = code, .detail = std::move(detail)});
 }
 
-// 422 with one fault; `detail` of the problem says the same.
+// validation_failed with one fault; the problem's `detail` says the same.
 std::unexpected<Problem> fail_at(std::string pointer, std::string detail);
 
-// `errno` of a failed system call on `what` (a path) as a Problem: ENOSPC and EDQUOT are storage_full, the rest
-// internal.
+// A failed system call: `doing` ("open") on `what` (a path) failed with errno `error`. ENOSPC and EDQUOT become
+// storage_full, all others internal.
 Problem io_problem(std::string_view doing, std::string_view what, int error);
 
 }  // namespace sessiond

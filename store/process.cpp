@@ -62,7 +62,7 @@ std::string machine_id() {
 
 std::int64_t ns_of(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-// By the wall clock as it goes now; it moves with every step of that clock.
+// By the present wall clock. It changes whenever that is set.
 std::int64_t apparent_boot_ns() {
   timespec wall{};
   timespec up{};
@@ -71,7 +71,7 @@ std::int64_t apparent_boot_ns() {
   return ns_of(wall) - ns_of(up);
 }
 
-// By the clock of that moment: when /dev was made, which a kernel does early and keeps in memory.
+// By the wall clock of that time: the kernel makes /dev early, in memory.
 std::int64_t first_file_system_ns() {
   struct statfs kind{};
   struct statx made{};
@@ -87,7 +87,7 @@ const std::string& host_identity() {
     struct stat space{};
     const bool known = ::stat("/proc/self/ns/pid", &space) == 0;
     const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
-    boot_time_ns();  // remembers how the clock stands before it may be set
+    boot_time_ns();  // remembers the estimate before the clock may be set
     return fmt::format("{}:{}:{}", machine_id(), boot.empty() ? "unknown" : boot, known ? space.st_ino : 0);
   }();
   return identity;
@@ -103,8 +103,8 @@ Host where_ran(std::string_view host, bool local_disk) {
 }
 
 std::int64_t boot_time_ns() {
-  // The clock may have stepped forward since the boot: what this process saw when it first asked, and what /dev says,
-  // are from before that. A step back only makes the estimate earlier.
+  // The clock may have been set forward since the boot. The first estimate of this process and the time of /dev may be
+  // from before that. Setting the clock back only makes the estimate earlier.
   static const std::int64_t at_first = std::min(apparent_boot_ns(), first_file_system_ns());
   return std::min(at_first, apparent_boot_ns());
 }
@@ -112,11 +112,11 @@ std::int64_t boot_time_ns() {
 ProcessStatus process_status(std::int64_t pid) {
   ProcessStatus status;
   if (pid <= 0 || pid > std::numeric_limits<pid_t>::max()) return {.dead = true};
-  // EPERM: it lives, as another user.
+  // EPERM: it lives, and belongs to another user.
   status.dead = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
   const auto text = read_file(fmt::format("/proc/{}/stat", pid));
   if (!text) return status;
-  // 4711 (any name) S …: the name may hold anything, so fields are counted behind the last parenthesis.
+  // 4711 (any name) S …: the name may have any characters, so fields are counted from the last parenthesis.
   const std::size_t name_end = text->rfind(')');
   if (name_end == std::string::npos) return status;
   std::istringstream fields(text->substr(name_end + 1));
@@ -126,7 +126,7 @@ ProcessStatus process_status(std::int64_t pid) {
   fields >> state;
   for (int field = 4; field < 20; ++field) fields >> skipped;
   fields >> threads >> skipped >> status.starttime;
-  // With threads left only the first one has ended.
+  // A zombie that still has threads lives: only its first thread has ended.
   if ((state == "Z" || state == "X") && threads <= 1) status.dead = true;
   return status;
 }

@@ -1,5 +1,5 @@
-// Session keys: agent:<agent>:<rest>, what the rest says of channel, chat type and threads, and the form in which we
-// make them.
+// Session keys: agent:<agent>:<rest>. Takes them apart (channel, chat type, peer, thread), and makes their canonical
+// form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string_view chat_type_of(std::string_view segment) {
   return {};
 }
 
-// First segments that are no channels: what follows them is theirs and says nothing of chats or threads.
+// First segments that are not channels. The rest of such a key has no chat type or thread.
 bool is_internal(std::string_view segment) {
   static constexpr std::array<std::string_view, 8> names{"subagent", "cron",      "acp",         "hook",
                                                          "explicit", "dashboard", "openai-user", "heartbeat"};
@@ -43,7 +43,7 @@ std::size_t rfind_nocase(std::string_view text, std::string_view what) {
   return std::string_view::npos;
 }
 
-// Cuts the mark at `at` and the id after it off the end of `text`; gives the id.
+// Cuts the mark at `at` and the id after it off the end of `text`. Returns the id.
 std::string_view cut_suffix(std::string_view& text, std::size_t at, std::size_t mark_size) {
   const std::string_view id = text.substr(at + mark_size);
   text = text.substr(0, at);
@@ -73,7 +73,7 @@ void cut_suffixes(std::string_view& text, KeyParts& parts) {
   }
 }
 
-// A key taken apart, with the place of its chat type word.
+// The parts of a key, and where its chat type stands.
 struct Shape {
   KeyParts parts;
   std::string_view kind;  // "direct", "dm", … as written; points into the key
@@ -127,7 +127,7 @@ Shape read_shape(std::string_view key) {
   }
   if (is_internal(first_segment(shape.parts.rest))) return shape;
   std::string_view text = shape.parts.rest;
-  // A subagent's key may begin with its parent's: that one's thread or topic is not its own.
+  // A subagent's key may begin with its parent's key, whose thread or topic is not the subagent's.
   if (rfind_nocase(text, ":subagent:") == std::string_view::npos) cut_suffixes(text, shape.parts);
   read_chat(text, shape);
   return shape;
@@ -138,8 +138,8 @@ std::vector<std::string>& case_sensitive_channels() {
   return channels;
 }
 
-// Ids whose case carries meaning, as of matrix rooms ("!AbC:example.org") and signal groups (base64). Users of these
-// two have lower-case ids.
+// Whether the case of an id has a meaning, as in Matrix rooms ("!AbC:example.org") and Signal groups (base64). User ids
+// of these two are in lower case.
 bool keeps_case(const KeyParts& parts) {
   const auto& channels = case_sensitive_channels();
   const auto is_channel = [&parts](std::string_view channel) { return equals_nocase(parts.channel, channel); };
@@ -148,8 +148,7 @@ bool keeps_case(const KeyParts& parts) {
   return parts.chat_type != direct || !users_are_lower || parts.peer.starts_with('!');
 }
 
-// The rest of a key as we make it. The words of suffixes are ours and lower-case, ids that carry case are the
-// platform's.
+// The canonical form of a key's rest. The words of suffixes become lower case; ids whose case has a meaning keep it.
 void append_rest(std::string& out, const Shape& shape) {
   const KeyParts& parts = shape.parts;
   if (shape.kind.empty()) {

@@ -1,4 +1,4 @@
-// UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 by RFC 3629: without overlong forms, surrogates, and code points above U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,17 @@
 
 namespace sessiond {
 
-// The offset of the first byte that is not UTF-8.
+// The offset of the first byte that is not UTF-8; nothing when all is.
 std::optional<std::size_t> invalid_utf8(std::string_view text);
-// The text with U+FFFD for every byte that belongs to no well-formed sequence.
+// Replaces every byte that belongs to no well-formed sequence by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
-// `text` itself when it is UTF-8, else its repaired form, which `held` then keeps.
+// Returns `text` when it is UTF-8; else puts its repaired form into `held` and returns a view of that.
 std::string_view as_utf8(std::string_view text, std::string& held);
 void append_utf8(std::string& out, std::uint32_t code_point);
-// The length of the well-formed sequence at `at`, 0 when there is none.
+// The length of the well-formed sequence at `at`; 0: there is none.
 std::size_t utf8_sequence(std::string_view text, std::size_t at);
 
-// For searching without regard to case: each letter in lower case, as Unicode's simple mapping has it (of the C.UTF-8
-// locale).
+// Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case.
 std::string fold_case(std::string_view text);
 
 }  // namespace sessiond

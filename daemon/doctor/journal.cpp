@@ -93,7 +93,7 @@ class JournalCheck {
                    .detail = obstacle.what,
                    .advice = std::string(move_advice)},
                   [&]() -> Result<Step> {
-                    const auto aside = put_aside(obstacle);
+                    const auto aside = put_aside(obstacle.path);
                     if (!aside) return std::unexpected(aside.error());
                     return Step{.path = obstacle.path.native(), .detail = "moved aside", .kept = aside->native()};
                   });

@@ -351,7 +351,7 @@ asio::awaitable<Result<std::shared_ptr<StateCut>>> Ledger::cut() {
   for (const std::string& agent : co_await agent_ids()) {
     if (taken) taken = co_await hop(files_, [this, cut, agent] { return take_transcripts(*cut, paths_, agent); });
   }
-  if (taken) taken = co_await hop(disk_.get_executor(), [this, cut] { return take_journal(*cut, *journal_); });
+  if (taken) taken = co_await hop(disk_.get_executor(), [this, cut] { return take_journal(*cut, journal_files_); });
   --cuts_;
   if (taken) co_return cut;
   co_await hop(disk_.get_executor(), [cut] {

@@ -477,8 +477,8 @@ LedgerStatus Ledger::status() const {
     out.refusal = "transcripts cannot be written (see the log)";
   }
   out.repairs = repairs_;
-  out.damage = journal_->damage();
-  out.journal_check = journal_->check();
+  out.damage = journal_files_.damage();
+  out.journal_check = journal_files_.check();
   out.unwatched = unwatched_;
   out.answers_truncated = answers_->truncated();
   for (const std::string& path : databases_)

@@ -30,7 +30,7 @@
 #include "daemon/runtime/waiters.hpp"
 #include "store/answers/answers.hpp"
 #include "store/journal/age_clock.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/sessions/sessions_file.hpp"
 #include "transcripts/transcript.hpp"
 
@@ -165,7 +165,7 @@ class Ledger {
   friend class Recovery;
 
   Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-         std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock);
+         std::unique_ptr<FileJournal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock);
 
   // agents.cpp
   Agent& slot(const std::string& id);
@@ -371,6 +371,7 @@ class Ledger {
   LedgerStatus counters_;
   std::vector<std::string> repairs_;
 
+  const FileJournal& journal_files_;  // the same, for status, backups and the start
   std::unique_ptr<Journal> journal_;  // last: its thread stops first
 };
 

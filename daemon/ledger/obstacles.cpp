@@ -1,11 +1,8 @@
 #include "daemon/ledger/obstacles.hpp"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 
@@ -52,17 +49,6 @@ std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
     });
   }
   return found;
-}
-
-Result<fs::path> put_aside(const Obstacle& obstacle) {
-  fs::path aside = fmt::format("{}.damaged.{}", obstacle.path.native(), time_for_names());
-  if (::rename(obstacle.path.c_str(), aside.c_str()) != 0)
-    return std::unexpected(io_problem("move", obstacle.path.native(), errno));
-  struct stat status{};
-  if (::lstat(aside.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
-    static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600));  // as all of ours
-  if (auto synced = sync_dir(obstacle.path.parent_path()); !synced) return std::unexpected(std::move(synced.error()));
-  return aside;
 }
 
 }  // namespace sessiond

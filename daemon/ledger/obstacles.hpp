@@ -16,7 +16,5 @@ struct Obstacle {
 };
 // Segments are not among them: the journal itself judges what it needs. Blocks.
 std::vector<Obstacle> find_obstacles(const std::filesystem::path& journal_dir);
-// To <path>.damaged.<time>; the new name.
-Result<std::filesystem::path> put_aside(const Obstacle& obstacle);
 
 }  // namespace sessiond

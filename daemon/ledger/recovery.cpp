@@ -79,7 +79,8 @@ std::optional<LockOptions> transcript_locks(const Config& config) {
 }  // namespace
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-               std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock)
+               std::unique_ptr<FileJournal> journal, std::unique_ptr<AnswerStore> answers,
+               std::unique_ptr<AgeClock> clock)
     : io_(io),
       disk_(disk),
       config_(config),
@@ -100,6 +101,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& conf
       started_(unix_ms()),
       flush_timer_(io),
       checkpoint_timer_(io),
+      journal_files_(*journal),
       journal_(std::move(journal)) {}
 
 Ledger::~Ledger() = default;
@@ -336,7 +338,7 @@ Result<Files> look_at_files(const Paths& paths, const Checkpoint& checkpoint, bo
 std::vector<std::string> clear_the_way(const Paths& paths) {
   std::vector<std::string> told;
   for (const Obstacle& obstacle : find_obstacles(paths.journal_dir())) {
-    const auto aside = put_aside(obstacle);
+    const auto aside = put_aside(obstacle.path);
     told.push_back(fmt::format("{} {}; {}", obstacle.path.native(), obstacle.what,
                                aside ? "moved to " + aside->filename().native() : aside.error().detail));
   }
@@ -395,23 +397,16 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
   const auto files = look_at_files(paths, *checkpoint, repair);
   if (!files) return std::unexpected(files.error());
-  // The journal's thread tells the ledger, which is made after the journal: nothing is appended before.
-  auto self = std::make_shared<Ledger*>(nullptr);
-  auto journal =
-      Journal::open({.dir = paths.journal_dir(),
-                     .segment_bytes = config.journal.segment_bytes,
-                     .max_bytes = config.journal.max_bytes,
-                     .torn_kept_ms = config.journal.retention_ms,
-                     .repair = repair,
-                     .needed_from = checkpoint->least() + 1,
-                     .first_seq = files->first_seq,
-                     .least_head = files->least_head,
-                     .on_check = [&io](const JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }},
-                    [&io, self](BatchOutcome outcome) {
-                      asio::post(io, [self, outcome = std::move(outcome)]() mutable {
-                        if (*self != nullptr) (*self)->on_outcome(std::move(outcome));
-                      });
-                    });
+  auto journal = FileJournal::open(
+      {.dir = paths.journal_dir(),
+       .segment_bytes = config.journal.segment_bytes,
+       .max_bytes = config.journal.max_bytes,
+       .torn_kept_ms = config.journal.retention_ms,
+       .repair = repair,
+       .needed_from = checkpoint->least() + 1,
+       .first_seq = files->first_seq,
+       .least_head = files->least_head,
+       .on_check = [&io](const JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
   if (!journal) return std::unexpected(std::move(journal.error()));
   auto answers =
       AnswerStore::open({.dir = paths.journal_dir() / "keys",
@@ -422,12 +417,14 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   auto clock = AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
   std::unique_ptr<Ledger> ledger(
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
-  *self = ledger.get();
+  ledger->journal_->tail([&io, self = ledger.get()](BatchOutcome outcome) {
+    asio::post(io, [self, outcome = std::move(outcome)]() mutable { self->on_outcome(std::move(outcome)); });
+  });
   ledger->projection_.on_oldest([journal = ledger->journal_.get()] { return journal->oldest(); });
   for (const std::string& what : moved) ledger->note_repair("journal: " + what);
   if (checkpoint->damaged) ledger->note_repair("journal: CHECKPOINT was damaged; the whole journal is gone through");
-  for (const std::string& what : ledger->journal_->report().repairs) ledger->note_repair("journal: " + what);
-  for (const std::string& what : ledger->journal_->report().damage)
+  for (const std::string& what : ledger->journal_files_.report().repairs) ledger->note_repair("journal: " + what);
+  for (const std::string& what : ledger->journal_files_.report().damage)
     log::warn("journal_damaged", {{"what", what}, {"next", "serve --repair puts the damage aside"}});
   for (std::string& what : ledger->answers_->take_repairs()) ledger->note_repair("idempotency: " + what);
   Recovery recovery(*ledger, std::move(*checkpoint));

@@ -145,7 +145,7 @@ Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::stri
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }
 
-Result<void> take_journal(StateCut& cut, const Journal& journal) {
+Result<void> take_journal(StateCut& cut, const FileJournal& journal) {
   const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
     return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
   });

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "daemon/ledger/paths.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond {
@@ -69,7 +69,7 @@ struct StateCut {
 // The three steps; block.
 Result<void> take_stores(StateCut& cut, const Paths& paths);
 Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::string& agent);
-Result<void> take_journal(StateCut& cut, const Journal& journal);
+Result<void> take_journal(StateCut& cut, const FileJournal& journal);
 // All of a state directory that nobody writes.
 Result<StateCut> cut_at_rest(const Paths& paths);
 

@@ -25,21 +25,25 @@ struct AnswerStore::Impl {
   std::shared_ptr<const Answer> find_newest(const Digest& scope) const;
   Result<void> flush_oldest(bool sync, std::size_t position, bool& sealed_one);
   void report(std::vector<std::string> found) const;
+  void begin_segment(std::int64_t time) {
+    last_name = std::max(time, last_name + 1);
+    lives.push_back(std::make_shared<LiveAnswers>(answers::segment_path(options.dir, last_name)));
+  }
 
   const Options options;
-  std::mutex disk_mutex;     // one flush or expire at a time; taken before `mutex`
-  mutable std::mutex mutex;  // never held over the disk's work
-  // Full ones wait at the front for the flush that seals them; the last takes what is put.
+  std::mutex disk_mutex;     // one flush or expire at a time; locked before `mutex`
+  mutable std::mutex mutex;  // never held during disk I/O
+  // Full segments wait at the front for the flush that seals them; the last one is put to.
   std::vector<std::shared_ptr<LiveAnswers>> lives;
   std::shared_ptr<const SealedList> sealed = std::make_shared<const SealedList>();
   std::int64_t last_name = -1;
   std::int64_t now = 0;            // of the last expire
-  std::int64_t dropped_up_to = 0;  // the newest answer that went for max_bytes
+  std::int64_t dropped_up_to = 0;  // time of the newest answer that was removed for max_bytes
   mutable std::vector<std::string> repairs;
 };
 
 void AnswerStore::Impl::report(std::vector<std::string> found) const {
-  constexpr std::size_t most = 100;  // nobody may be asking
+  constexpr std::size_t most = 100;  // in case take_repairs() is not called
   const std::scoped_lock lock(mutex);
   for (std::string& text : found)
     if (repairs.size() < most) repairs.push_back(std::move(text));
@@ -85,7 +89,7 @@ std::shared_ptr<const Answer> AnswerStore::Impl::find_newest(const Digest& scope
   return nullptr;
 }
 
-// Writes one segment's pending lines; seals it when it is full (there is one behind it).
+// Writes the lines of one segment that wait. Seals the segment when it is full: then there is another behind it.
 Result<void> AnswerStore::Impl::flush_oldest(bool sync, std::size_t position, bool& sealed_one) {
   std::shared_ptr<LiveAnswers> live;
   bool full = false;
@@ -129,10 +133,7 @@ void AnswerStore::put(const Answer& answer) {
   auto kept = std::make_shared<const Answer>(answer);
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;
-  if (lives.empty() || lives.back()->size() >= impl_->options.segment_bytes) {
-    impl_->last_name = std::max(answer.time, impl_->last_name + 1);
-    lives.push_back(std::make_shared<LiveAnswers>(answers::segment_path(impl_->options.dir, impl_->last_name)));
-  }
+  if (lives.empty() || lives.back()->size() >= impl_->options.segment_bytes) impl_->begin_segment(answer.time);
   lives.back()->put(std::move(kept), std::move(line));
 }
 
@@ -157,11 +158,8 @@ void AnswerStore::expire(std::int64_t now) {
     const std::scoped_lock lock(impl_->mutex);
     impl_->now = now;
     auto& lives = impl_->lives;
-    // An old live segment makes room for a new one, so that a quiet daemon forgets too.
-    if (!lives.empty() && lives.back()->size() > 0 && lives.back()->newest() < cutoff) {
-      impl_->last_name = std::max(now, impl_->last_name + 1);
-      lives.push_back(std::make_shared<LiveAnswers>(answers::segment_path(impl_->options.dir, impl_->last_name)));
-    }
+    // Ends a live segment that is old, so that a daemon without requests removes it too.
+    if (!lives.empty() && lives.back()->size() > 0 && lives.back()->newest() < cutoff) impl_->begin_segment(now);
     std::uint64_t bytes = 0;
     for (const auto& live : lives) bytes += live->size();
     for (const auto& segment : *impl_->sealed) bytes += segment->bytes();

@@ -1,7 +1,12 @@
-// Idempotency answers (FORMATS §1, API §1): what was replied to a key, kept `retention_ms` over restarts in
-// journal/keys, at most max_bytes (then the oldest go). They are durable in the journal first; here they are projected
-// to, so that the journal's segments may go. Memory does not grow with the number of answers: sealed segments carry a
-// sorted index that is mapped, only the newest one is in memory.
+// Idempotency answers. A client that repeats a request with the same Idempotency-Key gets the reply of the first
+// request, and nothing is done twice. So the reply to each key is kept for `retention_ms`, over restarts too, in
+// journal/keys.
+//
+// An answer is durable in the journal together with its commit. It is copied to here, so that retention may remove the
+// journal's segments. Memory does not grow with the number of answers: the newest segment is in memory, older ones have
+// a sorted index in a file that is mapped. Beyond `max_bytes` the oldest answers are removed.
+//
+// Any thread may call it.
 #pragma once
 
 #include <array>
@@ -21,15 +26,15 @@ using Digest = std::array<std::uint8_t, 16>;  // the first 16 bytes of a SHA-256
 Digest digest(std::string_view bytes);
 
 struct Answer {
-  Digest scope{};         // of principal, method, path and key, joined by NUL
-  Digest request{};       // of the request's body, query and If-Match
-  std::int64_t time = 0;  // by the clock of ages (age_clock.hpp), as is every `now` below
-  int status = 0;         // HTTP status that was answered
-  std::string headers{};  // raw JSON object of the headers that belong to the answer (ETag, Location)
+  Digest scope{};         // of token, method, path and Idempotency-Key, joined by NUL
+  Digest request{};       // of the request's body, query and If-Match: another request with the same key is refused
+  std::int64_t time = 0;  // of the AgeClock (store/journal/age_clock.hpp), as is every `now` below
+  int status = 0;         // of the HTTP reply
+  std::string headers{};  // JSON object of the reply's headers (ETag, Location)
   std::string body{};     // as sent
   friend bool operator==(const Answer&, const Answer&) = default;
 };
-// As it stands in a batch's `answers` and in journal/keys: {"k":"<32 hex>","b":"<32
+// As in a batch's `answers` and in journal/keys: {"k":"<32 hex>","b":"<32
 // hex>","t":ms,"s":201,"h":{…},"r":"<body as JSON string>"}
 std::string to_json(const Answer& answer);
 Result<Answer> answer_from_json(std::string_view json);
@@ -47,18 +52,18 @@ class AnswerStore {
   AnswerStore(const AnswerStore&) = delete;
   AnswerStore& operator=(const AnswerStore&) = delete;
 
-  // Any thread; find may read a page of a sealed segment. Answers older than the retention are not found.
+  // Finds an answer that is not older than the retention. May read from the disk.
   std::optional<Answer> find(const Digest& scope, std::int64_t now) const;
-  // Keeps an answer (again is harmless: recovery replays). Seen by find at once; on disk after flush.
+  // Keeps an answer: find() has it at once, the disk after flush(). Recovery may put the same answer again.
   void put(const Answer& answer);
-  // Writes what was put; with sync, fsyncs it (before the journal's checkpoint may pass it). What could not be written
-  // is kept for the next flush.
+  // Writes what was put; with `sync`, fsyncs it. The journal must not release a commit before its answer is synced
+  // here. What could not be written is kept for the next flush. Blocks.
   Result<void> flush(bool sync);
-  std::int64_t newest() const;    // time of an answer; 0: there is none
-  void expire(std::int64_t now);  // drops segments past retention or above max_bytes
-  // What was found damaged since the last call, one sentence each: which file, offset, what was done.
+  std::int64_t newest() const;    // the latest time of an answer; 0: there is none
+  void expire(std::int64_t now);  // removes segments that are too old or beyond max_bytes; blocks
+  // Damage found since the last call. Each is one sentence that names the file and offset.
   std::vector<std::string> take_repairs();
-  bool truncated() const;  // answers younger than the retention were dropped for max_bytes; /readyz says so
+  bool truncated() const;  // whether answers within the retention were removed for max_bytes; /readyz tells it
 
  private:
   struct Impl;

@@ -61,8 +61,8 @@ std::string to_json(const Answer& answer) {
 
 Result<Answer> answer_from_json(std::string_view text) {
   if (const auto checked = json::check(text); !checked)
-    return fail(Code::bad_request, "no idempotency answer: " + checked.error().detail);
-  if (!crc_fits(text)) return fail(Code::bad_request, "no idempotency answer: its CRC does not fit");
+    return fail(Code::bad_request, "not an idempotency answer: " + checked.error().detail);
+  if (!crc_fits(text)) return fail(Code::bad_request, "not an idempotency answer: its CRC is wrong");
   const auto scope = from_hex(json::string_at(text, "k").value_or(""));
   const auto request = from_hex(json::string_at(text, "b").value_or(""));
   const auto time = json::int_at(text, "t");
@@ -71,7 +71,7 @@ Result<Answer> answer_from_json(std::string_view text) {
   auto body = json::string_at(text, "r");
   const bool complete = scope && request && time && status && *status >= 100 && *status <= 999 && headers &&
                         json::kind(*headers) == json::Kind::object && body;
-  if (!complete) return fail(Code::bad_request, "no idempotency answer: a member is missing or of the wrong kind");
+  if (!complete) return fail(Code::bad_request, "not an idempotency answer: a member is missing or of the wrong kind");
   return Answer{.scope = *scope,
                 .request = *request,
                 .time = *time,

@@ -51,7 +51,7 @@ Result<std::shared_ptr<LiveAnswers>> LiveAnswers::load(const fs::path& path, std
   if (::ftruncate(live->file_.get(), static_cast<off_t>(*end)) != 0)
     return std::unexpected(io_problem("truncate", path.native(), errno));
   live->size_ = live->written_ = *end;
-  live->unsynced_ = true;  // what a killed process wrote may be in memory only
+  live->unsynced_ = true;  // a killed process may have left bytes that are not on disk
   return live;
 }
 
@@ -94,7 +94,7 @@ Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
   }
   if (auto written = write_all(file_.get(), bytes, path_.native()); !written) {
     const bool cut = ::ftruncate(file_.get(), static_cast<off_t>(written_)) == 0;
-    lost_ = !cut;  // half a line is in the way
+    lost_ = !cut;  // half a line is left
     const std::scoped_lock lock(mutex);
     pending_.insert(0, bytes);
     return written;
@@ -132,7 +132,7 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
     pending_.clear();
     size_ = bytes.size();
   }
-  // Should this fail, everything is taken from memory the next time again.
+  // If this fails, the next call tries it again.
   if (auto replaced = replace_file(path_, bytes); !replaced) return replaced;
   auto file = open_file(path_, O_RDWR | O_APPEND);
   if (!file) return std::unexpected(file.error());

@@ -15,7 +15,7 @@
 #include "store/crc32.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
-#include "store/journal/reader.hpp"
+#include "store/line_reader.hpp"
 
 namespace sessiond::answers {
 namespace fs = std::filesystem;
@@ -40,29 +40,29 @@ void set_word(std::string& bytes, std::size_t index, std::uint64_t value) {
 
 std::uint64_t name_of(const fs::path& segment) { return crc32_of(segment.stem().native()); }
 
-// Of everything; the word that holds the CRC counts as zero.
+// Of all bytes; the word that has the CRC counts as zero.
 std::uint64_t crc_of(std::string_view bytes) {
   std::string header(bytes.substr(0, header_bytes));
   set_word(header, crc_word, 0);
   return crc32_of(bytes.substr(header_bytes), crc32_of(header));
 }
 
-struct BloomPlace {
+struct BloomBits {
   std::size_t block = 0;
   std::array<std::uint16_t, 6> bits{};  // within the block's 512
 };
-BloomPlace bloom_place(const Digest& scope, std::uint64_t blocks) {
+BloomBits bloom_bits(const Digest& scope, std::uint64_t blocks) {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   std::memcpy(&low, scope.data(), 8);
   std::memcpy(&high, scope.data() + 8, 8);
-  BloomPlace place{.block = static_cast<std::size_t>(low % blocks)};
-  for (std::size_t i = 0; i < place.bits.size(); ++i) place.bits[i] = static_cast<std::uint16_t>(high >> (9 * i) & 511);
-  return place;
+  BloomBits bloom{.block = static_cast<std::size_t>(low % blocks)};
+  for (std::size_t i = 0; i < bloom.bits.size(); ++i) bloom.bits[i] = static_cast<std::uint16_t>(high >> (9 * i) & 511);
+  return bloom;
 }
 
-bool may_hold(std::string_view block, const BloomPlace& place) {
-  return std::ranges::all_of(place.bits, [&](std::uint16_t bit) {
+bool may_hold(std::string_view block, const BloomBits& bloom) {
+  return std::ranges::all_of(bloom.bits, [&](std::uint16_t bit) {
     return (static_cast<unsigned char>(block[bit / 8]) >> (bit % 8) & 1) != 0;
   });
 }
@@ -84,9 +84,9 @@ std::string build_index(const std::vector<IndexEntry>& entries, std::uint64_t si
   char* at = bytes.data() + entries_at;
   for (const IndexEntry& entry : entries) {
     newest = std::max(newest, entry.time);
-    const BloomPlace place = bloom_place(entry.scope, blocks);
-    for (const std::uint16_t bit : place.bits) {
-      char& byte = bytes[header_bytes + place.block * block_bytes + bit / 8];
+    const BloomBits bloom = bloom_bits(entry.scope, blocks);
+    for (const std::uint16_t bit : bloom.bits) {
+      char& byte = bytes[header_bytes + bloom.block * block_bytes + bit / 8];
       byte = static_cast<char>(static_cast<unsigned char>(byte) | 1U << (bit % 8));
     }
     std::memcpy(at, entry.scope.data(), 16);
@@ -120,14 +120,14 @@ Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std
                                    const OnAnswer& on_answer) {
   struct stat status{};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-  journal::LineReader reader(fd, 0, static_cast<std::uint64_t>(status.st_size), path.native());
+  SequentialLines reader(fd, 0, static_cast<std::uint64_t>(status.st_size), path.native());
   for (std::uint64_t end = 0;;) {
     const auto raw = reader.next();
     if (!raw) return std::unexpected(raw.error());
     if (!*raw) return end;
     const auto [offset, text, ended] = **raw;
     if (!ended) {
-      found.push_back(fmt::format("{} ends in half an answer at offset {}: passed over", path.native(), offset));
+      found.push_back(fmt::format("{} ends with an incomplete answer at offset {}: ignored", path.native(), offset));
       return end;
     }
     end = offset + text.size() + 1;
@@ -175,7 +175,7 @@ Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::seal(const fs::path&
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   sort_and_unite(entries);
-  // A new file each time: one that is mapped never changes under its readers.
+  // A new file each time: one that is mapped must not change.
   const auto written =
       replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path));
   if (!written) return std::unexpected(written.error());
@@ -188,8 +188,8 @@ SealedAnswers::~SealedAnswers() { ::munmap(const_cast<char*>(mapped_.data()), ma
 
 Result<std::optional<Answer>> SealedAnswers::find(const Digest& scope) const {
   const std::uint64_t blocks = word(mapped_, blocks_word);
-  const BloomPlace place = bloom_place(scope, blocks);
-  if (!may_hold(mapped_.substr(header_bytes + place.block * block_bytes, block_bytes), place)) return std::nullopt;
+  const BloomBits bloom = bloom_bits(scope, blocks);
+  if (!may_hold(mapped_.substr(header_bytes + bloom.block * block_bytes, block_bytes), bloom)) return std::nullopt;
   const char* const entries = mapped_.data() + header_bytes + blocks * block_bytes;
   std::size_t low = 0;
   std::size_t high = word(mapped_, count_word);
@@ -223,7 +223,7 @@ std::int64_t SealedAnswers::newest() const { return static_cast<std::int64_t>(wo
 std::uint64_t SealedAnswers::bytes() const { return word(mapped_, size_word) + mapped_.size(); }
 
 void SealedAnswers::remove() const {
-  std::error_code ignored;  // a file that stays is dropped again by the first expire after the next start
+  std::error_code ignored;  // if a file stays, the first expire() after the next start removes it
   fs::remove(path_, ignored);
   fault_point("answers.removed");
   fs::remove(index_path(path_), ignored);

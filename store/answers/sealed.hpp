@@ -1,8 +1,11 @@
-// A full segment of idempotency answers: lines in <name>.jsonl, and in <name>.idx a map of their digests that is
-// mapped, never loaded. The map is made again from the lines when it is missing or damaged. Little-endian: a header of
-// 64 bytes (magic "SDKIDX1\n", u64 count, u64 blocks, u64 size of the lines, i64 newest time, u64 CRC-32 of all but
-// itself, u64 CRC-32 of the segment's name), `blocks` Bloom blocks of 64 bytes (a key sets 6 bits of one block, so a
-// key that is not there costs one cache line), `count` entries of 32 bytes sorted by digest.
+// A full segment of idempotency answers. <name>.jsonl has the answers, <name>.idx has an index by digest. The index is
+// mapped into memory, not loaded; it is made again from the answers when it is missing or damaged.
+//
+// The index is little-endian:
+//   a header of 64 bytes: magic "SDKIDX1\n", u64 count, u64 blocks, u64 size of the .jsonl, i64 newest time, u64 CRC-32
+//     of everything but itself, u64 CRC-32 of the segment's name
+//   `blocks` Bloom blocks of 64 bytes; a key sets 6 bits of one block, so looking for an absent key costs one cache
+//   line `count` entries of 32 bytes, sorted by digest
 #pragma once
 
 #include <cstdint>
@@ -25,8 +28,8 @@ struct IndexEntry {
   std::uint32_t length = 0;  // with '\n'
 };
 
-// Every answer in a file, in order, with its place; damaged lines are reported and passed over. The end of the last
-// whole line.
+// Calls with every answer in a file, in order. Skips damaged lines and adds a sentence to `found` for each. Returns the
+// end of the last whole line.
 using OnAnswer = std::function<void(Answer answer, std::uint64_t offset, std::uint64_t length)>;
 Result<std::uint64_t> scan_answers(int fd, const std::filesystem::path& path, std::vector<std::string>& found,
                                    const OnAnswer& on_answer);
@@ -35,14 +38,15 @@ class SealedAnswers {
  public:
   static Result<std::shared_ptr<const SealedAnswers>> open(const std::filesystem::path& path,
                                                            std::vector<std::string>& found);
-  // Writes the index and opens it. Of several entries of one scope the newest time wins, then the later offset.
+  // Writes the index and opens it. Of several entries with one scope, the one with the latest time counts, then the one
+  // with the greater offset.
   static Result<std::shared_ptr<const SealedAnswers>> seal(const std::filesystem::path& path,
                                                            std::vector<IndexEntry> entries);
   ~SealedAnswers();
   SealedAnswers(const SealedAnswers&) = delete;
   SealedAnswers& operator=(const SealedAnswers&) = delete;
 
-  // Any thread. A problem when its line is damaged (told once) or cannot be read.
+  // Any thread; reads the disk. degraded: the answer's line is damaged.
   Result<std::optional<Answer>> find(const Digest& scope) const;
   std::int64_t newest() const;
   std::uint64_t bytes() const;  // on disk, both files

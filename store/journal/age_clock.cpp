@@ -36,18 +36,20 @@ std::unique_ptr<AgeClock> AgeClock::open(std::filesystem::path path, std::int64_
   std::unique_ptr<AgeClock> clock(new AgeClock(std::move(path), std::move(look)));
   const Machine machine = clock->look_();
   const auto text = read_file(clock->path_);
-  if (!text || !clock->read(*text, machine)) {  // at first: at least that long is sure, when it is of this boot
+  if (!text ||
+      !clock->read(*text, machine)) {  // no usable file: the time since `newest` counts as far as this boot is old
     const std::int64_t since = std::clamp<std::int64_t>(machine.wall_ms - newest, 0, machine.since_boot_ms);
     clock->ahead_ = (newest > 0 ? newest + since : std::max<std::int64_t>(machine.wall_ms, 0)) - machine.since_boot_ms;
   }
   clock->ahead_ = std::max(clock->ahead_, std::min(newest, longest) - machine.since_boot_ms);
-  std::erase_if(clock->marks_, [&](const Mark& mark) { return mark.head > head; });  // of a journal that was longer
+  std::erase_if(clock->marks_,
+                [&](const Mark& mark) { return mark.head > head; });  // of a journal that has lost its end
   static_cast<void>(clock->write());
   return clock;
 }
 
 Result<void> AgeClock::read(std::string_view text, const Machine& machine) {
-  const auto bad = [] { return fail(Code::degraded, "no clock"); };
+  const auto bad = [] { return fail(Code::degraded, "not a clock"); };
   if (!json::check(text)) return bad();
   const auto time = json::int_at(text, "time");
   const auto since = json::int_at(text, "sinceBoot");

@@ -1,7 +1,9 @@
-// How long something has been kept, by a clock that nobody can set. It counts like milliseconds since the epoch, begins
-// near the wall clock, and then goes only with the kernel's count since boot: a step of the wall clock does not reach
-// it. While the machine is off it stands still, since how long that was only the wall clock would say; so it may be
-// behind, and what goes by it is kept rather longer. <stateDir>/journal/clock holds where it stood, and when.
+// A clock for retention that nobody can set. If retention used the wall clock, setting the clock forward would delete
+// events and idempotency answers at once.
+//
+// It counts milliseconds and begins near the wall clock. Then it follows only the kernel's clock since boot, so steps
+// of the wall clock do not change it. It stands still while the machine is off. So it may be behind the wall clock, and
+// things are kept longer, never shorter. <stateDir>/journal/clock holds its state.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +21,22 @@ namespace sessiond {
 class AgeClock {
  public:
   struct Machine {
-    std::string boot{};              // differs after each start of the machine
-    std::int64_t since_boot_ms = 0;  // suspended time included
+    std::string boot{};              // differs after each boot
+    std::int64_t since_boot_ms = 0;  // including suspended time
     std::int64_t wall_ms = 0;
   };
   static Machine this_machine();
   using Look = std::function<Machine()>;
 
-  // `newest`: the newest time that this clock has told and that is still known; 0: none. `head`: the last event.
+  // `newest`: the latest time of this clock that is stored anywhere; 0: none. `head`: the seq of the last event.
+  // Blocks.
   static std::unique_ptr<AgeClock> open(std::filesystem::path path, std::int64_t newest, std::uint64_t head,
                                         Look look = this_machine);
 
   std::int64_t now() const;  // any thread
 
-  // Notes that everything up to `head` is there by now. Up to which event everything has been there for `age_ms`; 0:
-  // none has. Blocks; what cannot be written is written the next time.
+  // Records that events up to `head` exist now. Returns the last seq such that all events up to it have existed for
+  // `age_ms`; 0: none. Any thread. Blocks. A failed write of the file is repeated by the next call.
   std::uint64_t older_than(std::int64_t age_ms, std::uint64_t head);
 
  private:
@@ -48,7 +51,7 @@ class AgeClock {
 
   const std::filesystem::path path_;
   const Look look_;
-  std::int64_t ahead_ = 0;  // of the count since boot
+  std::int64_t ahead_ = 0;  // now() minus the count since boot
   std::mutex mutex_;
   std::deque<Mark> marks_;  // oldest first
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 #include <utility>
 
@@ -12,7 +13,7 @@
 namespace sessiond::journal {
 namespace {
 
-// With its index and the torn batches that were cut off it; false: it is still there.
+// Removes a segment, its index, and the torn batches that were cut off it. False: the segment is still there.
 bool remove_segment(const std::filesystem::path& segment) {
   if (::unlink(segment.c_str()) != 0 && errno != ENOENT) return false;
   fault_point("journal.segment_removed");
@@ -28,18 +29,23 @@ bool remove_segment(const std::filesystem::path& segment) {
 }
 
 void remove_files(const std::filesystem::path& segment) {
-  std::error_code ignored;  // void files and lone indexes are removed when the journal is opened
+  std::error_code ignored;  // if they stay, they are removed when the journal is opened
   std::filesystem::remove(segment, ignored);
   std::filesystem::remove(index_path(segment), ignored);
 }
 
-// Segments before the one that was live at `until` were sealed then: their ends are final.
-std::optional<Catalog::Stretch> stretch_of(const Segment& segment, const Catalog::End& until) {
+Segment without_index(const Segment& segment) {
+  return {
+      .name = segment.name, .path = segment.path, .next = segment.next, .end = segment.end, .serial = segment.serial};
+}
+
+// Segments before the one that was live at `until` are sealed: their ends are final.
+std::optional<Catalog::SegmentPart> part_of(const Segment& segment, const Catalog::End& until) {
   if (segment.serial > until.serial) return std::nullopt;
-  return Catalog::Stretch{.path = segment.path,
-                          .offset = 0,
-                          .end = segment.serial == until.serial ? until.bytes : segment.end,
-                          .serial = segment.serial};
+  return Catalog::SegmentPart{.path = segment.path,
+                              .offset = 0,
+                              .end = segment.serial == until.serial ? until.bytes : segment.end,
+                              .serial = segment.serial};
 }
 
 }  // namespace
@@ -68,13 +74,13 @@ std::uint64_t Catalog::bytes_after(std::uint64_t seq) const {
 
 Segment Catalog::live() const {
   const std::scoped_lock lock(mutex_);
-  const Segment& live = segments_.back();
-  return {.name = live.name, .path = live.path, .next = live.next, .end = live.end};
+  return without_index(segments_.back());
 }
 
 void Catalog::extend(std::uint64_t first, std::uint64_t next, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   Segment& live = segments_.back();
+  assert(live.index && first == live.next);
   live.index->add(first, live.end);
   live.end += bytes;
   live.next = next;
@@ -108,7 +114,7 @@ void Catalog::begin(Segment segment) {
       fault_point("journal.overridden_removed");
     }
   }
-  // Not being able to write it costs a scan at the next start, nothing else.
+  // A failure only costs a scan at the next start.
   if (sealed) static_cast<void>(save_index(sealed_path, *sealed));
   fault_point("journal.segment_sealed");
 }
@@ -119,8 +125,8 @@ Catalog::End Catalog::end() const {
   return {.serial = live.serial, .bytes = live.end, .head = live.next - 1};
 }
 
-std::optional<Catalog::Stretch> Catalog::locate(std::uint64_t from, const End& until) const {
-  std::optional<Stretch> stretch;
+std::optional<Catalog::SegmentPart> Catalog::locate(std::uint64_t from, const End& until) const {
+  std::optional<SegmentPart> part;
   std::uint64_t first = 0;
   std::uint64_t next = 0;
   {
@@ -128,25 +134,25 @@ std::optional<Catalog::Stretch> Catalog::locate(std::uint64_t from, const End& u
     // `next == from` too: batches without events may stand at a segment's end.
     const auto it = std::ranges::lower_bound(segments_, from, {}, &Segment::next);
     if (it == segments_.end()) return std::nullopt;
-    stretch = stretch_of(*it, until);
-    if (!stretch) return std::nullopt;
+    part = part_of(*it, until);
+    if (!part) return std::nullopt;
     first = it->name.first;
     next = it->next;
     if (it->index) {
-      stretch->offset = std::min(it->index->offset_for(from), stretch->end);
-      return stretch;
+      part->offset = std::min(it->index->offset_for(from), part->end);
+      return part;
     }
   }
-  if (const auto sealed = load_index(stretch->path); sealed && sealed->first == first && sealed->next == next)
-    stretch->offset = std::min(sealed->index.offset_for(from), stretch->end);
-  return stretch;
+  if (const auto sealed = load_index(part->path); sealed && sealed->first == first && sealed->next == next)
+    part->offset = std::min(sealed->index.offset_for(from), part->end);
+  return part;
 }
 
-std::optional<Catalog::Stretch> Catalog::following(std::uint64_t serial, const End& until) const {
+std::optional<Catalog::SegmentPart> Catalog::following(std::uint64_t serial, const End& until) const {
   const std::scoped_lock lock(mutex_);
   const auto it = std::ranges::upper_bound(segments_, serial, {}, &Segment::serial);
   if (it == segments_.end()) return std::nullopt;
-  return stretch_of(*it, until);
+  return part_of(*it, until);
 }
 
 Result<std::uint64_t> Catalog::each(const OnSegment& call) const {
@@ -172,14 +178,7 @@ bool Catalog::holds(std::uint64_t serial) const {
 std::vector<Segment> Catalog::sealed() const {
   const std::scoped_lock lock(mutex_);
   std::vector<Segment> out;
-  for (std::size_t i = 0; i + 1 < segments_.size(); ++i) {
-    const Segment& segment = segments_[i];
-    out.push_back({.name = segment.name,
-                   .path = segment.path,
-                   .next = segment.next,
-                   .end = segment.end,
-                   .serial = segment.serial});
-  }
+  for (std::size_t i = 0; i + 1 < segments_.size(); ++i) out.push_back(without_index(segments_[i]));
   return out;
 }
 
@@ -197,7 +196,8 @@ std::vector<std::string> Catalog::damage() const {
   return all;
 }
 
-// The list comes first, the files after it: a reader that finds a file gone finds its seqs gone too, and is told so.
+// Shortens the list before it removes the file: a reader that misses the file finds that its seqs are gone, and says
+// so.
 void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t max_bytes) {
   const std::scoped_lock one_at_a_time(removing_);
   while (!to_remove_.empty() && remove_segment(to_remove_.front())) to_remove_.erase(to_remove_.begin());
@@ -214,8 +214,8 @@ void Catalog::retain(std::uint64_t released, std::uint64_t old, std::uint64_t ma
       oldest_.store(segments_.front().name.first, std::memory_order_release);
       damage_.erase(path);
     }
-    // The oldest is removed first: whatever is interrupted, what is left has no hole. What cannot be removed now is
-    // tried again the next time, before any other.
+    // Removes the oldest first, so that a kill leaves no hole. A file that cannot be removed is tried again at the next
+    // call, before any other.
     if (!to_remove_.empty() || !remove_segment(path)) to_remove_.push_back(path);
   }
 }

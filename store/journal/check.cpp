@@ -34,11 +34,12 @@ JournalCheck Checker::progress() const {
 
 void Checker::run(const std::vector<Segment>& segments) {
   constexpr int nice = 10;
-  static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice));  // of this thread; a wish
+  static_cast<void>(
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice));  // of this thread; failing does no harm
   for (const Segment& segment : segments) {
     JournalCheck now = progress();
     now.damage.clear();
-    look_at(segment, now);
+    check_segment(segment, now);
     if (stopping_) return;
     ++now.segments;
     now.bytes += segment.end;
@@ -50,8 +51,8 @@ void Checker::run(const std::vector<Segment>& segments) {
   }
 }
 
-// What cannot be opened or read now is told by whoever needs it: retention may just have taken it.
-void Checker::look_at(const Segment& segment, JournalCheck& now) {
+// A segment that cannot be opened or read is skipped: retention may have just removed it, and a reader would report it.
+void Checker::check_segment(const Segment& segment, JournalCheck& now) {
   const auto file = open_file(segment.path, O_RDONLY | O_NONBLOCK);
   if (!file) return;
   auto read = check_lines(file->get(), segment.path.native(), segment.end, stopping_);

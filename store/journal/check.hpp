@@ -1,5 +1,5 @@
-// Reads every sealed segment through once, on a thread of its own that gives way to others: damage
-// is told before a reader meets it, and indexes that are missing are made. Nothing waits for it.
+// Reads every sealed segment once, on a thread of its own with low priority. Reports damage before somebody needs the
+// events, and makes indexes that are missing. Nothing waits for it.
 #pragma once
 
 #include <atomic>
@@ -8,15 +8,15 @@
 #include <thread>
 
 #include "store/journal/catalog.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 
 namespace sessiond::journal {
 
 class Checker {
  public:
-  // Begins with the segments that are sealed now. `on_check` is called on its thread.
+  // Starts with the segments that are sealed now. Calls `on_check` on its thread, after each segment.
   Checker(const Catalog& catalog, std::function<void(const JournalCheck&)> on_check);
-  ~Checker();  // ends it, read through or not
+  ~Checker();  // stops the thread, finished or not
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
 
@@ -24,7 +24,7 @@ class Checker {
 
  private:
   void run(const std::vector<Segment>& segments);
-  void look_at(const Segment& segment, JournalCheck& now);
+  void check_segment(const Segment& segment, JournalCheck& now);
 
   const Catalog& catalog_;
   std::function<void(const JournalCheck&)> on_check_;

@@ -1,7 +1,9 @@
-// Events: what a commit changes, in the very bytes that the journal keeps and subscribers receive (API §6).
+// An event is one change of the state: a session was created, a message was appended. The journal keeps exactly the
+// bytes that subscribers receive:
 //   {"seq":1842,"time":…,"type":"message.appended","agent":"main","key":"…","sessionId":"…","channel":"slack","chatType":"channel",
 //    "topic":null,"actor":"bridge-slack","source":"api","data":{…}}
-// Absent strings are left out, but for `topic`, which is null. Events carry resulting values, never increments.
+// Empty strings are left out, except `topic`, which is null. Events have resulting values, never increments, so that
+// applying one twice does no harm.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +32,11 @@ enum class EventType : std::uint8_t {
   store_repaired,
   store_degraded,
   store_external_change,
-  transcript_renumbered,  // {topic, from}: entries from this seq on stand further behind than was told
+  transcript_renumbered,  // {topic, from}: entries from this seq on have greater seqs than were published
   config_reloaded,
   token_created,
   token_revoked,
-  // Published, never in a journal.
+  // Published only; the journal never has them.
   session_typing,  // {}
   text_delta,      // {runId?, text}
 };
@@ -43,15 +45,15 @@ std::optional<EventType> event_type(std::string_view name);
 
 struct Envelope {
   std::uint64_t seq = 0;
-  std::int64_t time = 0;  // ms since the epoch
+  std::int64_t time = 0;  // ms since 1970
   EventType type = EventType::session_created;
-  std::string agent{};  // empty: concerns the whole store
-  std::string key{};    // empty: concerns the whole agent
+  std::string agent{};  // empty: the event concerns all agents
+  std::string key{};    // empty: the event concerns the whole agent
   std::string session_id{};
   std::string channel{};
   std::string chat_type{};
   std::optional<std::string> topic{};
-  std::string actor{};   // token id, "cli", "external", …
+  std::string actor{};   // who did it: a token id, "cli", "external", …
   std::string source{};  // api | external | recovery | …
 };
 
@@ -62,7 +64,7 @@ struct Event {
 };
 
 Event make_event(Envelope envelope, std::string_view data);
-// An event as it stands in a journal. bad_request when it is not one (a damaged or newer journal).
+// Reads an event of a journal. bad_request: it is none, or of a type that this version does not know.
 Result<Event> parse_event(std::string json);
 
 }  // namespace sessiond

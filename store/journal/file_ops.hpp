@@ -1,5 +1,5 @@
-// The system calls by which the journal writes, so that tests can make the disk fail at any of them. One indirect call
-// a batch.
+// The system calls with which the journal writes. Tests replace them to make the disk fail at any call. Costs one
+// indirect call for each write and sync of a batch.
 #pragma once
 
 #include <fcntl.h>

@@ -1,7 +1,9 @@
-// Where batches stand in a segment, about every 64 KiB: a page is found without reading the segment from its start. In
-// memory for the live segment, in <segment without .jsonl>.idx for sealed ones; the file is made again by a scan
-// whenever it is missing or does not fit, so it is never fsynced. Layout, little-endian u64: "SDJIDX1\n", first, next,
-// end, count, count × (seq, offset), CRC-32 of all before it.
+// A sparse index of a segment: the offset of a batch about every 64 KiB. With it a reader finds a seq without reading
+// the segment from its start.
+//
+// The index of the live segment is in memory. Sealed segments have it in <segment without .jsonl>.idx. The file is made
+// again whenever it is missing or does not fit the segment, so it is never fsynced. Its layout is little-endian u64:
+// "SDJIDX1\n", first, next, end, count, count × (seq, offset), CRC-32 of all before it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +17,8 @@ namespace sessiond::journal {
 
 class SparseIndex {
  public:
-  void add(std::uint64_t seq, std::uint64_t offset);  // of every line; keeps what it needs
-  // Offset of a line at or before the first one that can hold `seq`, zero-event batches before it included.
+  void add(std::uint64_t seq, std::uint64_t offset);  // call it for every line; it keeps one in 64 KiB
+  // The offset of a line at or before the batch that has `seq`, and before batches without events in front of it.
   std::uint64_t offset_for(std::uint64_t seq) const;
 
   struct Entry {
@@ -26,7 +28,7 @@ class SparseIndex {
   std::vector<Entry> entries{};
 };
 
-// What a sealed segment holds: seqs [first, next) in bytes [0, end).
+// The content of a sealed segment: seqs [first, next) in bytes [0, end).
 struct SealedIndex {
   std::uint64_t first = 0;
   std::uint64_t next = 0;

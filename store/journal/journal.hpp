@@ -1,18 +1,29 @@
-// The journal: the one ordered log (FORMATS §1). One line is one batch, one batch is one write and one fdatasync, made
-// by the journal's own thread from every commit that waits; while it writes, the next batch gathers. Seam
-// (ARCHITECTURE): append, read, tail; nothing above may know that it is a file.
-//   <CRC-32 of what follows the space, 8 hex> {"seq":<first>,"events":[…],"answers":[…],"places":[…]}\n
-// Files: <first seq, 20 digits>.jsonl; one that overrides an older one of the same first seq is <first seq>-1.jsonl,
-// -2, …, in order. Everything in a segment at or after the first seq of a later one is void. EPOCH holds
-// {"epoch":"<8 hex>","holes":[[from,to],…]}; seqs [from, to) were lost to damage. A torn last line goes to
-// <segment>.torn.<time>, damage to <segment>.damaged.<time>.
+// The journal: the one ordered log that everything else is made from. The ledger and the streams know only this class;
+// they do not know where the log is kept. FileJournal (file_journal.hpp) keeps it in files.
+// tests/unit/store/journal/journal_conformance.hpp tests the promises below on any implementation.
+//
+// An event has a seq: 1, 2, 3, … without a hole. A commit is one or more consecutive events, or none and only answers.
+// Consecutive commits that wait at the same time become one batch. A batch is stored whole or not at all.
+//
+//   append   Queues a commit. Never blocks and never fails: its outcome comes later, through tail().
+//   tail     Tells what became of each batch, in the order of the appends. `durable` is told only after the batch has
+//            reached stable storage: it survives the process and the machine from then on. Nothing is told twice.
+//   read     Gives durable batches, at any time, from any seq that is kept. Never more than head(), never a part that
+//            is not durable yet. An event that is damaged is told, not passed over.
+//   head     Is the last durable seq. It rises before the outcome is told, so who is told can read.
+//   release  Allows old events to be removed. Nothing after the released seq is ever removed.
+//
+// A batch that cannot be stored is given back with its commits, and so is every commit behind it, appended before or
+// after, until resume(). Then appends continue at head() + 1: the seqs of what was given back are assigned again.
+//
+// Threads: every call may come from any thread unless it says otherwise.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/journal/line_position.hpp"
@@ -22,71 +33,30 @@ namespace sessiond {
 
 using Bytes = std::shared_ptr<const std::string>;
 
-// What one command commits: whole or not at all. Events have the seqs first_seq, first_seq+1, …
+// The events of one command, and all that is stored with them. Events have the seqs first_seq, first_seq + 1, …;
+// without events, first_seq is the seq of the next event.
 struct Commit {
   std::uint64_t first_seq = 0;
-  std::vector<Bytes> events;                 // each a JSON object, one line
-  std::vector<std::string> answers;          // idempotency answers, raw JSON; private
-  std::vector<LinePosition> line_positions;  // where each transcript line goes; private
+  std::vector<Bytes> events;                 // each a JSON object
+  std::vector<std::string> answers;          // idempotency answers, JSON; clients never see them
+  std::vector<LinePosition> line_positions;  // where transcript lines go; clients never see them
 };
 
-// What became of a batch. Called on the journal thread, in order.
+// Tells whether a batch was stored.
 struct BatchOutcome {
   enum class Kind : std::uint8_t {
-    durable,          // fdatasync has returned
-    not_stored,       // write or sync failed and a new segment, durable, overrides it; `problem` says why
-    outcome_unknown,  // it failed and nothing could be made durable: it may or may not be there after a restart
+    durable,          // on stable storage
+    not_stored,       // failed, and it will never appear; `problem` says why
+    outcome_unknown,  // failed, and it may appear after a restart; once resume() has succeeded, it never will
   };
   Kind kind = Kind::durable;
-  std::uint64_t first = 0;  // seqs [first, last]
+  std::uint64_t first = 0;  // seqs [first, last]; last is first - 1 for a batch without events
   std::uint64_t last = 0;
-  std::vector<Commit> commits;  // given back, for the projections
+  std::vector<Commit> commits;  // as they were appended
   Problem problem{};
-  std::uint64_t generation = 0;  // how many resume()s after failures came before these commits were appended
-  std::uint64_t bytes = 0;       // of the line
-  std::uint64_t sync_ns = 0;     // what write + fdatasync took
-};
-
-struct JournalFileOps;  // journal_file_ops.hpp
-
-// Sealed segments are read through once after each start, behind everything else: damage is found before somebody needs
-// the place, and missing indexes are made.
-struct JournalCheck {
-  std::uint64_t segments = 0;  // read so far
-  std::uint64_t of_segments = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t of_bytes = 0;
-  std::uint64_t indexes_made = 0;
-  std::string damage{};  // found in the last one, a sentence; empty: none
-  bool done() const { return segments == of_segments; }
-};
-
-struct JournalOptions {
-  std::filesystem::path dir;  // <stateDir>/journal
-  std::uint64_t segment_bytes = 64ULL << 20;
-  std::uint64_t max_bytes = 1ULL << 30;
-  std::int64_t torn_kept_ms = 168LL * 3600 * 1000;  // a torn batch that was cut off
-  bool repair = false;                              // read all of it, quarantine damage, new epoch
-  // Recovery reads from this seq on. Damage that ends before it is served around and told (report, damage()); any other
-  // is refused without `repair`. 1: all is needed.
-  std::uint64_t needed_from = 1;
-  std::uint64_t first_seq = 1;   // of a journal that is created: above every rev that the stores hold
-  std::uint64_t least_head = 0;  // what files were made of (CHECKPOINT): one that ends before it has lost its end
-  std::shared_ptr<const JournalFileOps> file_ops{};     // tests: failing disks; null is the system's
-  std::function<void(const JournalCheck&)> on_check{};  // after each segment that the check has read; on its thread
-};
-
-// What opening found; told in the log, by doctor and /readyz.
-struct JournalReport {
-  bool created = false;
-  std::vector<std::string> repairs{};  // one sentence each: what, which segment, offset, where it was put
-  std::vector<std::string> damage{};   // the same of what is still there: nothing that recovery needs
-};
-
-// How far each_event() came.
-struct EventsRead {
-  std::uint64_t next = 0;  // go on from here
-  bool lost = false;       // seqs [from, next) are damaged or missing; nothing was given
+  std::uint64_t generation = 0;  // how many resume()s after a failure came before these commits were appended
+  std::uint64_t bytes = 0;       // as stored
+  std::uint64_t sync_ns = 0;     // how long it took to store it, in nanoseconds
 };
 
 // A batch as read back.
@@ -97,59 +67,55 @@ struct StoredBatch {
   std::vector<LinePosition> line_positions;
 };
 struct JournalPage {
-  std::vector<StoredBatch> batches;  // whole batches, the first one holds `from` (its earlier events are dropped)
-  std::uint64_t next = 0;            // read from here to go on; > head when all was read
+  std::vector<StoredBatch> batches;
+  std::uint64_t next = 0;  // the seq to continue from; greater than head() when all was read
+};
+
+// How far each_event() came.
+struct EventsRead {
+  std::uint64_t next = 0;  // the seq to continue from
+  bool lost = false;       // the events [from, next) are damaged or missing, and none was given
 };
 
 class Journal {
  public:
+  // Called on a thread of the journal, one batch at a time. It must not wait for another outcome.
   using OnBatch = std::function<void(BatchOutcome)>;
-  // Opens or creates; starts the thread. Damage before the last line without `repair` is a `degraded` problem naming
-  // segment and offset.
-  static Result<std::unique_ptr<Journal>> open(JournalOptions options, OnBatch on_batch);
-  ~Journal();  // writes what waits, stops, joins
+  using OnEvent = std::function<void(std::uint64_t seq, std::string_view json)>;
+
+  Journal() = default;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
+  virtual ~Journal() = default;  // stores what waits and tells its outcomes first
 
-  const JournalReport& report() const;
-  const std::string& epoch() const;                    // 8 hex digits
-  std::uint64_t head() const;                          // last durable seq; 0 when empty. Any thread.
-  std::uint64_t oldest() const;                        // first seq kept. Any thread.
-  std::uint64_t bytes_after(std::uint64_t seq) const;  // about; any thread
-  std::vector<std::string> damage() const;             // known by now, a sentence a segment. Any thread.
-  JournalCheck check() const;                          // how far it is. Any thread.
+  // `first_seq` must be the seq that follows the last commit's; a commit that does not follow is not stored.
+  virtual void append(Commit commit) = 0;
+  // Allows appends again after a batch that was not durable. Call it when the caller has returned to the state at
+  // head(). An error: the journal still cannot be written; call it again later. Blocks.
+  virtual Result<void> resume() = 0;
 
-  // Queues a commit; first_seq must go on where the last one ended. After a batch that was not stored every commit that
-  // is queued is given back as not_stored until resume() is called. Any thread, never blocks on the disk.
-  void append(Commit commit);
-  // After not_stored / outcome_unknown, when the caller has gone back to durable state: appends go on at head()+1. For
-  // outcome_unknown it probes the disk first and answers whether it can be written again.
-  Result<void> resume();
+  // Tells `on_batch` of every batch from now on. Call it once, before the first append.
+  virtual void tail(OnBatch on_batch) = 0;
 
-  // Durable batches from the one that holds `from`, about max_bytes of them (at least one). bad_cursor when from <
-  // oldest(); degraded, naming the place, when the event `from` is damaged or missing, unless an earlier repair has
-  // accepted its loss: then the next one that is there comes. Any thread; blocks.
-  Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const;
+  // Reads about `max_bytes` of batches, at least one, beginning with the one that holds `from` (without its events
+  // before `from`). bad_cursor: from < oldest(). degraded: the event `from` is damaged or missing; a loss that a repair
+  // has accepted is passed over instead. Blocks.
+  virtual Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const = 0;
+  // Reads events alone and without a copy: calls `take` with each from seq `from` on, about `max_bytes` of batches, at
+  // least one. Ends before an event that is damaged or missing. Where that is `from` itself, says so and gives nothing,
+  // losses that a repair has accepted included. bad_cursor as read(). Blocks.
+  virtual Result<EventsRead> each_event(std::uint64_t from, std::size_t max_bytes, const OnEvent& take) const = 0;
 
-  // The events alone, without a copy: take(seq, json) for each from seq `from` on, of about max_bytes of batches (at
-  // least one); ends before damage, and says so when that is where it begins. bad_cursor as read().
-  Result<EventsRead> each_event(std::uint64_t from, std::size_t max_bytes,
-                                const std::function<void(std::uint64_t seq, std::string_view json)>& take) const;
+  virtual std::uint64_t head() const = 0;    // the last durable seq; oldest() - 1 when there is no event
+  virtual std::uint64_t oldest() const = 0;  // the first seq that is kept
+  // Names this history: 8 hex digits. A journal that lost durable events continues under a new epoch, so that an event
+  // id ("<epoch>-<seq>") never means two events.
+  virtual const std::string& epoch() const = 0;
+  virtual std::uint64_t bytes_after(std::uint64_t seq) const = 0;  // how much is stored after `seq`, about
 
-  // For backups: every segment's file in order with how many of its bytes are durable now; none is removed before this
-  // returns. The last durable seq in them. Any thread; blocks.
-  Result<std::uint64_t> each_segment(
-      const std::function<Result<void>(const std::filesystem::path&, std::uint64_t bytes)>& call) const;
-
-  // Everything up to `seq` is in the files, on disk: retention may take it, and takes what is old, nothing after `old`.
-  void release(std::uint64_t seq, std::uint64_t old = 0);
-  // Waits until everything appended so far has had its outcome.
-  void drain();
-
- private:
-  struct Impl;
-  explicit Journal(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  // Allows the removal of events up to `seq`. Removed are those up to `old`, and the oldest ones beyond the size that
+  // the journal may have; fewer where the storage removes only larger pieces. Blocks.
+  virtual void release(std::uint64_t seq, std::uint64_t old) = 0;
 };
 
 }  // namespace sessiond

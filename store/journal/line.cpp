@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <charconv>
 #include <cstring>
 #include <iterator>
@@ -50,7 +51,7 @@ std::optional<std::uint64_t> as_seq(std::string_view text) {
   return value;
 }
 
-// What follows the CRC, when that fits it.
+// The text after the CRC, if the CRC fits.
 std::optional<std::string_view> sound_body(std::string_view text) {
   if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
   std::uint32_t crc = 0;
@@ -62,7 +63,7 @@ std::optional<std::string_view> sound_body(std::string_view text) {
   return body;
 }
 
-// As build_line lays it out: the events are gone through once, what follows them not at all.
+// Reads the events of a line as build_line makes it, in one pass, and ignores what follows them.
 std::optional<Line> events_of(std::string_view body) {
   static constexpr std::string_view before_events = ",\"events\":";
   const std::size_t comma = body.find(',');
@@ -79,6 +80,7 @@ std::optional<Line> events_of(std::string_view body) {
 }  // namespace
 
 void build_line(std::string& out, std::span<const Commit> commits) {
+  assert(!commits.empty());
   out.assign(body_at, ' ');
   out += body_start;
   out += std::to_string(commits.front().first_seq);

@@ -1,6 +1,7 @@
-// One journal line (FORMATS §1) as bytes: making it from commits, and taking it apart again without converting a value.
+// One line of the journal is one batch. This makes the line of commits, and takes it apart again without converting a
+// value.
 //   <CRC-32 of what follows the space, 8 hex> {"seq":<first>,"events":[…],"answers":[…],"places":[…]}\n
-// The first line of a segment that overrides older ones holds no commit and has "overrides":true.
+// The first line of a segment that overrides older ones has no commit, but "overrides":true.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,11 @@
 
 namespace sessiond::journal {
 
-// Replaces `out` by the line of consecutive commits. A raw newline (legal JSON whitespace, but our line end) becomes a
-// space.
+// Replaces `out` by the line of consecutive commits, at least one. A newline between JSON tokens becomes a space.
 void build_line(std::string& out, std::span<const Commit> commits);
 std::string override_line(std::uint64_t seq);
 
-// A line whose CRC fits; views into the text it was made from.
+// A line whose CRC fits, as views into its text.
 struct Line {
   std::uint64_t first = 0;
   std::uint64_t next = 0;  // first + number of events
@@ -27,18 +27,18 @@ struct Line {
   std::string_view answers{};
   std::string_view line_positions{};
 };
-// `text` without its '\n'. Nothing when it is damaged: CRC, shape, or no seq. `events`: the rest of a line that we
-// wrote is not looked at.
+// `text` is without its '\n'. Nothing when it is damaged: the CRC or the shape is wrong. Parts::events skips answers
+// and line positions where it can.
 enum class Parts : std::uint8_t { all, events };
 std::optional<Line> parse_line(std::string_view text, Parts parts = Parts::all);
-// The first seq of a line whose CRC fits, without looking at its events; nothing when it is damaged.
+// The first seq of a line, from the line alone; nothing when its CRC does not fit.
 std::optional<std::uint64_t> seq_of_line(std::string_view text);
-// The same of how a line begins, its CRC not looked at.
+// The first seq from the beginning of a line, without its CRC being checked.
 std::optional<std::uint64_t> first_seq_in(std::string_view beginning);
-StoredBatch to_batch(const Line& line, std::uint64_t from);  // events before `from` are dropped
+StoredBatch to_batch(const Line& line, std::uint64_t from);  // leaves out events before `from`
 
-// Where inside `text` another line seems to begin; npos if nowhere. What we write can have these bytes only at the
-// start of a line, so a damaged line that holds them is two lines whose newline was lost, not one torn batch.
+// Where inside `text` another line seems to begin; npos: nowhere. A line can have these bytes only at its start. So a
+// damaged line that has them inside is two lines whose newline was lost, not one torn batch.
 std::size_t line_start_within(std::string_view text);
 
 }  // namespace sessiond::journal

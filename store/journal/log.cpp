@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -12,7 +13,7 @@
 namespace sessiond::journal {
 namespace {
 
-constexpr std::size_t line_kept = 16ULL << 20;  // a longer line's memory is given back
+constexpr std::size_t line_kept = 16ULL << 20;  // a longer line's memory is freed
 
 SegmentWriter::Ops ops_of(const JournalOptions& options) {
   return options.file_ops ? options.file_ops : std::make_shared<const JournalFileOps>();
@@ -41,6 +42,7 @@ Result<std::unique_ptr<Log>> Log::open(const JournalOptions& options, const Reco
 }
 
 BatchOutcome Log::write(std::span<const Commit> commits) {
+  assert(writable() && commits.front().first_seq == catalog_.head() + 1);
   BatchOutcome outcome;
   build_line(line_, commits);
   outcome.bytes = line_.size();
@@ -55,11 +57,11 @@ BatchOutcome Log::write(std::span<const Commit> commits) {
 }
 
 Result<void> Log::write_line(std::uint64_t first, std::uint64_t next) {
-  // A segment without an event is not left: the next one would have the same first seq, and so override it.
+  // A segment without an event is not followed by another: that would have the same first seq and override it.
   const bool full = writer_->end() > 0 && writer_->end() + line_.size() > segment_bytes_;
   if (full && catalog_.head() >= catalog_.live().name.first)
     if (auto begun = begin_segment(false); !begun) {
-      writer_.reset();  // a file of the new name may be left, and would override what went on here
+      writer_.reset();  // a file of the new name may exist, and would override what is appended here
       return begun;
     }
   if (auto written = writer_->append(line_); !written) return written;
@@ -87,8 +89,8 @@ Result<void> Log::begin_segment(bool overrides) {
   return {};
 }
 
-// What an overriding segment begins with: its mark, and the durable batches that it would override though they should
-// stay: those without events at the head of a segment that has nothing else.
+// The beginning of an overriding segment: its mark, then the durable batches that must stay although it overrides them.
+// Those are batches without events, in a segment that has no others.
 Result<std::string> Log::override_start() const {
   const std::uint64_t first = catalog_.head() + 1;
   const Segment live = catalog_.live();

@@ -1,5 +1,5 @@
-// The write side of the journal without its thread: batches go to the live segment, segments roll, a failed one is
-// overridden. One caller at a time; what is durable is told to the catalog.
+// The writing half of FileJournal, without its thread. Appends batches to the live segment, begins the next segment
+// when it is full, and overrides it when a write failed. Tells the catalog what is durable. One caller at a time.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "store/journal/catalog.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/journal/recovery.hpp"
 #include "store/journal/writer.hpp"
 
@@ -19,12 +19,13 @@ namespace sessiond::journal {
 class Log {
  public:
   static Result<std::unique_ptr<Log>> open(const JournalOptions& options, const Recovered& recovered, Catalog& catalog);
-  // The first segment of a journal that has none.
+  // Creates the first segment of a new journal.
   static Result<Segment> create_first(const JournalOptions& options);
 
-  // kind, problem, bytes and sync_ns of an outcome. Consecutive commits, the first at head+1.
+  // Stores consecutive commits, the first at head + 1, as one batch. Fills kind, problem, bytes and sync_ns of the
+  // outcome. Must be writable().
   BatchOutcome write(std::span<const Commit> commits);
-  // Makes a segment that overrides whatever stands after the head. Then batches can be written again.
+  // Begins a segment that overrides everything after the head. Then batches can be written again.
   Result<void> override_from_head();
   bool writable() const { return writer_.has_value(); }
 
@@ -39,7 +40,7 @@ class Log {
   std::uint64_t segment_bytes_;
   SegmentWriter::Ops ops_;
   Catalog& catalog_;
-  std::optional<SegmentWriter> writer_{};  // none after a failure that could not be overridden
+  std::optional<SegmentWriter> writer_{};  // nothing after a failure that could not be overridden
   std::string line_{};
 };
 

@@ -8,16 +8,16 @@
 
 #include "store/files.hpp"
 #include "store/journal/line.hpp"
-#include "store/journal/reader.hpp"
+#include "store/line_reader.hpp"
 
 namespace sessiond::journal {
 namespace {
 
 using Holes = std::vector<Epoch::Hole>;
 
-// Goes through lines from the one that holds `from`, giving each to `take`, until it has about `max_bytes` of them. It
-// never passes over an event that is missing, unless `lost` has it: it ends before that, and says so when that is where
-// it begins. Damage that holds nothing of what is asked for is nothing to it.
+// Reads lines from the one that has `from`, and gives each to `take`, until it has about `max_bytes`. It ends before a
+// missing event that is not in `lost`, and sets is_lost() when that is the first one asked for. Damage outside the
+// events that are asked for does not matter.
 template <class Take>
 class Walk {
  public:
@@ -35,16 +35,16 @@ class Walk {
     next_ = behind_known(from_);
   }
 
-  // Reads on in one segment; false when it is enough. not_found: there is no such file.
-  Result<bool> read(const Catalog::Stretch& stretch) {
-    const auto file = open_file(stretch.path, O_RDONLY | O_NONBLOCK);
+  // Continues in one segment; false when it has enough. not_found: there is no such file.
+  Result<bool> read(const Catalog::SegmentPart& part) {
+    const auto file = open_file(part.path, O_RDONLY | O_NONBLOCK);
     if (!file) return std::unexpected(file.error());
     struct stat status{};
     if (::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-      damaged(stretch.path, fmt::format("{} is no file", stretch.path.native()));
+      damaged(part.path, fmt::format("{} is not a file", part.path.native()));
       return true;
     }
-    if (!lines(file->get(), stretch, stretch.offset)) lines(file->get(), stretch, 0);
+    if (!lines(file->get(), part, part.offset)) lines(file->get(), part, 0);
     return !enough_;
   }
 
@@ -59,42 +59,42 @@ class Walk {
     damage_ = what;
     catalog_.note_damage(path, std::move(what));
   }
-  const std::string& damage() const { return damage_; }  // the last that it saw
+  const std::string& damage() const { return damage_; }  // the last that it found
 
  private:
-  // False: at `offset`, which an index named, stands no line.
-  bool lines(int fd, const Catalog::Stretch& stretch, std::uint64_t offset) {
-    LineReader reader(fd, offset, stretch.end, stretch.path.native());
+  // False: no line begins at `offset`, so the index is wrong.
+  bool lines(int fd, const Catalog::SegmentPart& part, std::uint64_t offset) {
+    SequentialLines reader(fd, offset, part.end, part.path.native());
     std::uint64_t at = offset;
     while (!enough_) {
       const auto raw = reader.next();
-      if (!raw) {  // the disk does not give it: nothing of this segment behind here can be had
-        damaged(stretch.path, fmt::format("{}, from offset {} on", raw.error().detail, at));
+      if (!raw) {  // the disk cannot read it: the rest of this segment is lost
+        damaged(part.path, fmt::format("{}, from offset {} on", raw.error().detail, at));
         return true;
       }
       if (!*raw) break;
       const auto [begin, text, ended] = **raw;
       if (begin == offset && offset != 0 && !(ended && seq_of_line(text))) return false;
-      line(stretch, begin, text, ended);
+      line(part, begin, text, ended);
       at = begin + text.size() + (ended ? 1 : 0);
     }
-    if (!enough_ && at != stretch.end) damaged(stretch, at);
+    if (!enough_ && at != part.end) damaged(part, at);
     return true;
   }
 
-  void line(const Catalog::Stretch& stretch, std::uint64_t offset, std::string_view text, bool ended) {
+  void line(const Catalog::SegmentPart& part, std::uint64_t offset, std::string_view text, bool ended) {
     const auto parsed = ended ? parse_line(text, parts_) : std::nullopt;
     if (parsed && parsed->first >= least_) {
       least_ = parsed->next;
       return give(*parsed, text.size());
     }
-    damaged(stretch, offset);
+    damaged(part, offset);
     const std::size_t other = parsed ? std::string_view::npos : line_start_within(text);
-    if (other != std::string_view::npos) line(stretch, offset + other, text.substr(other), ended);
+    if (other != std::string_view::npos) line(part, offset + other, text.substr(other), ended);
   }
 
-  void damaged(const Catalog::Stretch& stretch, std::uint64_t offset) {
-    damaged(stretch.path, fmt::format("{} is damaged at offset {}", stretch.path.native(), offset));
+  void damaged(const Catalog::SegmentPart& part, std::uint64_t offset) {
+    damaged(part.path, fmt::format("{} is damaged at offset {}", part.path.native(), offset));
   }
 
   void give(const Line& line, std::size_t length) {
@@ -104,12 +104,12 @@ class Walk {
     take_(line);
     next_ = behind_known(std::max(next_, line.next));
     bytes_ += length;
-    // Never full of batches without events alone: such a page would lead to itself again. Nor at the head: those behind
-    // the last event belong to what must be read before `next` is beyond it.
+    // A page must not end with batches without events alone: the next page would begin at the same seq. At the head it
+    // must not end either: batches without events behind the last event belong to it.
     enough_ = bytes_ >= max_bytes_ && next_ > from_ && next_ <= head_;
   }
 
-  // Events [next_, until) are not there.
+  // Events [next_, until) are missing.
   void missing(std::uint64_t until) {
     enough_ = true;
     if (next_ > from_) return;
@@ -147,20 +147,19 @@ Result<void> run(Walk<Take>& walk, const Catalog& catalog, std::uint64_t from) {
   if (from < catalog.oldest()) return gone();
   const Catalog::End until = catalog.end();
   walk.begin(until.head);
-  for (auto stretch = catalog.locate(from, until); stretch; stretch = catalog.following(stretch->serial, until)) {
-    const auto more = walk.read(*stretch);
+  for (auto part = catalog.locate(from, until); part; part = catalog.following(part->serial, until)) {
+    const auto more = walk.read(*part);
     if (!more && more.error().code == Code::not_found) {
       if (from < catalog.oldest()) return gone();  // retention was faster
-      // One that is not held any more was overridden just now: then it held no event.
-      if (catalog.holds(stretch->serial))
-        walk.damaged(stretch->path, fmt::format("{} is missing", stretch->path.native()));
+      // A segment that is no longer listed was overridden just now: then it had no event.
+      if (catalog.holds(part->serial)) walk.damaged(part->path, fmt::format("{} is missing", part->path.native()));
       continue;
     }
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
   }
   walk.end();
-  // Not damage: retention took the segment before it was found.
+  // Not damage: retention removed the segment before it was found.
   if (walk.is_lost() && from < catalog.oldest()) return gone();
   return {};
 }
@@ -171,7 +170,7 @@ Result<JournalPage> read_page(const Catalog& catalog, const Holes& lost, std::ui
   JournalPage page;
   Walk walk(catalog, lost, from, max_bytes, Parts::all, [&page, from](const Line& line) {
     StoredBatch batch = to_batch(line, from);
-    // The first line of an overriding segment says nothing to a reader.
+    // The first line of an overriding segment is empty.
     if (!batch.events.empty() || !batch.answers.empty() || !batch.line_positions.empty())
       page.batches.push_back(std::move(batch));
   });
@@ -185,7 +184,7 @@ Result<JournalPage> read_page(const Catalog& catalog, const Holes& lost, std::ui
 
 Result<EventsRead> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
                                const std::function<void(std::uint64_t, std::string_view)>& take) {
-  static const Holes none;  // who follows events is told of every one that is missing
+  static const Holes none;  // a stream must be told of every missing event
   Walk walk(catalog, none, from, max_bytes, Parts::events, [&take, from](const Line& line) {
     for (std::size_t index = 0; index < line.events.size(); ++index)
       if (line.first + index >= from) take(line.first + index, line.events[index]);

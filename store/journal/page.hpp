@@ -1,4 +1,4 @@
-// Reading the journal back: a page of batches from a seq on, each line's CRC verified. Any thread; reads the disk.
+// Reads the journal back, from a seq on. Verifies the CRC of each line. Any thread; blocks.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace sessiond::journal {
 
-// See Journal::read. `lost`: seqs whose loss an earlier repair has accepted.
+// Journal::read. `lost`: seqs whose loss an earlier repair has accepted.
 Result<JournalPage> read_page(const Catalog& catalog, const std::vector<Epoch::Hole>& lost, std::uint64_t from,
                               std::size_t max_bytes);
-// See Journal::each_event.
+// Journal::each_event.
 Result<EventsRead> read_events(const Catalog& catalog, std::uint64_t from, std::size_t max_bytes,
                                const std::function<void(std::uint64_t, std::string_view)>& take);
 

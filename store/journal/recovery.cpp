@@ -30,8 +30,8 @@ struct Findings {
   bool end_lost = false;                 // how much is missing at the end cannot be known
 };
 
-// After a crash of the process the last batches may be in memory only; after a failed fsync memory may hold what the
-// disk does not. So: to the disk with what is dirty, away with what is cached, and only then is it read.
+// Makes the following reads come from the disk. After a crash of the process the last batches may be in memory only,
+// and after a failed fsync memory may have what the disk has not: so writes what is dirty, then drops the cache.
 Result<void> settle(int fd, const fs::path& path) {
   if (::fdatasync(fd) != 0) return std::unexpected(io_problem("fdatasync", path.native(), errno));
   if (const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); error != 0)
@@ -53,8 +53,8 @@ bool is_file(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// What a sealed segment holds, when its first and its last line say that it is seqs [first, until) and nothing else.
-// So an old journal without indexes is not read through before anybody is served. No index: the check makes it.
+// The content of a sealed segment, when its first and last line show that it has exactly the seqs [first, until). So a
+// journal without indexes need not be read before the daemon serves. The check makes the index later.
 std::optional<Segment> by_its_ends(const SegmentName& name, const fs::path& path, std::uint64_t until) {
   constexpr std::size_t head_bytes = 64;
   constexpr std::uint64_t most = 16ULL << 20;  // of the last line
@@ -95,7 +95,7 @@ class Recovery {
       if (auto saved = save_epoch(options_.dir, epoch_); !saved) return std::unexpected(saved.error());
       report_.repairs.push_back(fmt::format("journal/EPOCH was missing or unreadable: new epoch {}", epoch_.epoch));
     }
-    // A repair changes which segments there are: look again after one. It converges at once unless the disk goes on
+    // A repair changes the segments, so they are examined again after it. One round is enough unless the disk keeps
     // failing.
     for (int round = 0; round < 4; ++round) {
       auto findings = look();
@@ -114,19 +114,18 @@ class Recovery {
   }
 
  private:
-  // Nothing there: a new journal, or one that was lost. Either way what is written from now on is another history.
+  // There is no segment: a new journal, or one that was lost. Both begin a new history.
   Result<Recovered> create() {
     if (options_.least_head != 0 && !options_.repair)
-      return fail(Code::degraded,
-                  fmt::format("{} has a CHECKPOINT of seq {} and not one segment; start with --repair to "
-                              "go on from the files alone",
-                              options_.dir.native(), options_.least_head));
+      return fail(Code::degraded, fmt::format("{} has a CHECKPOINT of seq {} but no segment; start with --repair to "
+                                              "continue from the files alone",
+                                              options_.dir.native(), options_.least_head));
     report_.created = true;
     Epoch fresh{.epoch = mint_epoch()};
     if (options_.needed_from > 1 && options_.needed_from < options_.first_seq)
       fresh.holes.push_back({.from = options_.needed_from, .to = options_.first_seq});
     if (options_.least_head != 0)
-      report_.repairs.push_back(fmt::format("the journal was lost: it goes on at seq {} under the new epoch {}",
+      report_.repairs.push_back(fmt::format("the journal was lost: it continues at seq {} under the new epoch {}",
                                             options_.first_seq, fresh.epoch));
     if (auto saved = save_epoch(options_.dir, fresh); !saved) return std::unexpected(saved.error());
     return Recovered{.epoch = fresh.epoch, .lost = std::move(fresh.holes), .report = std::move(report_)};
@@ -138,7 +137,7 @@ class Recovery {
     remove_void(*names);
     Findings findings;
     if (names->empty()) return findings;
-    // What was not in the files yet and is older than all that is there.
+    // Events that the files need and that are older than the first segment.
     if (options_.needed_from > 1 && options_.needed_from < names->front().first)
       findings.holes.push_back({.from = options_.needed_from, .to = names->front().first});
     for (std::size_t i = 0; i < names->size(); ++i) {
@@ -146,7 +145,7 @@ class Recovery {
       const auto looked = look_at((*names)[i], last ? open_end : (*names)[i + 1].first, findings);
       if (!looked) return std::unexpected(looked.error());
     }
-    // Its seqs are in files and in readers' hands: they are not given out again.
+    // The files and readers have these seqs: they are not assigned again.
     if (const std::uint64_t next = findings.segments.empty() ? names->front().first : findings.segments.back().next;
         next <= options_.least_head) {
       findings.holes.push_back({.from = next, .to = options_.least_head + 1});
@@ -156,7 +155,7 @@ class Recovery {
     return findings;
   }
 
-  // Torn batches go with their segment, and after journal.retention at the latest.
+  // Torn batches are removed with their segment, and at the latest after journal.retention.
   void remove_old_torn() {
     std::vector<fs::path> old;
     each_in(options_.dir, [&](const fs::directory_entry& entry) {
@@ -169,12 +168,12 @@ class Recovery {
     for (const fs::path& path : old) fs::remove(path, ignored);
   }
 
-  // Segments wholly overridden by later ones. They hold only what callers were told is not stored.
+  // Removes segments that later ones wholly override. They have only batches that were told as not stored.
   void remove_void(std::vector<SegmentName>& names) {
     std::uint64_t until = open_end;
     for (std::size_t i = names.size(); i-- > 0;) {
       if (names[i].first >= until) {
-        std::error_code ignored;  // one that stays is void the next time too
+        std::error_code ignored;  // if it stays, it is void the next time too
         const fs::path path = options_.dir / to_string(names[i]);
         fs::remove(path, ignored);
         fs::remove(index_path(path), ignored);
@@ -194,7 +193,7 @@ class Recovery {
       return {};
     }
     if (last) {
-      std::error_code ignored;  // an index of what will be written on; it would not fit and be made again
+      std::error_code ignored;  // it would not fit once the segment grows
       fs::remove(index_path(segment.path), ignored);
     } else if (!options_.repair) {
       if (auto sealed = fitting_index(segment.path, name.first, until)) {
@@ -242,7 +241,7 @@ class Recovery {
     return {};
   }
 
-  // Recovery needs nothing of what is damaged: it ends before `needed_from`, and what follows says where.
+  // Whether recovery can do without the damaged batches: they end before `needed_from`, as the next good batch shows.
   bool can_wait(const Scan& scan, bool last, std::uint64_t until) const {
     if (options_.repair) return false;
     return std::ranges::all_of(scan.damages, [&](const Damage& damage) {
@@ -252,7 +251,7 @@ class Recovery {
     });
   }
 
-  // With the damage between them: readers step over it.
+  // Keeps the damage between the runs; readers skip it.
   static void take_runs(Segment& segment, const Scan& scan) {
     segment.index.emplace();
     segment.end = std::max(scan.runs.empty() ? 0 : scan.runs.back().end, scan.damages.back().end);
@@ -287,7 +286,8 @@ class Recovery {
                                [&](const Epoch::Hole& lost) { return lost.from <= hole.from && hole.to <= lost.to; });
   }
   bool can_wait(const Epoch::Hole& hole) const { return !options_.repair && hole.to <= options_.needed_from; }
-  // Without `repair` what recovery does not need is no obstacle, but for an end of which nobody knows how long it was.
+  // Whether the journal can be used as it is. Without `repair` it may miss events that recovery does not need, but not
+  // its end: how many events that had is unknown.
   bool sound(Findings& findings) const {
     if (!findings.damaged.empty() || (options_.repair && !findings.obstacles.empty())) return false;
     std::vector<std::string> missing;
@@ -298,12 +298,12 @@ class Recovery {
     }
     if (findings.end_lost && !findings.obstacles.empty()) return false;
     for (const SegmentName& name : findings.obstacles)
-      missing.push_back(fmt::format("{} is no file", (options_.dir / to_string(name)).native()));
+      missing.push_back(fmt::format("{} is not a file", (options_.dir / to_string(name)).native()));
     std::ranges::move(missing, std::back_inserter(findings.tolerated));
     return true;
   }
 
-  // Names the file to look at: the one that ends too early, or the one that would begin there.
+  // Names the file that an operator should look at: the one that ends too early, or the one that is missing.
   std::string describe(const Epoch::Hole& hole, const Findings& findings) const {
     const auto before = std::ranges::find(findings.segments, hole.from, &Segment::next);
     const bool cut = before != findings.segments.end() && before->name.first < hole.from;
@@ -318,29 +318,23 @@ class Recovery {
       all.push_back(fmt::format("{} is damaged at offset {}", (options_.dir / to_string(damaged.name)).native(),
                                 damaged.scan.damages.front().offset));
     for (const SegmentName& name : findings.obstacles)
-      all.push_back(fmt::format("{} is no file", (options_.dir / to_string(name)).native()));
+      all.push_back(fmt::format("{} is not a file", (options_.dir / to_string(name)).native()));
     for (const Epoch::Hole& hole : findings.holes)
       if (!known(hole)) all.push_back(describe(hole, findings));
-    return fmt::format("{}; start with --repair to go on without what is lost", fmt::join(all, "; "));
+    return fmt::format("{}; start with --repair to continue without the lost events", fmt::join(all, "; "));
   }
 
-  // Whatever stands there keeps its content under another name.
-  Result<void> put_aside(const SegmentName& name) {
-    const fs::path path = options_.dir / to_string(name);
-    const fs::path aside = fmt::format("{}.damaged.{}", path.native(), time_for_names());
-    if (::rename(path.c_str(), aside.c_str()) != 0) return std::unexpected(io_problem("move", path.native(), errno));
-    report_.repairs.push_back(
-        fmt::format("{} was no file; moved to {}", path.filename().native(), aside.filename().native()));
-    return sync_dir(options_.dir);
-  }
-
-  // The new epoch and the holes come first: interrupted, the repair is made again under one more epoch.
+  // Saves the new epoch and the holes first: a repair that is killed is done again under yet another epoch.
   Result<void> repair(const Findings& findings) {
     epoch_ = {.epoch = mint_epoch(), .holes = findings.holes};
     if (auto saved = save_epoch(options_.dir, epoch_); !saved) return saved;
     fault_point("repair.epoch");
-    for (const SegmentName& name : findings.obstacles)
-      if (auto moved = put_aside(name); !moved) return moved;
+    for (const SegmentName& name : findings.obstacles) {
+      const auto aside = put_aside(options_.dir / to_string(name));
+      if (!aside) return std::unexpected(aside.error());
+      report_.repairs.push_back(
+          fmt::format("{} was not a file; moved to {}", to_string(name), aside->filename().native()));
+    }
     for (const DamagedSegment& damaged : findings.damaged) {
       auto done = repair_segment(options_.dir, damaged);
       if (!done) return std::unexpected(done.error());

@@ -1,19 +1,20 @@
-// Opening a journal: which segments there are, where they end, what is damaged, and what a repair makes of it (FORMATS
-// §1 "Opening"). The last segment is read through, and what recovery needs of those without an index; other sealed ones
-// are taken by their index or by their two ends, their lines are verified when they are read and by the check
-// (journal_check.hpp). A repair believes nothing and reads all of them.
+// Opens a journal: finds its segments, where each ends and what is damaged, and repairs it on request.
+//
+// Starting must not take longer the larger the journal is. So only the last segment is read completely, and sealed ones
+// without an index that recovery needs. Other sealed segments are trusted by their index, or by their first and last
+// line; their lines are verified when they are read, and by the check (check.hpp). A repair reads all of them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/journal/scan.hpp"
 #include "store/journal/segment.hpp"
 
 namespace sessiond::journal {
 
-// EPOCH: {"epoch":"<8 hex>","holes":[[from,to],…]}; seqs [from, to) were lost.
+// The file EPOCH: {"epoch":"<8 hex>","holes":[[from,to],…]}. Seqs [from, to) are lost, and a repair has accepted that.
 struct Epoch {
   struct Hole {
     std::uint64_t from = 0;
@@ -25,14 +26,15 @@ struct Epoch {
 };
 
 struct Recovered {
-  std::vector<Segment> segments{};  // in order; the last is live; empty: nothing there yet
+  std::vector<Segment> segments{};  // in order; the last is the live one; empty: a new journal
   std::string epoch{};
-  std::vector<Epoch::Hole> lost{};  // between them, as earlier repairs have accepted
+  std::vector<Epoch::Hole> lost{};  // between them; earlier repairs have accepted it
   JournalReport report{};
 };
+// degraded: damage that recovery cannot do without; names the file and offset. Blocks.
 Result<Recovered> recover(const JournalOptions& options);
 
-std::optional<Epoch> load_epoch(const std::filesystem::path& dir);  // nothing when missing or no epoch
+std::optional<Epoch> load_epoch(const std::filesystem::path& dir);  // nothing when it is missing or damaged
 Result<void> save_epoch(const std::filesystem::path& dir, const Epoch& epoch);
 std::string mint_epoch();
 
@@ -42,10 +44,11 @@ struct DamagedSegment {
   bool last = false;
   Scan scan{};
 };
-// Puts the damage aside into <segment>.damaged.<time>, leaves the first run in the segment and gives every other one a
-// segment of its own. May be interrupted at any point and done again. One sentence of what was done.
+// Copies the damaged bytes to <segment>.damaged.<time>, leaves the first run of good batches in the segment and moves
+// every other run to a segment of its own. It can be killed at any point and done again. Returns one sentence that says
+// what was done.
 Result<std::string> repair_segment(const std::filesystem::path& dir, const DamagedSegment& damaged);
-// Cuts a torn batch off the end, kept in <segment>.torn.<time>. One sentence.
+// Cuts a torn batch off the end, and keeps it in <segment>.torn.<time>. Returns one sentence that says so.
 Result<std::string> cut_torn(int fd, const std::filesystem::path& segment, const Damage& torn);
 
 }  // namespace sessiond::journal

@@ -20,7 +20,7 @@ Result<void> truncate_to(int fd, const fs::path& path, std::uint64_t end) {
   return sync_file(fd, path);
 }
 
-Result<fs::path> put_aside(int fd, const fs::path& segment, std::string_view kind, std::span<const Damage> damages) {
+Result<fs::path> copy_aside(int fd, const fs::path& segment, std::string_view kind, std::span<const Damage> damages) {
   fs::path target = segment;
   target += fmt::format(".{}.{}", kind, time_for_names());
   const auto file = open_file(target, O_WRONLY | O_CREAT | O_APPEND);
@@ -33,7 +33,7 @@ Result<fs::path> put_aside(int fd, const fs::path& segment, std::string_view kin
   return target;
 }
 
-// A run as a segment of its own. It appears whole or not at all; one that an interrupted repair left is replaced.
+// Copies a run to a segment of its own, which appears whole or not at all. Replaces one that a killed repair left.
 Result<void> split_off(int fd, const fs::path& segment, const Run& run) {
   const fs::path target = segment.parent_path() / to_string({.first = run.first, .turn = 0});
   fs::path temp = target;
@@ -59,8 +59,8 @@ std::string describe(const DamagedSegment& damaged) {
 }  // namespace
 
 Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn) {
-  const auto aside = put_aside(fd, segment, "torn", {&torn, 1});
-  // Nobody was told of a torn batch: a disk without room for a copy of it must not keep the daemon from starting.
+  const auto aside = copy_aside(fd, segment, "torn", {&torn, 1});
+  // A torn batch was never told as durable: a disk without room for its copy must not keep the daemon from starting.
   if (!aside && aside.error().code != Code::storage_full) return std::unexpected(aside.error());
   fault_point("torn.kept");
   if (auto cut = truncate_to(fd, segment, torn.offset); !cut) return std::unexpected(cut.error());
@@ -74,7 +74,7 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
   const fs::path segment = dir / to_string(damaged.name);
   const auto file = open_file(segment, O_RDWR);
   if (!file) return std::unexpected(file.error());
-  const auto aside = put_aside(file->get(), segment, "damaged", damaged.scan.damages);
+  const auto aside = copy_aside(file->get(), segment, "damaged", damaged.scan.damages);
   if (!aside) return std::unexpected(aside.error());
 
   fault_point("repair.kept");
@@ -85,12 +85,12 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
     fault_point("repair.split");
   }
 
-  std::error_code ignored;  // an index that stays behind does not fit the segment any more and is made again
+  std::error_code ignored;  // if it stays, it does not fit the segment any more and is made again
   fs::remove(index_path(segment), ignored);
   const bool name_reused =
       !starts_good && !runs.empty() && runs.front().first == damaged.name.first && damaged.name.turn == 0;
   if (starts_good || (runs.empty() && damaged.last)) {
-    // The last one keeps its name even when nothing is left in it, so that no seq below it is given out again.
+    // The last segment keeps its name even when it is empty, so that no seq before it is assigned again.
     if (auto cut = truncate_to(file->get(), segment, starts_good ? runs.front().end : 0); !cut)
       return std::unexpected(cut.error());
   } else if (!name_reused) {

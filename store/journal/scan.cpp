@@ -7,10 +7,17 @@
 #include <string_view>
 
 #include "store/journal/line.hpp"
-#include "store/journal/reader.hpp"
+#include "store/line_reader.hpp"
 
 namespace sessiond::journal {
 namespace {
+
+// Damage that follows the last one continues it.
+void add_damage(std::vector<Damage>& damages, const Damage& damage) {
+  if (damages.empty() || damages.back().end != damage.offset) return damages.push_back(damage);
+  damages.back().end = damage.end;
+  damages.back().one_line = false;
+}
 
 class Scanner {
  public:
@@ -20,8 +27,7 @@ class Scanner {
 
   void line(std::uint64_t offset, std::string_view text, bool ended) {
     const auto good = ended ? parse_line(text) : std::nullopt;
-    // Batches without events (answers to requests that changed nothing) at `until` may be older than what overrides;
-    // they harm nobody.
+    // A batch at `until` without events may be older than the overriding segment, so it is kept. It does no harm.
     if (expected_ >= until_ && !(good && good->first == until_ && good->next == until_)) {
       done_ = true;
       return;
@@ -51,12 +57,7 @@ class Scanner {
   }
 
   void damage(std::uint64_t offset, std::uint64_t length, bool one_line) {
-    if (!scan_.damages.empty() && scan_.damages.back().end == offset) {
-      scan_.damages.back().end = offset + length;
-      scan_.damages.back().one_line = false;
-    } else {
-      scan_.damages.push_back({.offset = offset, .end = offset + length, .one_line = one_line});
-    }
+    add_damage(scan_.damages, {.offset = offset, .end = offset + length, .one_line = one_line});
   }
 
   std::uint64_t expected_;
@@ -71,7 +72,7 @@ Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, 
   struct stat status{};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", name, errno));
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  LineReader reader(fd, 0, size, name);
+  SequentialLines reader(fd, 0, size, name);
   Scanner scanner(first, until);
   while (!scanner.done()) {
     const auto raw = reader.next();
@@ -85,17 +86,10 @@ Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, 
 }
 
 Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t end, const std::atomic<bool>& stop) {
-  LineReader reader(fd, 0, end, name);
+  SequentialLines reader(fd, 0, end, name);
   CheckedLines out;
   std::uint64_t least = 0;
   std::uint64_t at = 0;
-  const auto damage = [&](std::uint64_t offset, std::uint64_t to) {
-    if (!out.damages.empty() && out.damages.back().end == offset) {
-      out.damages.back().end = to;
-    } else {
-      out.damages.push_back({.offset = offset, .end = to, .one_line = false});
-    }
-  };
   while (!stop) {
     const auto raw = reader.next();
     if (!raw) return std::unexpected(raw.error());
@@ -104,13 +98,13 @@ Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t 
     at = offset + text.size() + (ended ? 1 : 0);
     const auto seq = ended ? seq_of_line(text) : std::nullopt;
     if (!seq || *seq < least) {
-      damage(offset, at);
+      add_damage(out.damages, {.offset = offset, .end = at, .one_line = false});
       continue;
     }
     least = *seq;
     out.index.add(*seq, offset);
   }
-  if (!stop && at < end) damage(at, end);  // it is shorter than it was
+  if (!stop && at < end) add_damage(out.damages, {.offset = at, .end = end, .one_line = false});  // the file was cut
   return out;
 }
 

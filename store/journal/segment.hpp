@@ -1,4 +1,5 @@
-// Segments by name: <first seq, 20 digits>[-<n>].jsonl. The order of (first, n) is the order of the log.
+// A segment is one file of the journal. Its name is <first seq, 20 digits>[-<n>].jsonl, and the order of (first, n) is
+// the order of the log. -<n> is of a segment that overrides an older one with the same first seq.
 #pragma once
 
 #include <compare>
@@ -14,7 +15,7 @@
 
 namespace sessiond::journal {
 
-inline constexpr std::size_t indexes_kept = 2;  // in memory: those of the newest segments
+inline constexpr std::size_t indexes_kept = 2;  // in memory, of the newest segments
 
 struct SegmentName {
   std::uint64_t first = 0;
@@ -23,18 +24,18 @@ struct SegmentName {
 };
 std::string to_string(const SegmentName& name);
 std::optional<SegmentName> parse_segment_name(std::string_view name);
-// <segment>.torn.<time>: a batch that a kill cut short, of which nobody was told that it was stored.
+// Whether a file is <segment>.torn.<time>: a batch that a kill cut short, whose outcome was never told.
 bool is_torn_name(const std::filesystem::path& file);
 Result<std::vector<SegmentName>> list_segments(const std::filesystem::path& dir);  // in order
 
-// What is known of a segment: seqs [name.first, next) in bytes [0, end).
+// Seqs [name.first, next) in bytes [0, end) of a file.
 struct Segment {
   SegmentName name{};
   std::filesystem::path path{};
   std::uint64_t next = 0;
   std::uint64_t end = 0;
-  std::uint64_t serial = 0;            // given by the catalog, rises along the log
-  std::optional<SparseIndex> index{};  // the live one and the newest sealed ones; others are read from their .idx
+  std::uint64_t serial = 0;            // assigned by the catalog; rises along the log
+  std::optional<SparseIndex> index{};  // of the newest segments; others have theirs in .idx
 };
 
 }  // namespace sessiond::journal

@@ -1,5 +1,6 @@
 #include "store/journal/writer.hpp"
 
+#include <cassert>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -17,7 +18,7 @@ Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, s
   auto done = writer.append(first_line);
   if (done) done = ops->sync_dir(path.parent_path());
   if (done) return writer;
-  std::error_code ignored;  // one that stays overrides nothing that anybody was told is durable
+  std::error_code ignored;  // if it stays, it overrides no durable event
   std::filesystem::remove(path, ignored);
   return std::unexpected(done.error());
 }
@@ -29,12 +30,13 @@ Result<SegmentWriter> SegmentWriter::reopen(const std::filesystem::path& path, s
 }
 
 Result<void> SegmentWriter::append(std::string_view line) {
+  assert(sound_);
   if (auto written = write(line); !written) {
     sound_ = written.error().code == Code::storage_full && cut_back();
     return written;
   }
   fault_point("journal.written");
-  // Not tried again after an error, EINTR included: the kernel may have dropped the pages.
+  // Not repeated after an error, EINTR included: the kernel may have dropped the pages.
   sound_ = ops_->sync(fd_.get()) == 0;
   if (!sound_) return std::unexpected(io_problem("fdatasync", path_.native(), errno));
   fault_point("journal.synced");
@@ -46,20 +48,20 @@ Result<void> SegmentWriter::write(std::string_view line) {
   for (std::string_view rest = line; !rest.empty();) {
     const ssize_t written = ops_->write(fd_.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    // A file that takes nothing and says no error would be asked for ever.
+    // 0 bytes without an error counts as an error, or this would loop for ever.
     if (written <= 0) return std::unexpected(io_problem("write", path_.native(), written < 0 ? errno : EIO));
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
 }
 
-// No page that was durable is touched by a write that found no room, so this puts the file back to what it was.
+// A write that found no room has changed no durable page, so this restores the file.
 bool SegmentWriter::cut_back() {
   return ::ftruncate(fd_.get(), static_cast<off_t>(end_)) == 0 && ops_->sync(fd_.get()) == 0;
 }
 
 void SegmentWriter::abandon() {
-  // Best effort: it gives a full disk room for the segment that overrides this one, which is what makes the rest void.
+  // May fail: the overriding segment makes the rest void anyway. It gives a full disk room for that segment.
   static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(end_)));
 }
 

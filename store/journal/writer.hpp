@@ -1,7 +1,11 @@
-// The live segment: lines go to its end, each with one write and one fdatasync. After a failure it is not written
-// again, unless the disk was full and what got into the file could be cut off again, durably. Measured on ext4:
-// reserving space beyond the end (fallocate with KEEP_SIZE) made no fdatasync cheaper, as the size changes with every
-// line; only files longer than their content would, and a segment's size ends at its last line.
+// Appends lines to the live segment, each with one write and one fdatasync.
+//
+// After a failed write or fdatasync the segment is not written again: the kernel may have dropped pages that it could
+// not write, and a later fdatasync would not tell. The exception is a full disk, when what was written could be cut off
+// again, durably.
+//
+// Reserving space beyond the end (fallocate with KEEP_SIZE) was measured on ext4 and makes no fdatasync cheaper, since
+// the size changes with every line.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +21,16 @@ namespace sessiond::journal {
 class SegmentWriter {
  public:
   using Ops = std::shared_ptr<const JournalFileOps>;
-  // A new, empty segment; durable with its name, and with `first_line` when there is one. Leaves no file when it fails,
-  // if it can.
+  // Creates a segment with `first_line` ("": empty). The file and its name are durable when this returns. Removes the
+  // file again when it fails, if it can.
   static Result<SegmentWriter> create(const std::filesystem::path& path, std::string_view first_line, const Ops& ops);
-  // One that recovery has read through to `end`, which is its size.
+  // Opens a segment that recovery has read completely. `end` is its size.
   static Result<SegmentWriter> reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops);
 
   Result<void> append(std::string_view line);  // durable when it returns
-  bool sound() const { return sound_; }        // it can be written again
-  void abandon();  // after a failure: cuts off what is not durable, as far as that can be done
-  std::uint64_t end() const { return end_; }  // durable bytes
+  bool sound() const { return sound_; }        // whether it can be written again
+  void abandon();                              // after a failure: tries to cut off what is not durable
+  std::uint64_t end() const { return end_; }   // durable bytes
 
  private:
   Result<void> write(std::string_view line);

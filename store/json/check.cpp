@@ -1,4 +1,5 @@
-// The one place that decides whether text is JSON (RFC 8259), without recursion: depth is a limit, not the stack's.
+// Decides whether a text is JSON (RFC 8259). Without recursion, so that the depth is limited by an option and not by
+// the stack.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,8 +116,8 @@ class Checker {
     return State::value;
   }
 
-  // Is this name the object's first of its kind? Most objects have few names: a look at each is quickest. Of many it is
-  // known when the object ends: sorted, not hashed, since whoever sends the names could make all hashes the same.
+  // Whether the open object has this name for the first time. Few names are compared one by one, which is fastest. Many
+  // are sorted when the object ends; not hashed, since a client could choose names whose hashes collide.
   bool first_of(std::string_view raw) {
     std::string_view name = raw;
     if (raw.contains('\\')) name = resolved_.emplace_back(unescape(raw));
@@ -157,7 +158,7 @@ class Checker {
     ++at_;
   }
 
-  bool escape() {  // on the backslash; leaves at_ on the escape's last character
+  bool escape() {  // from the backslash; leaves at_ on the escape's last character
     if (++at_ >= text_.size()) return false;
     if (text_[at_] != 'u') return std::string_view("\"\\/bfnrt").find(text_[at_]) != std::string_view::npos;
     for (int digit = 0; digit < 4; ++digit) {

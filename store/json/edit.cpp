@@ -18,7 +18,7 @@ void append_quoted(std::string& out, std::string_view text) {
     return;
   }
   out += '"';
-  std::size_t plain = 0;  // begin of what can be copied as it is
+  std::size_t plain = 0;  // where the bytes begin that need no escaping
   std::size_t at = 0;
   const auto flush = [&] { out.append(text, plain, at - plain); };
   while (at < text.size()) {
@@ -110,8 +110,8 @@ void Edit::remove(std::string name) {
 
 namespace {
 
-// The members that an edit names: a look over all of them while they are few, else by a sorted list. (A hash could be
-// flooded by whoever chooses the names.)
+// The members that an edit names. Few are compared one by one, more are sorted; not hashed, since a client could choose
+// names whose hashes collide.
 class Named {
  public:
   explicit Named(const Edit& edit) : edit_(edit) {
@@ -122,7 +122,7 @@ class Named {
   }
 
   static constexpr std::size_t unset = SIZE_MAX;
-  // The member's place in edit.set, `unset`, or nothing.
+  // The member's index in edit.set, `unset`, or nothing.
   std::optional<std::size_t> find(std::string_view name) const {
     if (!sorted_.empty()) {
       const auto found = std::ranges::lower_bound(sorted_, name, {}, &One::first);

@@ -1,4 +1,5 @@
-// RFC 7396 in one pass over each text: first both are cut into their members, nested ones too, then written as one.
+// JSON merge patch (RFC 7396). Cuts both texts into their members, nested ones too, in one pass each; then writes one
+// text.
 #include <algorithm>
 #include <tuple>
 
@@ -7,7 +8,7 @@
 namespace sessiond::json {
 namespace {
 
-// A member of an object, or of an object within it; arrays are not looked into. Its own members follow it, up to `end`.
+// A member of an object, at any depth; arrays are values. Its own members follow it, up to `end`.
 struct Node {
   std::string_view name;  // as written
   std::string_view value;
@@ -38,7 +39,7 @@ class Cutter {
   }
 
  private:
-  // What stands at a place, by the iterators that know strings and arrays: the members of {"name":value… from there.
+  // Reads the member that begins here. Leaves a member object open; reads any other value whole.
   void member() {
     const std::size_t begin = at_;
     ++at_;
@@ -92,7 +93,7 @@ class Level {
                       [](const One& a, const One& b) { return std::tie(a.name, a.node) < std::tie(b.name, b.node); });
   }
 
-  // Of duplicates the last.
+  // The last of several duplicates.
   One* find(std::string_view name) {
     const auto behind = std::ranges::upper_bound(sorted_, name, {}, &One::name);
     if (behind == sorted_.begin() || std::prev(behind)->name != name) return nullptr;

@@ -17,10 +17,10 @@ std::size_t skip_space(std::string_view text, std::size_t at) {
   return at;
 }
 
-// `at` is on the opening quote; the result is behind the closing one (or the end).
+// From the opening quote to behind the closing one, or to the end.
 std::size_t skip_string(std::string_view text, std::size_t at) {
   ++at;
-  bool high = false;  // not asked for here
+  bool high = false;  // not needed here
   while ((at = find_special(text, at, high)) < text.size()) {
     if (text[at] == '"') return at + 1;
     at += text[at] == '\\' ? 2 : 1;
@@ -73,7 +73,7 @@ std::uint32_t take_unicode_escape(std::string_view text, std::size_t& at) {
   return 0x10000 + ((*high - 0xD800) << 10) + (*low - 0xDC00);
 }
 
-// Escapes only make a name longer, so most names are told apart by their size.
+// Escapes only make a name longer, so most names differ by their size.
 bool same_name(std::string_view raw, std::string_view name) {
   if (raw.size() <= name.size()) return raw == name && raw.find('\\') == std::string_view::npos;
   return raw.find('\\') != std::string_view::npos && unescape(raw) == name;

@@ -1,7 +1,9 @@
-// JSON that keeps its bytes. Stored entries and messages must round-trip to the byte (lone surrogate escapes, 20-digit
-// integers, 1e400), so nothing here converts a value that nobody asked for: a value is a view of its text, an object is
-// edited by splicing. Grammar: RFC 8259. Everything but `check` expects text that `check` has passed; on other text
-// results are unspecified but memory-safe (never reads outside the view).
+// JSON that keeps its bytes. Stored entries and messages must come back as they were given: lone surrogate escapes,
+// integers of 20 digits, 1e400. So a value is a view of its text and is converted only on request, and an object is
+// edited by splicing. The grammar is RFC 8259.
+//
+// All functions but `check` expect text that `check` has accepted. On other text their results are unspecified, but
+// they never read outside the view.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +21,9 @@ namespace sessiond::json {
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 struct CheckOptions {
-  std::size_t max_depth = 64;  // nesting of arrays and objects; foreign files are read with foreign_depth
-  bool unique_names = false;   // refuse duplicate member names (request bodies)
-  bool utf8 = false;           // refuse bytes that are not UTF-8 (request bodies)
+  std::size_t max_depth = 64;  // of arrays and objects within each other; for foreign files: foreign_depth
+  bool unique_names = false;   // refuse duplicate member names; for request bodies
+  bool utf8 = false;           // refuse bytes that are not UTF-8; for request bodies
 };
 inline constexpr std::size_t foreign_depth = 4096;
 
@@ -30,7 +32,7 @@ struct Error {
   std::string detail;  // e.g. "unexpected end", "duplicate name \"a\"", "nested deeper than 64"
 };
 
-// Is `text` exactly one JSON value (whitespace around it allowed)?
+// Whether `text` is exactly one JSON value. Whitespace around it is allowed.
 std::expected<void, Error> check(std::string_view text, CheckOptions options = {});
 
 enum class Kind : std::uint8_t { object, array, string, number, boolean, null };
@@ -41,8 +43,8 @@ struct Member {
   std::string_view value;  // raw, without surrounding whitespace
 };
 
-// `for (Member m : members(object))`, `for (std::string_view v : elements(array))`: one pass, no allocation; not an
-// object (array): nothing.
+// Iterates in one pass without allocating: `for (Member m : members(object))`,
+// `for (std::string_view v : elements(array))`. A value of another kind has no members and no elements.
 class MemberIterator {
  public:
   using value_type = Member;
@@ -85,10 +87,10 @@ struct Range {
 inline Range<MemberIterator> members(std::string_view object) { return {object}; }
 inline Range<ElementIterator> elements(std::string_view array) { return {array}; }
 
-// The value of a member; of duplicates the last, as JSON.parse has it. Names are compared with escapes resolved.
+// The value of a member; of duplicates the last, as JSON.parse does. Names are compared with escapes resolved.
 std::optional<std::string_view> find(std::string_view object, std::string_view name);
 
-// Values, or nothing when the raw text is of another kind (or does not fit).
+// Convert a value; nothing when it is of another kind or out of range.
 std::optional<std::string> as_string(std::string_view value);  // lone surrogates become U+FFFD
 std::optional<std::int64_t> as_int(std::string_view value);    // integral numbers also as 1e3 or 5.0, if exact
 std::optional<bool> as_bool(std::string_view value);
@@ -96,8 +98,8 @@ std::optional<double> as_double(std::string_view value);
 std::optional<std::string> string_at(std::string_view object, std::string_view name);
 std::optional<std::int64_t> int_at(std::string_view object, std::string_view name);
 
-// An object's members by name, escapes resolved; of duplicates the last. Made in one pass for who looks up more than a
-// few names: `find` above goes through the whole object each time. Views the object's text.
+// Finds members by name, like `find`, but scans the object only once. Use it to look up more than a few names. It views
+// the object's text.
 class Index {
  public:
   explicit Index(std::string_view object);
@@ -109,36 +111,36 @@ class Index {
   std::vector<Member> members_{};       // by name
 };
 
-// The value that begins at `at`, without what follows it.
+// The value that begins at `at`.
 std::string_view value_at(std::string_view text, std::size_t at);
 
-// How many members the objects within a value have, at all depths.
+// The number of members of all objects in a value, at all depths.
 std::size_t count_members(std::string_view value);
 
-// RFC 7396: `patch` (an object, compact) over `base` (where that is no object: over {}). Members of base keep their
-// place and bytes, new ones come last. The time it takes grows with the two texts' length, not with its square.
+// JSON merge patch (RFC 7396) of `patch`, a compact object, over `base`; a `base` that is no object counts as {}.
+// Members of `base` keep their position and bytes, new ones come last. Takes time linear in the length of both texts.
 std::string merged(std::string_view base, std::string_view patch);
 
 // The text between the quotes of a name or string, escapes resolved.
 std::string unescape(std::string_view inner);
 
-// A JSON string. Bytes that are not UTF-8 become U+FFFD, so what we write is always UTF-8.
+// Writes a JSON string. Bytes that are not UTF-8 become U+FFFD, so the result is always UTF-8.
 std::string quote(std::string_view text);
 void append_quoted(std::string& out, std::string_view text);
 
-// The same tokens without insignificant whitespace: how entries are held in memory.
+// Removes insignificant whitespace; tokens keep their bytes. Entries are held in memory like this.
 std::string compact(std::string_view value);
 
-// Do two values say the same? Strings by their text, whatever is escaped; numbers by their exact decimal value (1.0 is
-// 1, digits that a double would lose count); objects by their members in any order, of duplicates the last; arrays in
-// their order. Neither may have whitespace around it. Below 64 levels token by token.
+// Whether two values are equal. Strings are compared with escapes resolved, numbers by their exact decimal value (1.0
+// equals 1; digits that a double cannot hold count), objects by their members in any order (of duplicates the last),
+// arrays element by element. Below 64 levels values are compared token by token. Neither may have whitespace around it.
 bool same(std::string_view a, std::string_view b);
 
 // Writes an object member by member: `ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();`
 class ObjectWriter {
  public:
   explicit ObjectWriter(std::string& out) : out_(out) { out_ += '{'; }
-  void raw(std::string_view name, std::string_view value);  // name needs no escaping (ours), value is JSON
+  void raw(std::string_view name, std::string_view value);  // `name` is ours and needs no escaping; `value` is JSON
   void string(std::string_view name, std::string_view text);
   void integer(std::string_view name, std::int64_t number);
   void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
@@ -166,10 +168,9 @@ struct Edit {
   void remove(std::string name);
   friend bool operator==(const Edit&, const Edit&) = default;
 };
-// The object with the edit applied: members keep their place and bytes, new ones come last, removed ones (all
-// duplicates) go.
+// Applies an edit: members keep their position and bytes, new ones come last. Removes all duplicates of a name.
 std::string apply(std::string_view object, const Edit& edit);
-// {"set":{…},"unset":[…]} members, as session.updated carries them, and back.
+// The edit as members "set":{…} and "unset":[…], as the event session.updated has them, and back.
 void append_edit(ObjectWriter& out, const Edit& edit);
 Edit read_edit(std::string_view object_with_set_and_unset);
 

@@ -1,5 +1,5 @@
-// Compares two JSON values by what they say, whatever their spelling: a program that reads a store and writes it again
-// spells strings and numbers and orders members in its own way, and has changed nothing.
+// Compares two JSON values by their meaning. A foreign program that reads a store and writes it again may escape
+// strings, write numbers and order members differently, without having changed anything.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -12,12 +12,12 @@
 namespace sessiond::json {
 namespace {
 
-constexpr int most_depth = 64;  // what lies deeper is compared token by token
+constexpr int most_depth = 64;  // deeper values are compared token by token
 
 bool is_surrogate(char32_t unit, char32_t first) { return unit >= first && unit < first + 0x400; }
 
-// The text between the quotes of a string, as code points. Half a surrogate pair and a byte that is not UTF-8 are
-// themselves here, not U+FFFD: two different ones must stay different.
+// The text of a string as code points. Half a surrogate pair and a byte that is not UTF-8 keep their value instead of
+// becoming U+FFFD: two different ones must stay different.
 std::u32string decoded(std::string_view inner) {
   std::u32string out;
   out.reserve(inner.size());
@@ -55,7 +55,7 @@ std::u32string decoded(std::string_view inner) {
   return out;
 }
 
-// A number as its sign, its digits without zeros at either end, and the power of ten that they are multiplied by.
+// A number: its sign, its digits without leading and trailing zeros, and a power of ten.
 struct Decimal {
   bool negative = false;
   std::string digits{};
@@ -63,7 +63,7 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-// Nothing for an exponent of more than 9 digits: such numbers are the same only when their text is.
+// Nothing for an exponent of more than 9 digits: such numbers are equal only if their texts are.
 std::optional<Decimal> decimal(std::string_view number) {
   Decimal out{.negative = number.starts_with('-')};
   const std::size_t mark = std::min(number.find_first_of("eE"), number.size());
@@ -90,7 +90,7 @@ bool same_at(std::string_view a, std::string_view b, int depth);
 
 bool same_objects(std::string_view a, std::string_view b, int depth) {
   const auto by_name = [](std::string_view object) {
-    std::map<std::u32string, std::string_view> all;  // of duplicates the last, as JSON.parse has it
+    std::map<std::u32string, std::string_view> all;  // of duplicates the last, as in JSON.parse
     for (const Member& member : members(object)) all[decoded(member.name)] = member.value;
     return all;
   };

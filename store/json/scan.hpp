@@ -1,5 +1,5 @@
-// Finding the next byte of JSON text that means something, 16 bytes at a time where the processor can (SSE2, which
-// every x86-64 has). Entries and messages are scanned several times a request, so this is where the time goes.
+// Finds the next significant byte of a JSON text, 16 bytes at a time where the processor has SSE2 (every x86-64). Each
+// request scans entries and messages several times; most of the CPU time of JSON is spent here.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 namespace sessiond::json {
 
 // Inside a string: the first quote, backslash or control character at or after `at`; text.size() when there is none.
-// `high` becomes true when bytes outside ASCII were passed (perhaps also when they stand just behind the result).
+// Sets `high` when it passed bytes outside ASCII; perhaps also when there are some just behind the result.
 inline std::size_t find_special(std::string_view text, std::size_t at, bool& high) {
 #ifdef __SSE2__
   const __m128i quote = _mm_set1_epi8('"');
@@ -36,7 +36,8 @@ inline std::size_t find_special(std::string_view text, std::size_t at, bool& hig
   return at;
 }
 
-// Outside strings: the first quote, brace or bracket at or after `at`, or a control character that looks like one.
+// Outside strings: the first quote, brace or bracket at or after `at`, or a control character that the fast way takes
+// for one.
 inline std::size_t find_structural(std::string_view text, std::size_t at) {
 #ifdef __SSE2__
   const __m128i bit = _mm_set1_epi8(0x20);  // set, [ and { are one, ] and } too

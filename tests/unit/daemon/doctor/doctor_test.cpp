@@ -16,7 +16,7 @@
 
 #include "daemon/doctor/state_owner.hpp"
 #include "store/files.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/process.hpp"
 #include "tests/unit/daemon/doctor/tree.hpp"
@@ -313,7 +313,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
   SUBCASE("holes that a repair knows are only told") {
     fs::remove(segments[1]);
     {
-      REQUIRE(Journal::open({.dir = tree.journal(), .repair = true}, [](BatchOutcome) {}));
+      REQUIRE(FileJournal::open({.dir = tree.journal(), .repair = true}));
     }
     const Report report = tree.examine();
     INFO(to_text(report));
@@ -347,7 +347,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
     Tree::write(segments[0], text);
     fs::remove(fs::path(segments[0]).replace_extension(".idx"));
     CHECK(tree.examine().exit_code() == 2);
-    CHECK_FALSE(Journal::open({.dir = tree.journal()}, [](BatchOutcome) {}));
+    CHECK_FALSE(FileJournal::open({.dir = tree.journal()}));
   }
 }
 

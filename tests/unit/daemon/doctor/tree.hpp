@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <semaphore>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "daemon/doctor/doctor.hpp"
 #include "store/files.hpp"
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 namespace sessiond::testing {
@@ -60,8 +61,10 @@ class Tree {
   static std::string read(const fs::path& path) { return read_file(path).value(); }
 
   void write_journal(int batches) const {
-    auto journal_log = Journal::open({.dir = journal(), .segment_bytes = 2000}, [](BatchOutcome) {});
+    auto journal_log = FileJournal::open({.dir = journal(), .segment_bytes = 2000});
     REQUIRE(journal_log);
+    std::binary_semaphore written{0};
+    (*journal_log)->tail([&written](const BatchOutcome&) { written.release(); });
     for (int i = 1; i <= batches; ++i) {
       const std::string event = R"({"seq":)" + std::to_string(i) + R"(,"pad":")" + std::string(300, 'x') + R"("})";
       (*journal_log)
@@ -69,7 +72,7 @@ class Tree {
                     .events = {std::make_shared<const std::string>(event)},
                     .answers = {},
                     .line_positions = {}});
-      (*journal_log)->drain();
+      written.acquire();  // a line each
     }
   }
   std::vector<fs::path> segments() const {

@@ -375,7 +375,7 @@ TEST_CASE("fault 47: torn batches go with their segment, and with retention") {
     TestJournal journal({.dir = dir.path(), .max_bytes = 1});
     REQUIRE(journal.ok());
     CHECK(count_files(dir.path(), ".torn.") == 2);
-    journal->release(20);
+    journal->release(20, 0);
     CHECK(count_files(dir.path(), ".torn.") == 1);
   }
   fs::last_write_time(dir.path() / (names.back() + ".torn.2026-01-01T00-00-00.000Z"),
@@ -402,7 +402,7 @@ TEST_CASE("fault 41: a reader whose segment retention takes is told that it is g
       }
     });
   }
-  for (std::uint64_t seq = 1; seq <= last; ++seq) journal->release(seq);
+  for (std::uint64_t seq = 1; seq <= last; ++seq) journal->release(seq, 0);
   over = true;
   for (std::thread& reader : readers) reader.join();
   CHECK(wrong == 0);

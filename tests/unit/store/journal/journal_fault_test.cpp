@@ -203,10 +203,10 @@ TEST_CASE("everything that waits behind a failure is given back, in order, once"
   };
   TestJournal journal({.dir = dir.path(), .file_ops = ops});
   journal.put(commit(1));
-  for (std::uint64_t seq = 2; seq <= 9000; ++seq) journal->append(commit(seq));
+  for (std::uint64_t seq = 2; seq <= 9000; ++seq) journal.append(commit(seq));
   hold = false;
   hold.notify_all();
-  journal->drain();
+  journal.drain();
   std::uint64_t next = 1;
   for (const BatchOutcome& outcome : journal.outcomes()) {
     CHECK(outcome.kind == (outcome.first == 1 ? BatchOutcome::Kind::durable : BatchOutcome::Kind::not_stored));

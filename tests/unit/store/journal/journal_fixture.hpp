@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -13,8 +14,8 @@
 #include <vector>
 
 #include "store/files.hpp"
+#include "store/journal/file_journal.hpp"
 #include "store/journal/file_ops.hpp"
-#include "store/journal/journal.hpp"
 #include "store/journal/segment.hpp"
 #include "tests/unit/temp_dir.hpp"
 
@@ -40,13 +41,25 @@ class TestJournal {
 
   bool ok() const { return opened_.has_value(); }
   const Problem& problem() const { return opened_.error(); }
-  Journal& operator*() { return **opened_; }
-  Journal* operator->() { return opened_->get(); }
+  FileJournal& operator*() { return **opened_; }
+  FileJournal* operator->() { return opened_->get(); }
 
+  void append(Commit one) {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++appended_;
+    }
+    (*opened_)->append(std::move(one));
+  }
+  // Waits until everything appended so far has had its outcome.
+  void drain() {
+    std::unique_lock lock(mutex_);
+    told_.wait(lock, [&] { return finished_ == appended_; });
+  }
   // Appends and waits for what became of it.
   BatchOutcome put(Commit one) {
-    (*opened_)->append(std::move(one));
-    (*opened_)->drain();
+    append(std::move(one));
+    drain();
     const std::scoped_lock lock(mutex_);
     return outcomes_.back();
   }
@@ -56,16 +69,24 @@ class TestJournal {
   }
 
  private:
-  Result<std::unique_ptr<Journal>> open(JournalOptions options) {
-    return Journal::open(std::move(options), [this](BatchOutcome outcome) {
-      const std::scoped_lock lock(mutex_);
-      outcomes_.push_back(std::move(outcome));
-    });
+  Result<std::unique_ptr<FileJournal>> open(JournalOptions options) {
+    auto opened = FileJournal::open(std::move(options));
+    if (opened)
+      (*opened)->tail([this](BatchOutcome outcome) {
+        const std::scoped_lock lock(mutex_);
+        finished_ += outcome.commits.size();
+        outcomes_.push_back(std::move(outcome));
+        told_.notify_all();
+      });
+    return opened;
   }
 
   mutable std::mutex mutex_;
+  std::condition_variable told_;
+  std::size_t appended_ = 0;  // commits
+  std::size_t finished_ = 0;
   std::vector<BatchOutcome> outcomes_;
-  Result<std::unique_ptr<Journal>> opened_;
+  Result<std::unique_ptr<FileJournal>> opened_;
 };
 
 // Everything there is from `from` on, by small pages: seq -> event. Each seq at most once, in order.

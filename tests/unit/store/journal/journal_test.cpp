@@ -1,4 +1,4 @@
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -168,11 +168,11 @@ TEST_CASE("waiting commits share one batch; it is bounded") {
   };
   TestJournal journal({.dir = dir.path(), .file_ops = ops});
   const std::string big(1 << 20, 'b');
-  for (std::uint64_t seq = 1; seq <= 10'000; ++seq) journal->append(commit(seq));
-  for (std::uint64_t seq = 10'001; seq <= 10'020; ++seq) journal->append(commit(seq, 1, big));
+  for (std::uint64_t seq = 1; seq <= 10'000; ++seq) journal.append(commit(seq));
+  for (std::uint64_t seq = 10'001; seq <= 10'020; ++seq) journal.append(commit(seq, 1, big));
   hold = false;
   hold.notify_all();
-  journal->drain();
+  journal.drain();
   CHECK(journal->head() == 10'020);
   std::uint64_t next = 1;
   for (const BatchOutcome& outcome : journal.outcomes()) {
@@ -235,13 +235,13 @@ TEST_CASE("retention lets go of whole old segments that are released, never of t
   TestJournal journal(options);
   for (std::uint64_t seq = 1; seq <= 100; ++seq) journal.put(commit(seq, 1, std::string(100, 'k')));
   const std::size_t all = segments(dir.path()).size();
-  journal->release(0);
+  journal->release(0, 0);
   CHECK(segments(dir.path()).size() == all);
   CHECK(journal->oldest() == 1);
-  journal->release(20);
+  journal->release(20, 0);
   CHECK(journal->oldest() <= 21);
   CHECK(journal->oldest() > 10);
-  journal->release(100);
+  journal->release(100, 0);
   CHECK(segments(dir.path()).size() <= 6);
   CHECK(segments(dir.path()).size() >= 4);
   CHECK(journal->oldest() > 60);
@@ -316,7 +316,7 @@ TEST_CASE("the destructor writes what waits") {
   const TempDir dir;
   {
     TestJournal journal({.dir = dir.path()});
-    for (std::uint64_t seq = 1; seq <= 5000; ++seq) journal->append(commit(seq));
+    for (std::uint64_t seq = 1; seq <= 5000; ++seq) journal.append(commit(seq));
   }
   TestJournal again({.dir = dir.path()});
   CHECK(again->head() == 5000);
@@ -334,7 +334,7 @@ TEST_CASE("many threads append, others read meanwhile and see only what is durab
       for (;;) {
         const std::scoped_lock lock(order);
         if (next > last) return;
-        journal->append(commit(next));
+        journal.append(commit(next));
         ++next;
       }
     });
@@ -361,7 +361,7 @@ TEST_CASE("many threads append, others read meanwhile and see only what is durab
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
-  journal->drain();
+  journal.drain();
   CHECK(journal->head() == last);
 }
 

@@ -1,38 +1,31 @@
-#include "store/journal/reader.hpp"
-
-#include <unistd.h>
+#include "store/line_reader.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-namespace sessiond::journal {
+#include "store/files.hpp"
+
+namespace sessiond {
 namespace {
 constexpr std::size_t piece = std::size_t{256} * 1024;
-}
+}  // namespace
 
-LineReader::LineReader(int fd, std::uint64_t offset, std::uint64_t end, std::string name)
+SequentialLines::SequentialLines(int fd, std::uint64_t offset, std::uint64_t end, std::string name)
     : fd_(fd), read_to_(offset), end_(end), name_(std::move(name)) {}
 
-Result<bool> LineReader::fill() {
+Result<bool> SequentialLines::fill() {
   buffer_.erase(0, std::exchange(at_, 0));
   // A line longer than the buffer makes the pieces grow with it, so that it is not copied over and over.
   const std::uint64_t wanted = std::min<std::uint64_t>(end_ - read_to_, std::max(piece, buffer_.size()));
   if (wanted == 0) return false;
-  const std::size_t held = buffer_.size();
-  buffer_.resize(held + wanted);
-  ssize_t got = 0;
-  do {
-    got = ::pread(fd_, buffer_.data() + held, wanted, static_cast<off_t>(read_to_));
-  } while (got < 0 && errno == EINTR);
-  const int error = errno;
-  buffer_.resize(held + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  if (got < 0) return std::unexpected(io_problem("read", name_, error));
-  read_to_ += static_cast<std::uint64_t>(got);
-  return got > 0;
+  const auto got = read_at(fd_, read_to_, static_cast<std::size_t>(wanted), name_);
+  if (!got) return std::unexpected(got.error());
+  buffer_ += *got;
+  read_to_ += got->size();
+  return !got->empty();
 }
 
-Result<std::optional<LineReader::Raw>> LineReader::next() {
+Result<std::optional<SequentialLines::Raw>> SequentialLines::next() {
   std::size_t searched = 0;
   for (;;) {
     const std::size_t newline = buffer_.find('\n', at_ + searched);
@@ -53,4 +46,4 @@ Result<std::optional<LineReader::Raw>> LineReader::next() {
   }
 }
 
-}  // namespace sessiond::journal
+}  // namespace sessiond

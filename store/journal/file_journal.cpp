@@ -1,7 +1,8 @@
-#include "store/journal/journal.hpp"
+#include "store/journal/file_journal.hpp"
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
@@ -19,7 +20,7 @@
 namespace sessiond {
 namespace {
 
-// Bounds of one batch: how long those who wait for the first commit in it wait for the last.
+// Bounds of one batch: the first commit in it waits until the last is written.
 constexpr std::size_t batch_bytes = 8ULL << 20;
 constexpr std::size_t batch_commits = 4096;
 constexpr std::size_t position_bytes = 128;  // of a line position without its line, about
@@ -36,15 +37,15 @@ std::uint64_t next_of(const Commit& commit) { return commit.first_seq + commit.e
 
 }  // namespace
 
-struct Journal::Impl {
-  // Commits of one generation: those appended between two resume()s.
+struct FileJournal::Impl {
+  // Commits of one generation: appended between two resume()s.
   struct Waiting {
     std::uint64_t generation = 0;
     std::vector<Commit> commits{};
   };
 
-  Impl(JournalOptions given, OnBatch call, journal::Recovered found)
-      : options(std::move(given)), on_batch(std::move(call)), recovered(std::move(found)), catalog(recovered.segments) {
+  Impl(JournalOptions given, journal::Recovered found)
+      : options(std::move(given)), recovered(std::move(found)), catalog(recovered.segments) {
     for (const std::string& what : recovered.report.damage) catalog.note_damage({}, what);
   }
 
@@ -54,13 +55,12 @@ struct Journal::Impl {
   void deliver(BatchOutcome outcome, std::span<Commit> commits, std::uint64_t generation);
 
   JournalOptions options;
-  OnBatch on_batch;
   journal::Recovered recovered;
   journal::Catalog catalog;
 
-  std::mutex log_mutex;  // held while the disk is written; never while on_batch runs
+  std::mutex log_mutex;  // held during disk writes, never during on_batch
   std::unique_ptr<journal::Log> log;
-  // The last batch that was not stored: commits of its generation and older ones are given back as it was.
+  // The last batch that failed. Commits of its generation and older ones fail like it.
   struct Failure {
     std::uint64_t generation = 0;
     BatchOutcome::Kind kind = BatchOutcome::Kind::not_stored;
@@ -70,19 +70,17 @@ struct Journal::Impl {
 
   std::mutex queue_mutex;
   std::condition_variable filled;
-  std::condition_variable drained;
+  OnBatch on_batch{};  // set before the first append, so the thread sees it
   std::vector<Waiting> queue;
   std::uint64_t generation = 0;
-  std::uint64_t appended = 0;
-  std::uint64_t finished = 0;
   bool sleeping = false;
   bool stopping = false;
 
   std::thread thread;
-  std::optional<journal::Checker> checker;  // last: it ends first
+  std::optional<journal::Checker> checker;  // last: destroyed first
 };
 
-void Journal::Impl::run() {
+void FileJournal::Impl::run() {
   for (;;) {
     std::vector<Waiting> taken;
     {
@@ -97,7 +95,7 @@ void Journal::Impl::run() {
   }
 }
 
-void Journal::Impl::write_all(Waiting waiting) {
+void FileJournal::Impl::write_all(Waiting waiting) {
   std::span<Commit> rest = waiting.commits;
   while (!rest.empty()) {
     std::size_t count = 0;
@@ -107,14 +105,14 @@ void Journal::Impl::write_all(Waiting waiting) {
       bytes += size_of(rest[count++]);
     }
     BatchOutcome outcome = write(waiting.generation, rest.first(count));
-    // Everything behind a failure is given back with it.
+    // Everything behind a failure fails with it.
     if (outcome.kind != BatchOutcome::Kind::durable) count = rest.size();
     deliver(std::move(outcome), rest.first(count), waiting.generation);
     rest = rest.subspan(count);
   }
 }
 
-BatchOutcome Journal::Impl::write(std::uint64_t of_generation, std::span<const Commit> commits) {
+BatchOutcome FileJournal::Impl::write(std::uint64_t of_generation, std::span<const Commit> commits) {
   const std::scoped_lock lock(log_mutex);
   BatchOutcome outcome;
   if (failure && of_generation <= failure->generation) {
@@ -127,27 +125,24 @@ BatchOutcome Journal::Impl::write(std::uint64_t of_generation, std::span<const C
     outcome = log->write(commits);
   } else {
     outcome.kind = BatchOutcome::Kind::not_stored;
-    outcome.problem = {
-        .code = Code::internal,
-        .detail = fmt::format("the journal was given seq {} where {} follows", commits.front().first_seq, expected)};
+    outcome.problem = {.code = Code::internal,
+                       .detail = fmt::format("a commit begins at seq {}, but the next seq is {}",
+                                             commits.front().first_seq, expected)};
   }
   if (outcome.kind != BatchOutcome::Kind::durable)
     failure = Failure{.generation = of_generation, .kind = outcome.kind, .problem = outcome.problem};
   return outcome;
 }
 
-void Journal::Impl::deliver(BatchOutcome outcome, std::span<Commit> commits, std::uint64_t of_generation) {
+void FileJournal::Impl::deliver(BatchOutcome outcome, std::span<Commit> commits, std::uint64_t of_generation) {
   outcome.first = commits.front().first_seq;
   outcome.last = next_of(commits.back()) - 1;
   outcome.generation = of_generation;
   outcome.commits.assign(std::move_iterator(commits.begin()), std::move_iterator(commits.end()));
-  on_batch(std::move(outcome));
-  const std::scoped_lock lock(queue_mutex);
-  finished += commits.size();
-  drained.notify_all();
+  if (on_batch) on_batch(std::move(outcome));
 }
 
-Result<std::unique_ptr<Journal>> Journal::open(JournalOptions options, OnBatch on_batch) {
+Result<std::unique_ptr<FileJournal>> FileJournal::open(JournalOptions options) {
   auto recovered = journal::recover(options);
   if (!recovered) return std::unexpected(recovered.error());
   if (recovered->segments.empty()) {
@@ -155,19 +150,19 @@ Result<std::unique_ptr<Journal>> Journal::open(JournalOptions options, OnBatch o
     if (!first) return std::unexpected(first.error());
     recovered->segments.push_back(std::move(*first));
   }
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(on_batch), std::move(*recovered));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(*recovered));
   auto log = journal::Log::open(impl->options, impl->recovered, impl->catalog);
   if (!log) return std::unexpected(log.error());
   impl->log = std::move(*log);
   impl->recovered.segments.clear();
   impl->thread = std::thread([running = impl.get()] { running->run(); });
   impl->checker.emplace(impl->catalog, impl->options.on_check);
-  return std::unique_ptr<Journal>(new Journal(std::move(impl)));
+  return std::unique_ptr<FileJournal>(new FileJournal(std::move(impl)));
 }
 
-Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FileJournal::FileJournal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Journal::~Journal() {
+FileJournal::~FileJournal() {
   {
     const std::scoped_lock lock(impl_->queue_mutex);
     impl_->stopping = true;
@@ -177,16 +172,22 @@ Journal::~Journal() {
   impl_->checker.reset();
 }
 
-const JournalReport& Journal::report() const { return impl_->recovered.report; }
-const std::string& Journal::epoch() const { return impl_->recovered.epoch; }
-std::uint64_t Journal::head() const { return impl_->catalog.head(); }
-std::uint64_t Journal::oldest() const { return impl_->catalog.oldest(); }
-std::uint64_t Journal::bytes_after(std::uint64_t seq) const { return impl_->catalog.bytes_after(seq); }
+const JournalReport& FileJournal::report() const { return impl_->recovered.report; }
+const std::string& FileJournal::epoch() const { return impl_->recovered.epoch; }
+std::uint64_t FileJournal::head() const { return impl_->catalog.head(); }
+std::uint64_t FileJournal::oldest() const { return impl_->catalog.oldest(); }
+std::uint64_t FileJournal::bytes_after(std::uint64_t seq) const { return impl_->catalog.bytes_after(seq); }
 
-std::vector<std::string> Journal::damage() const { return impl_->catalog.damage(); }
-JournalCheck Journal::check() const { return impl_->checker->progress(); }
+std::vector<std::string> FileJournal::damage() const { return impl_->catalog.damage(); }
+JournalCheck FileJournal::check() const { return impl_->checker->progress(); }
 
-void Journal::append(Commit commit) {
+void FileJournal::tail(OnBatch on_batch) {
+  const std::scoped_lock lock(impl_->queue_mutex);
+  assert(!impl_->on_batch && impl_->queue.empty());
+  impl_->on_batch = std::move(on_batch);
+}
+
+void FileJournal::append(Commit commit) {
   bool wake = false;
   {
     const std::scoped_lock lock(impl_->queue_mutex);
@@ -194,13 +195,12 @@ void Journal::append(Commit commit) {
     if (queue.empty() || queue.back().generation != impl_->generation)
       queue.push_back({.generation = impl_->generation});
     queue.back().commits.push_back(std::move(commit));
-    ++impl_->appended;
     wake = std::exchange(impl_->sleeping, false);
   }
   if (wake) impl_->filled.notify_one();
 }
 
-Result<void> Journal::resume() {
+Result<void> FileJournal::resume() {
   const std::scoped_lock lock(impl_->log_mutex);
   if (!impl_->failure) return {};
   if (!impl_->log->writable())
@@ -210,29 +210,18 @@ Result<void> Journal::resume() {
   return {};
 }
 
-Result<EventsRead> Journal::each_event(
-    std::uint64_t from, std::size_t max_bytes,
-    const std::function<void(std::uint64_t seq, std::string_view json)>& take) const {
+Result<EventsRead> FileJournal::each_event(std::uint64_t from, std::size_t max_bytes, const OnEvent& take) const {
   return journal::read_events(impl_->catalog, from, max_bytes, take);
 }
 
-Result<JournalPage> Journal::read(std::uint64_t from, std::size_t max_bytes) const {
+Result<JournalPage> FileJournal::read(std::uint64_t from, std::size_t max_bytes) const {
   return journal::read_page(impl_->catalog, impl_->recovered.lost, from, max_bytes);
 }
 
-Result<std::uint64_t> Journal::each_segment(
-    const std::function<Result<void>(const std::filesystem::path&, std::uint64_t)>& call) const {
-  return impl_->catalog.each(call);
-}
+Result<std::uint64_t> FileJournal::each_segment(const OnSegment& call) const { return impl_->catalog.each(call); }
 
-void Journal::release(std::uint64_t seq, std::uint64_t old) {
+void FileJournal::release(std::uint64_t seq, std::uint64_t old) {
   impl_->catalog.retain(seq, old, impl_->options.max_bytes);
-}
-
-void Journal::drain() {
-  std::unique_lock lock(impl_->queue_mutex);
-  const std::uint64_t all = impl_->appended;
-  impl_->drained.wait(lock, [&] { return impl_->finished >= all; });
 }
 
 }  // namespace sessiond

@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "daemon/http/address_places.hpp"
+#include "daemon/http/connection_quota.hpp"
 #include "daemon/http/in_flight.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/request_reader.hpp"
@@ -34,7 +34,7 @@ struct Service {
   Counters counters{};
   DateText date{};
   std::vector<Connection*> connections{};
-  AddressPlaces by_address{};
+  ConnectionQuota by_address{};
   InFlight in_flight{};
   std::unordered_set<std::string> addresses{};  // listened on, without port
   bool any_address = false;                     // a wildcard is listened on: every IP literal is ours
@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool local_admin = false;
     bool secure = false;                 // TLS ends before us: a target may say https
     boost::asio::ip::address address{};  // over TCP
-    std::shared_ptr<void> place{};       // in limits.connectionsPerAddress
+    std::shared_ptr<void> slot{};       // in limits.connectionsPerAddress
     std::string certificate{};           // common name of the client's certificate, verified
   };
 

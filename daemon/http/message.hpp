@@ -65,7 +65,7 @@ class StreamWriter {
 struct TakenSocket {
   Fd fd{};
   std::string peer{};
-  std::shared_ptr<void> place{};  // in limits.connections, for as long as it lives
+  std::shared_ptr<void> slot{};  // in limits.connections, for as long as it lives
 };
 
 struct Response {

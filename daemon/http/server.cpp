@@ -213,10 +213,10 @@ std::optional<std::string> Server::over_limits(Connection::Peer& peer) const {
   if (open >= std::min(options.connections, room_) + (peer.unix_socket ? kept_for_operators : 0)) {
     return "as many connections are open as limits.connections allows";
   }
-  if (peer.unix_socket || peer.place || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
-  auto place = service_->by_address.take(peer.address, options.connections_per_address);
-  if (!place) return "as many connections from this address are open as limits.connectionsPerAddress allows";
-  peer.place = std::move(*place);
+  if (peer.unix_socket || peer.slot || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
+  auto slot = service_->by_address.take(peer.address, options.connections_per_address);
+  if (!slot) return "as many connections from this address are open as limits.connectionsPerAddress allows";
+  peer.slot = std::move(*slot);
   return std::nullopt;
 }
 

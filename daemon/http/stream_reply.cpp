@@ -96,10 +96,10 @@ asio::awaitable<void> Connection::hand_over(Response& response) {
     co_return;
   }
   service_->counters.streams_open.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<void> place(service_.get(), [service = service_, by_address = peer_.place](void*) {
+  std::shared_ptr<void> slot(service_.get(), [service = service_, by_address = peer_.slot](void*) {
     service->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
   });
-  response.take_over({.fd = std::move(fd), .peer = peer_.name, .place = std::move(place)});
+  response.take_over({.fd = std::move(fd), .peer = peer_.name, .slot = std::move(slot)});
 }
 
 asio::awaitable<void> Connection::reply_stream(Response& response) {

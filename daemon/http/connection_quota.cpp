@@ -1,4 +1,4 @@
-#include "daemon/http/address_places.hpp"
+#include "daemon/http/connection_quota.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,14 +30,14 @@ Network network_of(const ip::address& address) {
 
 }  // namespace
 
-struct AddressPlaces::Held {
+struct ConnectionQuota::Held {
   std::mutex mutex{};  // a stream's place goes on the stream's thread
   std::map<Network, std::size_t> counts{};
 };
 
-AddressPlaces::AddressPlaces() : held_(std::make_shared<Held>()) {}
+ConnectionQuota::ConnectionQuota() : held_(std::make_shared<Held>()) {}
 
-std::optional<std::shared_ptr<void>> AddressPlaces::take(const ip::address& address, std::size_t limit) {
+std::optional<std::shared_ptr<void>> ConnectionQuota::take(const ip::address& address, std::size_t limit) {
   const Network network = network_of(address);
   {
     const std::lock_guard guard(held_->mutex);

@@ -11,9 +11,9 @@
 
 namespace sessiond {
 
-class AddressPlaces {
+class ConnectionQuota {
  public:
-  AddressPlaces();
+  ConnectionQuota();
 
   // A place that is held until its last copy goes, on any thread and also after us; nothing when `limit` (0: none) are
   // held from there.

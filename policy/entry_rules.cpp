@@ -24,7 +24,7 @@ struct Field {
   std::string_view name;
   Type type;
 };
-// Fields of spec 003 and our own whose type is known. Delivery fields are not here.
+// Fields of OpenClaw and of the daemon whose type is known, without delivery fields.
 constexpr std::array<Field, 54> fields{{{"name", Type::label},
                                         {"cwd", Type::text},
                                         {"label", Type::label},

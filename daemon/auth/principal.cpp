@@ -40,12 +40,12 @@ constexpr Permissions granted(Role role) {
   return 0;
 }
 
-// An empty channel in the scope is no limit; a session without a channel is in no channel.
+// An empty channel in the scope restricts nothing. A session without a channel matches no other scope.
 bool channel_matches(std::string_view scope, std::string_view channel) {
   return scope.empty() || (scope.size() == channel.size() && starts_with_nocase(channel, scope));
 }
 
-// `…:dm:…` and `…:direct:…` name the same session, so a prefix in either spelling covers both.
+// `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either spelling.
 bool key_matches(std::string_view prefix, std::string_view key) {
   if (prefix.empty() || key_has_prefix(key, prefix)) return true;
   if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;

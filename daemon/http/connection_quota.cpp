@@ -31,7 +31,7 @@ Network network_of(const ip::address& address) {
 }  // namespace
 
 struct ConnectionQuota::Held {
-  std::mutex mutex{};  // a stream's place goes on the stream's thread
+  std::mutex mutex{};  // a stream returns its slot on its own thread
   std::map<Network, std::size_t> counts{};
 };
 

@@ -5,6 +5,8 @@
 #include <boost/beast/http/status.hpp>
 #include <charconv>
 
+#include "store/names.hpp"
+
 namespace sessiond {
 namespace {
 
@@ -27,12 +29,6 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out.append("\r\n");
 }
 
-bool is_cache_control(std::string_view name) {
-  constexpr std::string_view wanted = "cache-control";
-  return std::ranges::equal(
-      name, wanted, {}, [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : +c; }, [](char c) { return +c; });
-}
-
 }  // namespace
 
 std::string_view DateText::now() {
@@ -40,7 +36,7 @@ std::string_view DateText::now() {
   if (second != second_) {
     std::tm parts{};
     gmtime_r(&second, &parts);
-    // By hand, since strftime speaks the process's locale.
+    // Not with strftime, which uses the process's locale.
     constexpr const char* days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -76,7 +72,7 @@ void write_head(std::string& out, const Response& response, std::string_view req
   bool cache_control = response.cacheable;
   for (const auto& [name, value] : response.headers) {
     append_field(out, name, value);
-    cache_control = cache_control || is_cache_control(name);
+    cache_control = cache_control || equals_nocase(name, "cache-control");
   }
   if (!cache_control) out.append("Cache-Control: no-store\r\n");
   out.append("X-Content-Type-Options: nosniff\r\n");

@@ -8,6 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -85,9 +86,8 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
     for (std::string_view rest = *types;;) {
       const std::size_t comma = rest.find(',');
       const std::string_view pattern = trim(rest.substr(0, comma));
-      const auto named = types_of(pattern);
-      if (!named) return std::unexpected(named.error());
-      out.types_ |= *named;
+      TRY(const auto named, types_of(pattern));
+      out.types_ |= named;
       out.patterns_.emplace_back(pattern);
       if (comma == std::string_view::npos) break;
       rest.remove_prefix(comma + 1);

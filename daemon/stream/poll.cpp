@@ -13,6 +13,7 @@
 #include "daemon/stream/streams.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
+#include "store/try.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond {
@@ -39,15 +40,14 @@ constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before ot
 }  // namespace
 
 asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamScope scope, const bool& draining) {
-  auto subscription = co_await subscribe(request, std::move(scope));
-  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
-  const StreamOptions& options = subscription->options;
-  std::shared_ptr<const StreamView> view = subscription->view;
+  CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
+  const StreamOptions& options = subscription.options;
+  std::shared_ptr<const StreamView> view = subscription.view;
   const auto id = [this](std::uint64_t seq) { return fmt::format("{}-{}", context_.journal.epoch(), seq); };
 
   Page page{.next = tail_.head() + 1};
   std::string gap;
-  if (const auto& asked = subscription->asked) {
+  if (const auto& asked = subscription.asked) {
     const auto reason = gap_reason(*asked, context_.journal.epoch(), tail_.head());
     if (reason) {
       gap = gap_data(to_string(*asked), id(tail_.head()), *reason);
@@ -72,19 +72,16 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
     if (page.next > head) {
       if (page.count > 0 || !gap.empty() || draining || std::chrono::steady_clock::now() >= deadline) break;
       if (!slot) {
-        auto taken = quota_.take(view->principal, settings_.streams_per_token);
-        if (!taken) co_return std::unexpected(std::move(taken.error()));
-        slot = std::move(*taken);
+        CO_TRY(slot, quota_.take(view->principal, settings_.streams_per_token));
       }
       timer.expires_at(deadline);
       const auto poller = pollers_.insert(pollers_.end(), &timer);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
       pollers_.erase(poller);
       if (gone()) co_return fail(Code::request_timeout, "the client has gone");
-      auto now = context_.again(view->principal);
-      if (!now) co_return std::unexpected(std::move(now.error()));
+      CO_TRY(auto now, context_.again(view->principal));
       view = std::make_shared<const StreamView>(view->scope, view->filter,
-                                                std::move(*now));  // the token's scope may have changed
+                                                std::move(now));  // the token's scope may have changed
     } else if (page.next >= tail_.oldest()) {
       const SharedBatch batch = tail_.batch(page.next);  // kept: the tail may drop it at the co_await
       const std::uint64_t seq = page.next++;

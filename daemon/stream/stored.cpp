@@ -6,6 +6,7 @@
 
 #include "daemon/stream/frames.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -41,10 +42,9 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
       if (!type) return fail(Code::bad_request, fmt::format("the journal line of seq {} is not an event", seq));
       frames::append_event(out.text, journal.epoch(), seq, *type, json);
     } else {
-      auto event = parse_event(std::string(json));
-      if (!event) return std::unexpected(std::move(event.error()));
-      if (!view.shows(event->envelope)) return {};
-      frames::append_event(out.text, journal.epoch(), seq, name(event->envelope.type), json);
+      TRY(auto event, parse_event(std::string(json)));
+      if (!view.shows(event.envelope)) return {};
+      frames::append_event(out.text, journal.epoch(), seq, name(event.envelope.type), json);
     }
     out.ends.push_back({seq, out.text.size()});
     return {};
@@ -60,9 +60,8 @@ Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, s
   while (from <= last) {
     auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
       out.bytes += json.size();
-      auto event = parse_event(std::string(json));
-      if (!event) return std::unexpected(std::move(event.error()));
-      if (view.shows(event->envelope)) out.seqs.push_back(seq);
+      TRY(auto event, parse_event(std::string(json)));
+      if (view.shows(event.envelope)) out.seqs.push_back(seq);
       return {};
     });
     if (!read) return std::unexpected(std::move(read.error()));

@@ -9,6 +9,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/stream/options.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
@@ -117,31 +118,26 @@ void Streams::publish_pending() {
 }
 
 asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request, StreamScope scope) {
-  auto options = stream_options(request, settings_.heartbeat_ms);
-  if (!options) co_return std::unexpected(std::move(options.error()));
-  auto asked = asked_position(request);
-  if (!asked) co_return std::unexpected(std::move(asked.error()));
-  auto filter = EventFilter::parse(request);
-  if (!filter) co_return std::unexpected(std::move(filter.error()));
-  if (*asked) co_await wait_until_in_tail(**asked);
+  CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
+  CO_TRY(auto asked, asked_position(request));
+  CO_TRY(auto filter, EventFilter::parse(request));
+  if (asked) co_await wait_until_in_tail(*asked);
   co_return Subscription{.id = next_id_++,
                          .view = std::make_shared<const StreamView>(StreamView{
-                             .scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal}),
-                         .options = *options,
-                         .asked = std::move(*asked),
+                             .scope = std::move(scope), .filter = std::move(filter), .principal = request.principal}),
+                         .options = options,
+                         .asked = std::move(asked),
                          .request_id = request.request_id};
 }
 
 asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
-  auto subscription = co_await subscribe(request, std::move(scope));
-  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
-  auto slot = quota_.take(request.principal, settings_.streams_per_token);
-  if (!slot) co_return std::unexpected(std::move(slot.error()));
+  CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
+  CO_TRY(auto slot, quota_.take(request.principal, settings_.streams_per_token));
   Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
-  response.take_over = [this, subscription = std::move(*subscription),
-                        slot = std::move(*slot)](TakenSocket socket) mutable {
+  response.take_over = [this, subscription = std::move(subscription),
+                        slot = std::move(slot)](TakenSocket socket) mutable {
     socket.slot =
         std::make_shared<std::pair<std::shared_ptr<void>, StreamQuota::Slot>>(std::move(socket.slot), std::move(slot));
     take(std::move(subscription), std::move(socket));

@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 17> cleared{
     // the transcript that ends
     "sessionFile", "archivedAt"};
 
-// The fields that every reset keeps, unless they are cleared above: which session and chat this is, and where its replies
-// go.
+// The fields that every reset keeps, unless they are cleared above: which session and chat this is, and where its
+// replies go.
 constexpr std::array<std::string_view, 29> identity{
     "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
@@ -103,17 +103,7 @@ std::string_view without_mention(std::string_view text) {
   return end == std::string_view::npos ? text : trim(trimmed.substr(end));
 }
 
-std::string_view name(ResetDue due) {
-  switch (due) {
-    case ResetDue::idle:
-      return "idle";
-    case ResetDue::daily:
-      return "daily";
-    case ResetDue::none:
-      return "";
-  }
-  return "";
-}
+std::string_view name(ResetDue due) { return due == ResetDue::idle ? "idle" : due == ResetDue::daily ? "daily" : ""; }
 
 ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at) {
   const auto bounded = [](std::int64_t ms) { return std::clamp(ms, -time_limit_ms, time_limit_ms); };

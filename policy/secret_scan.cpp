@@ -40,64 +40,55 @@ std::size_t run(std::string_view text, std::size_t at, Set set, std::size_t most
   return i - at;
 }
 
-// A prefix, then at least `least` and at most `most` characters of a set. To keep the scan linear when one long run holds
-// many prefixes, only `least` characters are checked before a match, or `most` if there is an upper limit.
+// One of the prefixes, then at least `least` and at most `most` characters of a set. To keep the scan linear when one
+// long run holds many prefixes, only `least` characters are checked before a match, or `most` if there is an upper
+// limit.
 struct Shape {
   std::string_view kind;
-  std::string_view prefix;
+  std::array<std::string_view, 10> prefixes;  // the first empty one ends them
   Set set;
   std::size_t least;
   std::size_t most = any_length;
 };
-constexpr std::array shapes{Shape{"GitHub token", "ghp_", word, 36},
-                            Shape{"GitHub token", "gho_", word, 36},
-                            Shape{"GitHub token", "ghu_", word, 36},
-                            Shape{"GitHub token", "ghs_", word, 36},
-                            Shape{"GitHub token", "ghr_", word, 36},
-                            Shape{"GitHub token", "github_pat_", word, 82},
-                            Shape{"GitLab token", "glpat-", base64url, 20},
-                            Shape{"GitLab token", "gloas-", base64url, 20},
-                            Shape{"GitLab token", "gldt-", base64url, 20},
-                            Shape{"GitLab token", "glrt-", base64url, 20},
-                            Shape{"GitLab token", "glcbt-", base64url, 20},
-                            Shape{"GitLab token", "glptt-", base64url, 20},
-                            Shape{"GitLab token", "glft-", base64url, 20},
-                            Shape{"GitLab token", "glimt-", base64url, 20},
-                            Shape{"GitLab token", "glagent-", base64url, 20},
-                            Shape{"GitLab token", "glsoat-", base64url, 20},
-                            Shape{"AWS access key", "AKIA", upper_case | digit, 16, 16},
-                            Shape{"AWS access key", "ASIA", upper_case | digit, 16, 16},
-                            Shape{"Slack token", "xoxa-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxb-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxe-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxp-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxr-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxs-", alnum | dash, 20},
-                            Shape{"Slack token", "xapp-", alnum | dash, 20},
-                            Shape{"Slack webhook", "hooks.slack.com/services/", alnum | slash, 40},
-                            Shape{"Slack webhook", "hooks.slack.com/workflows/", alnum | slash, 40},
-                            Shape{"Slack webhook", "hooks.slack.com/triggers/", alnum | slash, 40},
-                            Shape{"Stripe key", "sk_live_", alnum, 16},
-                            Shape{"Stripe key", "rk_live_", alnum, 16},
-                            Shape{"OpenAI key", "sk-proj-", base64url, 40},
-                            Shape{"OpenAI key", "sk-svcacct-", base64url, 40},
-                            Shape{"OpenAI key", "sk-admin-", base64url, 40},
-                            Shape{"Anthropic key", "sk-ant-", base64url, 32},
-                            Shape{"OpenRouter key", "sk-or-", base64url, 32},
-                            Shape{"Google API key", "AIza", base64url, 35, 35},
-                            Shape{"Google client secret", "GOCSPX-", base64url, 28, 28},
-                            Shape{"npm token", "npm_", alnum, 36, 36},
-                            Shape{"PyPI token", "pypi-AgE", base64url, 50},
-                            Shape{"Twilio key", "SK", hex_letter, 32, 32},
-                            Shape{"sessiond ticket", "sdt_", base64url, 60},
-                            Shape{"sessiond login", "sdc_", base64url, 60}};
+constexpr std::array shapes{
+    Shape{"GitHub token", {"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, word, 36},
+    Shape{"GitHub token", {"github_pat_"}, word, 82},
+    Shape{"GitLab token",
+          {"glpat-", "gloas-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-"},
+          base64url,
+          20},
+    Shape{"AWS access key", {"AKIA", "ASIA"}, upper_case | digit, 16, 16},
+    Shape{"Slack token", {"xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-"}, alnum | dash, 20},
+    Shape{"Slack webhook",
+          {"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"},
+          alnum | slash,
+          40},
+    Shape{"Stripe key", {"sk_live_", "rk_live_"}, alnum, 16},
+    Shape{"OpenAI key", {"sk-proj-", "sk-svcacct-", "sk-admin-"}, base64url, 40},
+    Shape{"Anthropic key", {"sk-ant-"}, base64url, 32},
+    Shape{"OpenRouter key", {"sk-or-"}, base64url, 32},
+    Shape{"Google API key", {"AIza"}, base64url, 35, 35},
+    Shape{"Google client secret", {"GOCSPX-"}, base64url, 28, 28},
+    Shape{"npm token", {"npm_"}, alnum, 36, 36},
+    Shape{"PyPI token", {"pypi-AgE"}, base64url, 50},
+    Shape{"Twilio key", {"SK"}, hex_letter, 32, 32},
+    Shape{"sessiond ticket", {"sdt_"}, base64url, 60},
+    Shape{"sessiond login", {"sdc_"}, base64url, 60}};
 
 using Found = std::optional<SecretFound>;
 
+std::size_t prefix_size(const Shape& shape, std::string_view text) {
+  for (const std::string_view prefix : shape.prefixes) {
+    if (prefix.empty() || text.starts_with(prefix)) return prefix.size();
+  }
+  return 0;
+}
+
 Found prefixed(std::string_view text, std::size_t at) {
   for (const Shape& shape : shapes) {
-    if (!text.substr(at).starts_with(shape.prefix)) continue;
-    const std::size_t body = at + shape.prefix.size();
+    const std::size_t prefix = prefix_size(shape, text.substr(at));
+    if (prefix == 0) continue;
+    const std::size_t body = at + prefix;
     const bool measured = shape.most != any_length;
     std::size_t length = run(text, body, shape.set, measured ? shape.most : shape.least);
     if (length < shape.least || length > shape.most) continue;
@@ -331,8 +322,8 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) 
 }
 
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer) {
-  // Most values have no secret, which one scan of the raw text shows. Escapes could hide one, so values with escapes are
-  // walked through.
+  // Most values have no secret, which one scan of the raw text shows. Escapes could hide one, so values with escapes
+  // are walked through.
   if (!value.contains('\\') && !find_secret(value)) return {};
   Walk walk(pointer);
   walk.look(value);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "store/delivery/delivery.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
@@ -106,17 +108,8 @@ std::string channel_of_entry(std::string_view entry, const Delivery& delivery) {
 std::string_view name(SendAction action) { return action == SendAction::allow ? "allow" : "deny"; }
 
 std::string_view name(SendSource source) {
-  switch (source) {
-    case SendSource::session:
-      return "session";
-    case SendSource::rule:
-      return "rule";
-    case SendSource::default_:
-      return "default";
-    case SendSource::none:
-      return "none";
-  }
-  return "none";
+  constexpr std::array<std::string_view, 4> names{"session", "rule", "default", "none"};  // in the order of the enum
+  return names.at(static_cast<std::size_t>(source));
 }
 
 SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call) {

@@ -57,7 +57,8 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   // "  " would be trimmed to "", which is no limit.
   if (info.channel.empty() && !asked.channel.empty()) faults.push_back({"/channel", "is blank"});
   if (asked.expires_at && *asked.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
-  if (asked.expires_at && *asked.expires_at > last_time_ms) faults.push_back({"/expiresAt", "lies after the year 9999"});
+  if (asked.expires_at && *asked.expires_at > last_time_ms)
+    faults.push_back({"/expiresAt", "lies after the year 9999"});
   return info;
 }
 

@@ -100,7 +100,8 @@ void Tickets::tidy(std::int64_t now) {
 void Tickets::make_room(std::int64_t now) {
   tidy(now);
   if (used_.size() <= most_) return;
-  std::map<std::string, std::vector<decltype(used_)::iterator>, std::less<>> closed;  // by token, the least recently used last
+  std::map<std::string, std::vector<decltype(used_)::iterator>, std::less<>>
+      closed;  // by token, the least recently used last
   for (auto it = used_.begin(); it != used_.end(); ++it) {
     if (it->second.use_count() == 1) closed[it->second->token].push_back(it);
   }

@@ -188,31 +188,34 @@ asio::awaitable<void> Streams::stopped(std::chrono::milliseconds grace) {
   each_hub([](Hub& hub) { hub.close_all(); });
 }
 
+// Calls call(hub) for every hub, on its thread, one after the other, while the caller waits.
+template <class Call>
+asio::awaitable<void> Streams::visit_hubs(Call call) {
+  if (own_) call(*own_);
+  for (const auto& thread : threads_) {
+    co_await hop(thread->io.get_executor(), [&call, &hub = *thread->hub] {
+      call(hub);
+      return true;
+    });
+  }
+}
+
 asio::awaitable<std::size_t> Streams::count() {
-  if (own_) co_return own_->clients();
   std::size_t all = 0;
-  for (const auto& thread : threads_)
-    all += co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->clients(); });
+  co_await visit_hubs([&all](Hub& hub) { all += hub.clients(); });
   co_return all;
 }
 
 asio::awaitable<std::vector<StreamInfo>> Streams::list() {
-  if (own_) co_return own_->describe();
   std::vector<StreamInfo> all;
-  for (const auto& thread : threads_) {
-    auto some = co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->describe(); });
-    std::ranges::move(some, std::back_inserter(all));
-  }
+  co_await visit_hubs([&all](Hub& hub) { std::ranges::move(hub.describe(), std::back_inserter(all)); });
   co_return all;
 }
 
 asio::awaitable<bool> Streams::close(std::uint64_t id) {
-  if (own_) co_return own_->close(id, "admin");
-  for (const auto& thread : threads_) {
-    if (co_await hop(thread->io.get_executor(), [hub = thread->hub.get(), id] { return hub->close(id, "admin"); }))
-      co_return true;
-  }
-  co_return false;
+  bool closed = false;
+  co_await visit_hubs([&closed, id](Hub& hub) { closed = closed || hub.close(id, "admin"); });
+  co_return closed;
 }
 
 }  // namespace sessiond

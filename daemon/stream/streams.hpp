@@ -71,6 +71,8 @@ class Streams {
   void take(Subscription subscription, TakenSocket socket);
   template <class Call>
   void each_hub(const Call& call);
+  template <class Call>
+  boost::asio::awaitable<void> visit_hubs(Call call);
   void wake_pollers();
   void publish_pending();
 

@@ -3,6 +3,7 @@
 // the IPv4 address.
 #pragma once
 
+#include <array>
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <memory>
@@ -10,19 +11,20 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/http/quota.hpp"
+
 namespace sessiond {
+
+// What counts as one address.
+using Network = std::array<unsigned char, 16>;
 
 class ConnectionQuota {
  public:
-  ConnectionQuota();
-
-  // Returns a slot, or nothing when `limit` slots (0: no limit) of this address are taken. The slot is returned when
-  // its last copy is destroyed: on any thread, and possibly after the quota itself.
+  // As Quota::take.
   std::optional<std::shared_ptr<void>> take(const boost::asio::ip::address& address, std::size_t limit);
 
  private:
-  struct Held;
-  std::shared_ptr<Held> held_;
+  Quota<Network> quota_;
 };
 
 // Returns what counts as one address, as bytes. `peer` is as in logs: "192.0.2.1:5123" or "[2001:db8::1]:5123". Any

@@ -36,7 +36,6 @@ Result<StreamOptions> stream_options(const Request& request, std::int64_t defaul
   return StreamOptions{.heartbeat_ms = heartbeat.value_or(default_heartbeat_ms),
                        .replay = static_cast<std::uint64_t>(replay.value_or(0)),
                        .ping_event = ping != nullptr,
-                       .poll = poll != nullptr,
                        .wait_ms = wait.value_or(StreamOptions{}.wait_ms),
                        .limit = static_cast<std::uint64_t>(limit.value_or(500))};
 }

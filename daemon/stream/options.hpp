@@ -11,9 +11,8 @@ namespace sessiond {
 
 struct StreamOptions {
   std::int64_t heartbeat_ms = 15'000;
-  std::uint64_t replay = 0;  // begin before the last n events that match
-  bool ping_event = false;   // send keep-alives as events, for clients that cannot see comments
-  bool poll = false;
+  std::uint64_t replay = 0;       // begin before the last n events that match
+  bool ping_event = false;        // send keep-alives as events, for clients that cannot see comments
   std::int64_t wait_ms = 25'000;  // poll: how long to wait for the first event
   std::uint64_t limit = 500;      // poll: most events on a page
 };

@@ -45,6 +45,8 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
   std::shared_ptr<const StreamView> view = subscription.view;
   const auto id = [this](std::uint64_t seq) { return fmt::format("{}-{}", context_.journal.epoch(), seq); };
 
+  const auto gone = [&request] { return request.client_gone && request.client_gone(); };
+
   Page page{.next = tail_.head() + 1};
   std::string gap;
   if (const auto& asked = subscription.asked) {
@@ -55,24 +57,20 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       page.next = asked->seq + 1;
     }
   } else if (options.replay > 0) {
-    const auto first = co_await look_back(
-        tail_, context_.journal, context_.disk, view, options.replay,
-        [&draining, &request] { return !draining && !(request.client_gone && request.client_gone()); });
-    if (!first) co_return std::unexpected(first.error());
-    page.next = *first;
+    CO_TRY(page.next, co_await look_back(tail_, context_.journal, context_.disk, view, options.replay,
+                                         [&] { return !draining && !gone(); }));
   }
 
-  std::optional<StreamQuota::Slot> slot;
+  std::optional<Quota<std::string>::Slot> slot;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
   const auto full = [&] { return page.count >= options.limit || page.events.size() >= limits::page_bytes; };
-  const auto gone = [&request] { return request.client_gone && request.client_gone(); };
   while (!full()) {
     const std::uint64_t head = tail_.head();
     if (page.next > head) {
       if (page.count > 0 || !gap.empty() || draining || std::chrono::steady_clock::now() >= deadline) break;
       if (!slot) {
-        CO_TRY(slot, quota_.take(view->principal, settings_.streams_per_token));
+        CO_TRY(slot, take_slot(view->principal));
       }
       timer.expires_at(deadline);
       const auto poller = pollers_.insert(pollers_.end(), &timer);

@@ -1,7 +1,5 @@
 #include "daemon/stream/stream_client.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -16,9 +14,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint32_t most_ignored = 64 << 10;
-// Bytes that the kernel holds unsent for one client. Without this bound a client that reads nothing would hold
-// megabytes of kernel memory. What does not fit is sent later, from the tail or the journal.
-constexpr int most_unsent = 128 << 10;
 
 asio::generic::stream_protocol protocol_of(int fd) {
   int domain = AF_INET;
@@ -39,8 +34,6 @@ StreamClient::StreamClient(const asio::any_io_executor& executor, Subscription w
   error_code error;
   socket_.assign(protocol_of(socket.fd.get()), socket.fd.get(), error);
   if (!error) socket.fd.release();
-  // A unix socket refuses this, and has a small buffer anyway.
-  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
 }
 
 StreamClient::~StreamClient() { close(); }

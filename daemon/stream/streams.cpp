@@ -1,5 +1,8 @@
 #include "daemon/stream/streams.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -130,16 +133,27 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request,
                          .request_id = request.request_id};
 }
 
+Result<Quota<std::string>::Slot> Streams::take_slot(const Principal& who) {
+  if (who.id == "local") return nullptr;
+  if (auto slot = quota_.take(who.id, settings_.streams_per_token)) return std::move(*slot);
+  return std::unexpected(Problem{.code = Code::too_many_requests,
+                                 .detail = fmt::format("token {} has as many open streams as limits.streamsPerToken "
+                                                       "allows, which is {}",
+                                                       who.id, settings_.streams_per_token),
+                                 .members = {{"limit", json::quote("streamsPerToken")}},
+                                 .retry_after_s = 5});
+}
+
 asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
   CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
-  CO_TRY(auto slot, quota_.take(request.principal, settings_.streams_per_token));
+  CO_TRY(auto slot, take_slot(request.principal));
   Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
   response.take_over = [this, subscription = std::move(subscription),
                         slot = std::move(slot)](TakenSocket socket) mutable {
     socket.slot =
-        std::make_shared<std::pair<std::shared_ptr<void>, StreamQuota::Slot>>(std::move(socket.slot), std::move(slot));
+        std::make_shared<std::array<std::shared_ptr<void>, 2>>(std::array{std::move(socket.slot), std::move(slot)});
     take(std::move(subscription), std::move(socket));
   };
   co_return response;

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/http/quota.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/hub.hpp"
-#include "daemon/stream/stream_quota.hpp"
 
 namespace sessiond {
 
@@ -68,6 +68,9 @@ class Streams {
   void deliver(std::vector<Event> events);
   boost::asio::awaitable<Result<Subscription>> subscribe(const Request& request, StreamScope scope);
   boost::asio::awaitable<void> wait_until_in_tail(const Position& asked);
+  // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
+  // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
+  Result<Quota<std::string>::Slot> take_slot(const Principal& who);
   void take(Subscription subscription, TakenSocket socket);
   template <class Call>
   void each_hub(const Call& call);
@@ -80,7 +83,7 @@ class Streams {
   const StreamContext context_;
   StreamSettings settings_;
   StreamCounters counters_;
-  StreamQuota quota_;
+  Quota<std::string> quota_;  // of streams and waiting polls, by token id
   Tail tail_;                 // for poll(); each hub has its own
   std::unique_ptr<Hub> own_;  // on the ledger's thread, when there is no other thread
   std::vector<std::unique_ptr<Thread>> threads_;

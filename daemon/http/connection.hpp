@@ -67,8 +67,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Connection(std::shared_ptr<Service> service, Socket socket, Peer peer);
   ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   boost::asio::awaitable<void> run();
   void tick(Clock::time_point now);  // ends a wait that is past its deadline

@@ -19,24 +19,17 @@ namespace {
 
 // Shared by the coroutine and the disk thread, so that it lives until both are done.
 struct OpenFile {
-  int fd = -1;
+  Fd fd{};
   std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(file_piece_bytes);
-
-  OpenFile() = default;
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
 };
 
 // Returns 0 or an errno.
 int open_regular(OpenFile& file, const std::string& path) {
   auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
   if (!opened) return ELOOP;
-  file.fd = opened->release();
+  file.fd = std::move(*opened);
   struct stat about{};
-  if (::fstat(file.fd, &about) != 0) return errno;
+  if (::fstat(file.fd.get(), &about) != 0) return errno;
   return S_ISREG(about.st_mode) ? 0 : EINVAL;
 }
 
@@ -44,7 +37,7 @@ int open_regular(OpenFile& file, const std::string& path) {
 Result<std::size_t> read_piece(OpenFile& file, const std::string& path, std::uint64_t offset, std::size_t size) {
   std::size_t got = 0;
   while (got < size) {
-    const ssize_t n = ::pread(file.fd, file.piece.get() + got, size - got, static_cast<off_t>(offset + got));
+    const ssize_t n = ::pread(file.fd.get(), file.piece.get() + got, size - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::unexpected(io_problem("reading", path, errno));
     if (n == 0) break;

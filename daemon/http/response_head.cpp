@@ -1,9 +1,9 @@
 #include "daemon/http/response_head.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <boost/beast/http/status.hpp>
-#include <charconv>
 
 #include "store/names.hpp"
 
@@ -11,9 +11,8 @@ namespace sessiond {
 namespace {
 
 void append_number(std::string& out, std::uint64_t number) {
-  std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
+  const fmt::format_int digits(number);
+  out.append(digits.data(), digits.size());
 }
 
 bool is_control(char c) {

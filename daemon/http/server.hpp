@@ -27,8 +27,6 @@ class Server {
  public:
   Server(boost::asio::io_context& io, const Router& router, boost::asio::thread_pool& disk, ServerOptions options = {});
   ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
   // Takes "127.0.0.1:7433" or "[::1]:0". Returns the port that was bound.
   Result<unsigned short> listen_tcp(std::string_view address);

@@ -53,8 +53,6 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
     front_.relays_.erase(this);
     --front_.open_;
   }
-  TlsRelay(const TlsRelay&) = delete;
-  TlsRelay& operator=(const TlsRelay&) = delete;
 
   asio::awaitable<void> run(std::shared_ptr<TlsRelay> self) {
     if (!co_await shake_hands() || !open_pair()) {

@@ -30,8 +30,6 @@ class TlsFront {
 
   explicit TlsFront(TlsContext context);
   ~TlsFront();  // gives open connections a few seconds to end, and joins the thread
-  TlsFront(const TlsFront&) = delete;
-  TlsFront& operator=(const TlsFront&) = delete;
 
   // Takes effect for new connections; open ones keep their context.
   void use(TlsContext context);

@@ -1,6 +1,7 @@
 #include "daemon/stream/hub.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <cassert>
 #include <utility>
@@ -18,19 +19,10 @@ std::int64_t ms(StreamClient::Clock::duration time) {
 }
 
 std::string_view name(StreamClient::State state) {
-  switch (state) {
-    case StreamClient::State::ready:
-    case StreamClient::State::reading:
-      return "catching_up";
-    case StreamClient::State::live:
-      return "live";
-    case StreamClient::State::blocked:
-      return "blocked";
-    case StreamClient::State::closing:
-    case StreamClient::State::closed:
-      return "closing";
-  }
-  return {};
+  constexpr std::array<std::string_view, 6> names{"catching_up", "catching_up", "live",
+                                                  "blocked",     "closing",     "closing"};
+  static_assert(names.size() == static_cast<std::size_t>(StreamClient::State::closed) + 1);  // in the order of the enum
+  return names.at(static_cast<std::size_t>(state));
 }
 
 }  // namespace

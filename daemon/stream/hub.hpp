@@ -26,8 +26,6 @@ class Hub {
   // `head` is the seq of the last durable event; deliver() continues from there.
   Hub(const StreamContext& context, StreamSettings settings, StreamCounters& counters,
       boost::asio::any_io_executor executor, std::uint64_t head);
-  Hub(const Hub&) = delete;
-  Hub& operator=(const Hub&) = delete;
 
   void open(Subscription subscription, TakenSocket socket);
   void deliver(SharedBatch batch);      // events that became durable

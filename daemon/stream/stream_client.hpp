@@ -53,8 +53,6 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   // `total_sent` is advanced by every byte sent.
   StreamClient(const boost::asio::any_io_executor& executor, Subscription wanted, TakenSocket socket,
                std::atomic<std::uint64_t>& total_sent);
-  StreamClient(const StreamClient&) = delete;
-  StreamClient& operator=(const StreamClient&) = delete;
   ~StreamClient();
 
   enum class Sent : std::uint8_t {

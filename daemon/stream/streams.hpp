@@ -29,8 +29,6 @@ class Streams {
  public:
   Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads = 1);
   ~Streams();  // closes all streams and joins the threads
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
 
   // Answers a GET of an event route; the response takes over the connection. bad_request: malformed position or
   // parameter. validation_failed: a filter that can match nothing. too_many_requests: the token has as many streams as

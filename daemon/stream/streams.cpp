@@ -124,7 +124,12 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request,
   CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
   CO_TRY(auto asked, asked_position(request));
   CO_TRY(auto filter, EventFilter::parse(request));
-  if (asked) co_await wait_until_in_tail(*asked);
+  // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
+  // ahead of the tail only for a moment, so it is waited for.
+  if (asked && asked->epoch == ledger_.epoch() && asked->seq > tail_.head() && asked->seq <= ledger_.status().head) {
+    if (const auto settled = co_await ledger_.settled(asked->seq); !settled)
+      log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
+  }
   co_return Subscription{.id = next_id_++,
                          .view = std::make_shared<const StreamView>(StreamView{
                              .scope = std::move(scope), .filter = std::move(filter), .principal = request.principal}),
@@ -157,14 +162,6 @@ asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamSc
     take(std::move(subscription), std::move(socket));
   };
   co_return response;
-}
-
-// A client may ask for the position of a reply that it got before the event was durable (202). Such a position is ahead
-// of the tail only for a moment, so it is waited for.
-asio::awaitable<void> Streams::wait_until_in_tail(const Position& asked) {
-  if (asked.epoch != ledger_.epoch() || asked.seq <= tail_.head() || asked.seq > ledger_.status().head) co_return;
-  if (const auto settled = co_await ledger_.settled(asked.seq); !settled)
-    log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked.seq}});
 }
 
 void Streams::take(Subscription subscription, TakenSocket socket) {

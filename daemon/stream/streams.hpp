@@ -65,7 +65,6 @@ class Streams {
   };
   void deliver(std::vector<Event> events);
   boost::asio::awaitable<Result<Subscription>> subscribe(const Request& request, StreamScope scope);
-  boost::asio::awaitable<void> wait_until_in_tail(const Position& asked);
   // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
   // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
   Result<Quota<std::string>::Slot> take_slot(const Principal& who);

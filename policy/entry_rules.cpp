@@ -20,65 +20,41 @@ namespace {
 constexpr std::size_t max_label_bytes = 200;
 
 enum class Type : std::uint8_t { text, label, count, time, boolean, object };
-struct Field {
-  std::string_view name;
+// Fields of OpenClaw and of the daemon whose type is known, without delivery fields.
+constexpr std::array<std::string_view, 2> label_fields{"name", "label"};
+constexpr std::array<std::string_view, 27> text_fields{
+    // the session
+    "cwd", "sessionFile", "spawnedBy", "sdkSessionId", "claudeCliSessionId",
+    // the chat
+    "groupId", "subject", "space", "displayName", "provider", "lastProvider", "room",
+    // the model
+    "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
+    // how the agent runs
+    "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
+    "elevatedLevel", "ttsAuto", "lastHeartbeatText"};
+constexpr std::array<std::string_view, 11> count_fields{"spawnDepth",      "authProfileOverrideCompactionCount",
+                                                        "queueDebounceMs", "queueCap",
+                                                        "contextTokens",   "memoryFlushCompactionCount",
+                                                        "messageCount",    "inputTokens",
+                                                        "outputTokens",    "totalTokens",
+                                                        "compactionCount"};
+constexpr std::array<std::string_view, 4> object_fields{"cliSessionIds", "origin", "skillsSnapshot",
+                                                        "systemPromptReport"};
+constexpr std::array<std::string_view, 3> boolean_fields{"groupActivationNeedsSystemIntro", "systemSent",
+                                                         "abortedLastRun"};
+constexpr std::array<std::string_view, 7> time_fields{"memoryFlushAt",     "lastHeartbeatSentAt", "sessionStartedAt",
+                                                      "lastInteractionAt", "archivedAt",          "createdAt",
+                                                      "updatedAt"};
+struct Fields {
   Type type;
+  std::span<const std::string_view> names;
 };
-// Fields of spec 003 and our own whose type is known. Delivery fields are not here.
-constexpr std::array<Field, 54> fields{{{"name", Type::label},
-                                        {"cwd", Type::text},
-                                        {"label", Type::label},
-                                        {"sessionFile", Type::text},
-                                        {"spawnedBy", Type::text},
-                                        {"spawnDepth", Type::count},
-                                        {"sdkSessionId", Type::text},
-                                        {"claudeCliSessionId", Type::text},
-                                        {"cliSessionIds", Type::object},
-                                        {"groupId", Type::text},
-                                        {"subject", Type::text},
-                                        {"space", Type::text},
-                                        {"displayName", Type::text},
-                                        {"groupActivationNeedsSystemIntro", Type::boolean},
-                                        {"providerOverride", Type::text},
-                                        {"modelOverride", Type::text},
-                                        {"authProfileOverride", Type::text},
-                                        {"authProfileOverrideCompactionCount", Type::count},
-                                        {"execHost", Type::text},
-                                        {"execSecurity", Type::text},
-                                        {"execAsk", Type::text},
-                                        {"execNode", Type::text},
-                                        {"thinkingLevel", Type::text},
-                                        {"verboseLevel", Type::text},
-                                        {"reasoningLevel", Type::text},
-                                        {"elevatedLevel", Type::text},
-                                        {"ttsAuto", Type::text},
-                                        {"queueDebounceMs", Type::count},
-                                        {"queueCap", Type::count},
-                                        {"contextTokens", Type::count},
-                                        {"modelProvider", Type::text},
-                                        {"model", Type::text},
-                                        {"memoryFlushAt", Type::time},
-                                        {"memoryFlushCompactionCount", Type::count},
-                                        {"systemSent", Type::boolean},
-                                        {"abortedLastRun", Type::boolean},
-                                        {"lastHeartbeatText", Type::text},
-                                        {"lastHeartbeatSentAt", Type::time},
-                                        {"origin", Type::object},
-                                        {"skillsSnapshot", Type::object},
-                                        {"systemPromptReport", Type::object},
-                                        {"sessionStartedAt", Type::time},
-                                        {"lastInteractionAt", Type::time},
-                                        {"archivedAt", Type::time},
-                                        {"createdAt", Type::time},
-                                        {"updatedAt", Type::time},
-                                        {"messageCount", Type::count},
-                                        {"inputTokens", Type::count},
-                                        {"outputTokens", Type::count},
-                                        {"totalTokens", Type::count},
-                                        {"compactionCount", Type::count},
-                                        {"provider", Type::text},
-                                        {"lastProvider", Type::text},
-                                        {"room", Type::text}}};
+constexpr std::array<Fields, 6> fields_by_type{{{Type::label, label_fields},
+                                                {Type::text, text_fields},
+                                                {Type::count, count_fields},
+                                                {Type::object, object_fields},
+                                                {Type::boolean, boolean_fields},
+                                                {Type::time, time_fields}}};
 
 struct Choice {
   std::string_view name;
@@ -158,8 +134,10 @@ std::optional<std::string> value_fault(std::string_view field, std::string_view 
   if (import == Import::yes && json::kind(raw) == json::Kind::null) return std::nullopt;
   const auto choice = std::ranges::find(choices, field, &Choice::name);
   if (choice != choices.end()) return choice_fault(*choice, raw);
-  const auto known = std::ranges::find(fields, field, &Field::name);
-  return known == fields.end() ? std::nullopt : type_fault(known->type, raw);
+  for (const auto& [type, names] : fields_by_type) {
+    if (std::ranges::find(names, field) != names.end()) return type_fault(type, raw);
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What a client may write into an entry (API §3): known enums and types are checked, read-only fields refused, unknown
-// fields pass untouched. Delivery fields are checked by normalize_patch (store/delivery/delivery.hpp), which completes
-// them too.
+// Checks what a client writes into an entry: values of known fields must have their type, read-only fields are refused,
+// unknown fields are accepted. Delivery fields are checked and completed by normalize_patch
+// (store/delivery/delivery.hpp).
 #pragma once
 
 #include <string_view>
@@ -12,20 +12,19 @@ namespace sessiond {
 
 enum class Import : bool {
   no,   // PATCH, POST, spawn: read-only fields are refused
-  yes,  // PUT: sessionId, times and counters may be set, and null may stand for a known field as stores have it
+  yes,  // PUT: sessionId, times and counters may be set, and a known field may be null, as it may be in a store
 };
 
-// Every fault of an edit as validation_failed, pointers below `pointer_prefix` ("" for a PATCH body, "/entry" for
-// POST). rev, key and agent are always refused: take them out with take_identity first where a whole Session is sent
-// back.
+// Fails with every fault of an edit (validation_failed). Pointers begin with `pointer_prefix`: "" for a PATCH body,
+// "/entry" for POST. rev, key and agent are always refused: where a client sends a whole Session back, remove them with
+// take_identity first.
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix);
 
-// Spells what has several spellings in the one we store: chatType dm -> direct. For an edit that check_entry_edit has
-// passed.
+// Replaces values by the spelling that is stored: chatType dm becomes direct. For an edit that check_entry_edit accepted.
 void normalize_entry_edit(json::Edit& edit);
 
-// PUT of a Session as GET gave it: takes key, agent, rev and asOf out of the edit. Names of another session are refused
-// (agent_mismatch, validation_failed); rev is If-Match's business and dropped.
+// For a PUT that sends back a Session as GET returned it: removes key, agent, rev and asOf from the edit. key and agent
+// of another session are refused (validation_failed, agent_mismatch). rev is ignored: If-Match checks it.
 Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_view agent,
                            std::string_view pointer_prefix);
 

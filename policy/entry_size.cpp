@@ -16,9 +16,8 @@ struct Size {
   std::size_t fields = 0;
   std::size_t members = 0;  // at all depths
   std::size_t bytes = 0;
-  // The fields with the most of both: what a client is told to look at.
-  std::string fullest;
-  std::string longest;
+  std::string fullest;  // the field with the most members, for the pointer of a fault
+  std::string longest;  // the field with the most bytes
 };
 
 Size size_of(std::string_view entry) {
@@ -45,7 +44,7 @@ Size size_of(std::string_view entry) {
   return size;
 }
 
-// The shortest member, "":0, with its comma has five bytes: less text cannot be too much of anything.
+// The shortest member, `"":0,`, has five bytes, so a shorter text cannot exceed a limit.
 constexpr std::size_t surely_small = 5 * limits::entry_members;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How large an entry may become (store/limits.hpp). Fields that the daemon keeps itself are not counted: a session
-// whose entry is full still takes messages and resets.
+// Limits the size of an entry (store/limits.hpp). Fields that the daemon itself writes are not counted, so that a session
+// whose entry is full still accepts messages and resets.
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,15 @@
 
 namespace sessiond {
 
-// validation_failed when the entry `after` a write has more than it may, and more than it had `before` ("{}": it is
-// new). A larger one that another program wrote can thus be made smaller. Pointers are below `pointer_prefix`, as of
-// check_entry_edit.
+// Fails with validation_failed when the entry `after` a write exceeds a limit and is larger than `before` ("{}" for a new
+// entry). So an entry that a foreign program has made too large can be made smaller in steps. Pointers begin with
+// `pointer_prefix`, as in check_entry_edit.
 Result<void> check_entry_size(std::string_view before, std::string_view after, std::string_view pointer_prefix);
 
-// The same of an edit before anything is made of it: it names no more fields than an entry may have, or than it has.
+// Checks an edit before it is applied: it may name as many fields as an entry may have, or as this entry has.
 Result<void> check_edit_size(std::size_t named, std::string_view before, std::string_view pointer_prefix);
 
-// What an import says of earlier sessions: as much as the daemon itself would remember.
+// Checks previousSessions of an import: it may have as many as the daemon itself would keep.
 Result<void> check_previous_sessions(const json::Edit& edit, std::string_view pointer_prefix);
 
 }  // namespace sessiond

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
+
 namespace sessiond {
 
 std::string pointer_to(std::string_view parent, std::string_view name) {
@@ -20,6 +22,7 @@ std::string pointer_to(std::string_view parent, std::string_view name) {
 }
 
 std::unexpected<Problem> fail_with(std::vector<Fault> faults) {
+  assert(!faults.empty());
   const Fault& first = faults.front();
   std::string detail = fmt::format("{}: {}", first.pointer.empty() ? "/" : first.pointer, first.detail);
   if (faults.size() > 1) detail += fmt::format(" (and {} more)", faults.size() - 1);

@@ -1,4 +1,4 @@
-// Faults and where they are: RFC 6901 JSON pointers, and the 422 that carries every fault of a body.
+// Reports faults with their positions: JSON pointers (RFC 6901), and the 422 that carries every fault of a body.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@
 
 namespace sessiond {
 
-// The pointer to a member (or, as decimal text, an element) of what `parent` points to.
+// Returns the pointer to the member `name` of what `parent` points to. For an element, `name` is its index in decimal.
 std::string pointer_to(std::string_view parent, std::string_view name);
 
-// validation_failed with all faults; `detail` tells the first and how many there are. `faults` must not be empty.
+// Makes a validation_failed with all faults; its `detail` has the first and the number of the others. `faults` is not
+// empty.
 std::unexpected<Problem> fail_with(std::vector<Fault> faults);
 
 }  // namespace sessiond

@@ -8,8 +8,7 @@
 namespace sessiond {
 namespace {
 
-// What API §3 says a reset clears, and what names the transcript that ends. Everything else outlives it, whoever wrote
-// it.
+// The fields that every reset clears. All others survive a reset that keeps metadata.
 constexpr std::array<std::string_view, 17> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
@@ -19,10 +18,11 @@ constexpr std::array<std::string_view, 17> cleared{
     "lastHeartbeatText", "lastHeartbeatSentAt", "memoryFlushAt", "memoryFlushCompactionCount",
     // the last run
     "systemSent", "abortedLastRun",
-    // the transcript and its shelf
+    // the transcript that ends
     "sessionFile", "archivedAt"};
 
-// What stays whatever the caller wants: which session this is, which chat, and where its replies go.
+// The fields that every reset keeps, unless they are cleared above: which session and chat this is, and where its
+// replies go.
 constexpr std::array<std::string_view, 29> identity{
     "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
@@ -40,15 +40,15 @@ bool in(const std::array<std::string_view, N>& names, std::string_view name) {
 constexpr std::int64_t minute_ms = 60'000;
 constexpr std::int64_t hour_ms = 60 * minute_ms;
 constexpr std::int64_t day_ms = 24 * hour_ms;
-// Stores hold any integer as a time; beyond this (the year 10000 and its mirror) arithmetic is not worth its overflow.
+// A store may hold any integer as a time. Times are bounded to the years ±10000, so that arithmetic does not overflow.
 constexpr std::int64_t time_limit_ms = 253'402'300'800'000;
 
 std::int64_t floor_day(std::int64_t local_ms) {
   return local_ms >= 0 ? local_ms / day_ms : (local_ms - day_ms + 1) / day_ms;
 }
 
-// The first moment at which a clock on the wall shows `local_ms` or later: an hour that a change of clocks skips is
-// found right behind the change, one that comes twice the first time. Takes one change within two days for granted.
+// Returns the first moment at which a local clock shows `local_ms` or later. For an hour that a change of clocks skips
+// this is the moment of the change; of one that comes twice it is the first. Assumes at most one change in two days.
 std::int64_t first_moment(std::int64_t local_ms, const UtcOffset& offset_at) {
   const auto offset = [&offset_at](std::int64_t utc_ms) { return offset_at ? offset_at(utc_ms) : 0; };
   std::int64_t before = local_ms - day_ms;
@@ -56,7 +56,7 @@ std::int64_t first_moment(std::int64_t local_ms, const UtcOffset& offset_at) {
   const std::int64_t old_offset = offset(before);
   const std::int64_t new_offset = offset(after);
   if (old_offset == new_offset) return local_ms - old_offset;
-  while (after - before > 1) {  // `after`: the moment of the change
+  while (after - before > 1) {  // narrows `after` down to the moment of the change
     const std::int64_t middle = before + (after - before) / 2;
     (offset(middle) == old_offset ? before : after) = middle;
   }
@@ -64,10 +64,10 @@ std::int64_t first_moment(std::int64_t local_ms, const UtcOffset& offset_at) {
   return by_old_clock < after ? by_old_clock : std::max(after, local_ms - new_offset);
 }
 
-// The newest moment, not after `now`, at which the clock on the wall came to at_hour.
+// Returns the latest moment, not after `now`, at which a local clock reached at_hour.
 std::int64_t last_boundary(int at_hour, std::int64_t now_ms, const UtcOffset& offset_at) {
   const std::int64_t today = floor_day(now_ms + (offset_at ? offset_at(now_ms) : 0));
-  // A clock put back over midnight has seen the next day's hour already.
+  // A clock that was put back over midnight has shown the next day's hour already.
   for (const std::int64_t day : {today + 1, today}) {
     const std::int64_t moment = first_moment(day * day_ms + at_hour * hour_ms, offset_at);
     if (moment <= now_ms) return moment;
@@ -103,17 +103,7 @@ std::string_view without_mention(std::string_view text) {
   return end == std::string_view::npos ? text : trim(trimmed.substr(end));
 }
 
-std::string_view name(ResetDue due) {
-  switch (due) {
-    case ResetDue::idle:
-      return "idle";
-    case ResetDue::daily:
-      return "daily";
-    case ResetDue::none:
-      return "";
-  }
-  return "";
-}
+std::string_view name(ResetDue due) { return due == ResetDue::idle ? "idle" : due == ResetDue::daily ? "daily" : ""; }
 
 ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at) {
   const auto bounded = [](std::int64_t ms) { return std::clamp(ms, -time_limit_ms, time_limit_ms); };
@@ -123,12 +113,12 @@ ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_
     case ResetRule::Mode::none:
       return ResetDue::none;
     case ResetRule::Mode::idle:
-      if (now <= last) return ResetDue::none;  // the clock went back
+      if (now <= last) return ResetDue::none;  // the clock was put back
       return rule.idle_minutes > 0 && (now - last) / minute_ms >= rule.idle_minutes ? ResetDue::idle : ResetDue::none;
     case ResetRule::Mode::daily: {
       if (!times.started) return ResetDue::none;
       std::int64_t started = bounded(*times.started);
-      if (started > now) started = std::min(started, last);  // begun while the clock was ahead; it has been used since
+      if (started > now) started = std::min(started, last);  // the clock was ahead when the session began
       return started < last_boundary(rule.at_hour, now, offset_at) ? ResetDue::daily : ResetDue::none;
     }
   }

@@ -13,8 +13,7 @@
 namespace sessiond {
 namespace {
 
-// Words with a place of their own in keys: a channel or account of that name would make keys that read as something
-// else.
+// Words that have a meaning in keys: a channel or account with such a name would make a key that means something else.
 bool is_key_word(std::string_view text) {
   static constexpr std::array<std::string_view, 16> words{
       "agent", "main",     "direct", "dm",   "group",    "channel",   "thread",    "topic",
@@ -22,12 +21,12 @@ bool is_key_word(std::string_view text) {
   return std::ranges::find(words, text) != words.end();
 }
 
-// One segment of a key: a channel or an account.
+// Checks a channel or an account, which becomes one segment of a key.
 std::optional<std::string> segment_fault(std::string_view text, std::size_t limit) {
   if (text.size() > limit) return fmt::format("has at most {} bytes", limit);
   const bool plain = std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c != 0x7F && c != ':'; });
   if (!plain || invalid_utf8(text)) return "must be text without spaces, colons and control characters";
-  if (is_key_word(lower(text))) return fmt::format("\"{}\" is a word that session keys use themselves", text);
+  if (is_key_word(lower(text))) return fmt::format("\"{}\" is a reserved word of session keys", text);
   return std::nullopt;
 }
 
@@ -37,7 +36,7 @@ std::optional<std::string> id_fault(std::string_view text) {
   return std::nullopt;
 }
 
-// An inbound message's address, cleaned.
+// The address of an inbound message, normalised.
 struct Address {
   std::string agent;
   std::string channel;
@@ -47,7 +46,7 @@ struct Address {
   std::string_view thread;
 };
 
-Address clean(const RouteSettings& settings, const RouteInput& input, std::vector<Fault>& faults) {
+Address normalize(const RouteSettings& settings, const RouteInput& input, std::vector<Fault>& faults) {
   Address out;
   const auto fault = [&faults](std::string_view pointer, std::string detail) {
     faults.push_back({std::string(pointer), std::move(detail)});
@@ -55,7 +54,7 @@ Address clean(const RouteSettings& settings, const RouteInput& input, std::vecto
   if (auto agent = normalize_agent_id(input.agent)) {
     out.agent = std::move(*agent);
   } else {
-    fault("/agent", "is no agent id");
+    fault("/agent", "is not a valid agent id");
   }
   out.channel = lower(trim(input.channel));
   if (out.channel.empty()) {
@@ -78,13 +77,13 @@ Address clean(const RouteSettings& settings, const RouteInput& input, std::vecto
   if (auto why = id_fault(out.thread)) fault("/threadId", std::move(*why));
   out.account = lower(trim(input.account_id));
   if (out.account.empty()) out.account = "default";
-  // An account that is not in the key may be called anything.
+  // An account that does not become part of the key may have any name.
   const bool in_key = settings.dm_scope == DmScope::per_account_channel_peer && out.chat_type == "direct";
   if (auto why = in_key ? segment_fault(out.account, 128) : id_fault(out.account)) fault("/accountId", std::move(*why));
   return out;
 }
 
-// The name under which the settings know this peer, or the peer itself.
+// Returns the name of the person that the settings link to this peer, or the peer itself.
 std::string linked_peer(const RouteSettings& settings, const Address& address) {
   const std::string wanted = fmt::format("{}:{}", address.channel, address.peer);
   for (const auto& [person, peers] : settings.identity_links) {
@@ -115,19 +114,19 @@ std::string base_key(const RouteSettings& settings, const Address& address) {
 
 Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
   std::vector<Fault> faults;
-  const Address address = clean(settings, input, faults);
+  const Address address = normalize(settings, input, faults);
   if (!faults.empty()) return fail_with(std::move(faults));
   std::string rest = base_key(settings, address);
   bool thread = false;
   if (settings.threads == ThreadScope::session && !address.thread.empty()) {
-    // Bridges whose platform has topics put them into the peer ("-100…:topic:42") and give the same id as thread: that
-    // is one thing.
+    // A bridge may put a topic into the peer ("-100…:topic:42") and also pass its id as the thread: both are the same
+    // thread, which the key names once.
     const KeyParts parts = parse_key(rest);
-    const bool said = equals_nocase(parts.thread, address.thread) || equals_nocase(parts.topic, address.thread);
-    if (!said) rest += fmt::format(":thread:{}", address.thread);
+    const bool named = equals_nocase(parts.thread, address.thread) || equals_nocase(parts.topic, address.thread);
+    if (!named) rest += fmt::format(":thread:{}", address.thread);
     thread = true;
   }
-  // With the prefix put here, a peer or main key that begins with "agent:" stays a part of the rest.
+  // The prefix is added here, so that a peer or main key that begins with "agent:" cannot name another agent.
   Result<std::string> key = canonical_key(fmt::format("agent:{}:{}", address.agent, rest), address.agent);
   if (!key) return fail_at("/peer", std::move(key.error().detail));
   return Route{.agent = address.agent,

@@ -32,7 +32,7 @@ bool in(Set set, char c) { return (sets[static_cast<unsigned char>(c)] & set) !=
 
 constexpr std::size_t any_length = ~std::size_t{0};
 
-// How many characters from `at` on are of the set; no more than `most` and one are looked at.
+// Returns how many characters from `at` on are in the set. Stops after `most` + 1.
 std::size_t run(std::string_view text, std::size_t at, Set set, std::size_t most = any_length) {
   const std::size_t end = most < text.size() - at ? at + most + 1 : text.size();
   std::size_t i = at;
@@ -40,70 +40,61 @@ std::size_t run(std::string_view text, std::size_t at, Set set, std::size_t most
   return i - at;
 }
 
-// A prefix that nothing else has, then a run of characters. `least` is looked for and no more, so that many prefixes in
-// one long run cost no more than that each; only what has an upper limit is measured up to it.
+// One of the prefixes, then at least `least` and at most `most` characters of a set. To keep the scan linear when one
+// long run holds many prefixes, only `least` characters are checked before a match, or `most` if there is an upper
+// limit.
 struct Shape {
   std::string_view kind;
-  std::string_view prefix;
+  std::array<std::string_view, 10> prefixes;  // the first empty one ends them
   Set set;
   std::size_t least;
   std::size_t most = any_length;
 };
-constexpr std::array shapes{Shape{"GitHub token", "ghp_", word, 36},
-                            Shape{"GitHub token", "gho_", word, 36},
-                            Shape{"GitHub token", "ghu_", word, 36},
-                            Shape{"GitHub token", "ghs_", word, 36},
-                            Shape{"GitHub token", "ghr_", word, 36},
-                            Shape{"GitHub token", "github_pat_", word, 82},
-                            Shape{"GitLab token", "glpat-", base64url, 20},
-                            Shape{"GitLab token", "gloas-", base64url, 20},
-                            Shape{"GitLab token", "gldt-", base64url, 20},
-                            Shape{"GitLab token", "glrt-", base64url, 20},
-                            Shape{"GitLab token", "glcbt-", base64url, 20},
-                            Shape{"GitLab token", "glptt-", base64url, 20},
-                            Shape{"GitLab token", "glft-", base64url, 20},
-                            Shape{"GitLab token", "glimt-", base64url, 20},
-                            Shape{"GitLab token", "glagent-", base64url, 20},
-                            Shape{"GitLab token", "glsoat-", base64url, 20},
-                            Shape{"AWS access key", "AKIA", upper_case | digit, 16, 16},
-                            Shape{"AWS access key", "ASIA", upper_case | digit, 16, 16},
-                            Shape{"Slack token", "xoxa-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxb-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxe-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxp-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxr-", alnum | dash, 20},
-                            Shape{"Slack token", "xoxs-", alnum | dash, 20},
-                            Shape{"Slack token", "xapp-", alnum | dash, 20},
-                            Shape{"Slack webhook", "hooks.slack.com/services/", alnum | slash, 40},
-                            Shape{"Slack webhook", "hooks.slack.com/workflows/", alnum | slash, 40},
-                            Shape{"Slack webhook", "hooks.slack.com/triggers/", alnum | slash, 40},
-                            Shape{"Stripe key", "sk_live_", alnum, 16},
-                            Shape{"Stripe key", "rk_live_", alnum, 16},
-                            Shape{"OpenAI key", "sk-proj-", base64url, 40},
-                            Shape{"OpenAI key", "sk-svcacct-", base64url, 40},
-                            Shape{"OpenAI key", "sk-admin-", base64url, 40},
-                            Shape{"Anthropic key", "sk-ant-", base64url, 32},
-                            Shape{"OpenRouter key", "sk-or-", base64url, 32},
-                            Shape{"Google API key", "AIza", base64url, 35, 35},
-                            Shape{"Google client secret", "GOCSPX-", base64url, 28, 28},
-                            Shape{"npm token", "npm_", alnum, 36, 36},
-                            Shape{"PyPI token", "pypi-AgE", base64url, 50},
-                            Shape{"Twilio key", "SK", hex_letter, 32, 32},
-                            Shape{"sessiond ticket", "sdt_", base64url, 60},
-                            Shape{"sessiond login", "sdc_", base64url, 60}};
+constexpr std::array shapes{
+    Shape{"GitHub token", {"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, word, 36},
+    Shape{"GitHub token", {"github_pat_"}, word, 82},
+    Shape{"GitLab token",
+          {"glpat-", "gloas-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "glsoat-"},
+          base64url,
+          20},
+    Shape{"AWS access key", {"AKIA", "ASIA"}, upper_case | digit, 16, 16},
+    Shape{"Slack token", {"xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-"}, alnum | dash, 20},
+    Shape{"Slack webhook",
+          {"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"},
+          alnum | slash,
+          40},
+    Shape{"Stripe key", {"sk_live_", "rk_live_"}, alnum, 16},
+    Shape{"OpenAI key", {"sk-proj-", "sk-svcacct-", "sk-admin-"}, base64url, 40},
+    Shape{"Anthropic key", {"sk-ant-"}, base64url, 32},
+    Shape{"OpenRouter key", {"sk-or-"}, base64url, 32},
+    Shape{"Google API key", {"AIza"}, base64url, 35, 35},
+    Shape{"Google client secret", {"GOCSPX-"}, base64url, 28, 28},
+    Shape{"npm token", {"npm_"}, alnum, 36, 36},
+    Shape{"PyPI token", {"pypi-AgE"}, base64url, 50},
+    Shape{"Twilio key", {"SK"}, hex_letter, 32, 32},
+    Shape{"sessiond ticket", {"sdt_"}, base64url, 60},
+    Shape{"sessiond login", {"sdc_"}, base64url, 60}};
 
 using Found = std::optional<SecretFound>;
 
+std::size_t prefix_size(const Shape& shape, std::string_view text) {
+  for (const std::string_view prefix : shape.prefixes) {
+    if (prefix.empty() || text.starts_with(prefix)) return prefix.size();
+  }
+  return 0;
+}
+
 Found prefixed(std::string_view text, std::size_t at) {
   for (const Shape& shape : shapes) {
-    if (!text.substr(at).starts_with(shape.prefix)) continue;
-    const std::size_t body = at + shape.prefix.size();
+    const std::size_t prefix = prefix_size(shape, text.substr(at));
+    if (prefix == 0) continue;
+    const std::size_t body = at + prefix;
     const bool measured = shape.most != any_length;
     std::size_t length = run(text, body, shape.set, measured ? shape.most : shape.least);
     if (length < shape.least || length > shape.most) continue;
     if (!measured) length = run(text, body, shape.set);
     const std::size_t end = body + length;
-    if (measured && end < text.size() && in(alnum, text[end])) continue;  // what has a length ends there
+    if (measured && end < text.size() && in(alnum, text[end])) continue;  // longer than the fixed length
     return SecretFound{at, end - at, shape.kind};
   }
   return {};
@@ -113,7 +104,8 @@ bool has(std::string_view text, Set set) {
   return std::ranges::any_of(text, [set](char c) { return in(set, c); });
 }
 
-// Of old: sk- and 48; others who speak its protocol have 32 and more. Within base64url the run would go on.
+// Older OpenAI keys have 48 characters after sk-; services with a compatible API use 32 and more. A character of
+// base64url after them means that the text is something else.
 Found plain_sk(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("sk-")) return {};
   constexpr std::size_t most = 128;
@@ -124,7 +116,7 @@ Found plain_sk(std::string_view text, std::size_t at) {
   return SecretFound{at, end - at, "OpenAI key"};
 }
 
-// sd_<id>_<secret>; also one that was cut or lengthened by a character or two, if no name_of_something can be meant.
+// Finds sd_<id>_<secret>, also with some characters missing or added, unless it could be a name_of_something.
 Found our_token(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("sd_")) return {};
   const std::size_t id = run(text, at + 3, alnum, 16);
@@ -137,7 +129,7 @@ Found our_token(std::string_view text, std::size_t at) {
   return SecretFound{at, secret + run(text, secret, base64url) - at, "sessiond token"};
 }
 
-// The text that base64url stands for; anything in the place of bytes that are none.
+// Decodes base64url. Other characters give arbitrary bytes.
 std::string decoded(std::string_view text) {
   std::string out;
   std::uint32_t bits = 0;
@@ -153,7 +145,7 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-// Three runs with dots between; where each ends.
+// Returns the ends of three runs of base64url with dots between them.
 std::optional<std::array<std::size_t, 3>> three_parts(std::string_view text, std::size_t at) {
   std::array<std::size_t, 3> ends{};
   for (std::size_t part = 0; part < ends.size(); ++part) {
@@ -175,7 +167,7 @@ Found jwt(std::string_view text, std::size_t at) {
 }
 
 Found discord(std::string_view text, std::size_t at) {
-  if (text[at] < 'M' || text[at] > 'O') return {};  // a digit's first six bits
+  if (text[at] < 'M' || text[at] > 'O') return {};  // base64 of a digit begins with M, N or O
   const std::size_t id = run(text, at, base64url, 28);
   if (id < 22 || id > 28) return {};
   const auto ends = three_parts(text, at);
@@ -194,7 +186,8 @@ Found sendgrid(std::string_view text, std::size_t at) {
   return SecretFound{at, second + 43 - at, "SendGrid key"};
 }
 
-// `colon` stands in <digits>:AA…; the digits may follow anything, as in https://api.telegram.org/bot<token>/.
+// `colon` is the index of the colon in <digits>:AA…. The digits may follow anything, as in
+// https://api.telegram.org/bot<token>/.
 Found telegram(std::string_view text, std::size_t colon) {
   if (!text.substr(colon + 1).starts_with("AA")) return {};
   std::size_t first = colon;
@@ -216,7 +209,7 @@ Found pem(std::string_view text, std::size_t at) {
                      "private key"};
 }
 
-// What may stand at `at`, of which `before` is the character in front.
+// Finds a secret that begins at `at`. `before` is the character before it.
 Found found_at(std::string_view text, std::size_t at, char before) {
   const char c = text[at];
   if (c == ':') return telegram(text, at);
@@ -253,7 +246,7 @@ Found found_at(std::string_view text, std::size_t at, char before) {
   }
 }
 
-// A JSON value, with the pointers of its parts.
+// Walks through a JSON value and collects a fault for each secret.
 class Walk {
  public:
   explicit Walk(std::string_view begin) : begin_(begin) {}
@@ -291,9 +284,9 @@ class Walk {
  private:
   static constexpr std::size_t most_faults = 20;
 
-  // Where the walk is. A pointer is only made of it for a fault: names may be long, and elements many.
+  // One level of the current position. It becomes part of a pointer only for a fault: names may be long, elements many.
   struct Step {
-    std::string_view name{};  // of a member, as written
+    std::string_view name{};  // of a member, still escaped
     std::size_t index = 0;    // of an element
   };
   std::string pointer() const {
@@ -310,7 +303,7 @@ class Walk {
     if (!found) return false;
     std::string detail(what);
     detail.append(std::string_view("AO").contains(found->kind.front()) ? " an " : " a ");
-    detail.append(found->kind).append(", which does not belong into a session (policy.secretScan)");
+    detail.append(found->kind).append(", which must not be stored in a session (policy.secretScan)");
     faults.push_back({pointer(), std::move(detail)});
     return true;
   }
@@ -329,7 +322,8 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) 
 }
 
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer) {
-  // Mostly there is none: one look over the text as it came. Escapes can hide one, so what has them is walked.
+  // Most values have no secret, which one scan of the raw text shows. Escapes could hide one, so values with escapes
+  // are walked through.
   if (!value.contains('\\') && !find_secret(value)) return {};
   Walk walk(pointer);
   walk.look(value);
@@ -340,7 +334,7 @@ std::string without_secrets(std::string_view text) {
   std::string out;
   std::size_t from = 0;
   for (Found found = find_secret(text); found; found = find_secret(text, from)) {
-    // A bot token's digits may reach back over what the one before has taken.
+    // The digits of a bot token may overlap the secret before it.
     if (found->at > from) out += text.substr(from, found->at - from);
     out += "(secret)";
     from = std::max(from, found->at + found->size);

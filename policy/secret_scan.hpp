@@ -1,5 +1,5 @@
-// What has the shape of a well-known kind of key or token: what entries of sessions do not take (policy.secretScan),
-// and what is masked in logs and problems. Shapes are those that their makers publish, so that scanners can know them:
+// Finds texts that look like a well-known kind of key or token. They are refused in entries of sessions
+// (policy.secretScan) and masked in logs and problems. The shapes are those that the makers publish for scanners:
 //   GitHub      ghp_ gho_ ghu_ ghs_ ghr_ github_pat_     docs.github.com "About authentication", "Token formats"
 //   GitLab      glpat- and the like                      docs.gitlab.com "GitLab token overview", "Token prefixes"
 //   AWS         AKIA, ASIA and 16 of base32              AWS IAM user guide, "IAM identifiers", "Unique ID prefixes"
@@ -11,8 +11,8 @@
 //   Discord     <base64 of the bot's id>.<6>.<27…>       discord.com/developers "Authentication"
 //   npm npm_, PyPI pypi-AgE, SendGrid SG.<22>.<43>, Twilio SK and 32 hex: their pages on tokens
 //   JWT         RFC 7519: three base64url parts, the first a JSON object with "alg";  PEM: RFC 7468, private keys
-//   our own     sd_<id>_<43>, sdt_…, sdc_…               daemon/auth/secret.hpp, ticket.hpp, login_cookie.hpp
-// Pure; time is linear in the text. Session ids, UUIDs, hashes and base64 of files have none of these shapes.
+//   sessiond    sd_<id>_<43>, sdt_…, sdc_…               daemon/auth/secret.hpp, ticket.hpp, login_cookie.hpp
+// Takes linear time. Session ids, UUIDs, hashes and base64 of files have none of these shapes.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +30,15 @@ struct SecretFound {
   std::size_t size = 0;
   std::string_view kind{};  // for people: "GitHub token"
 };
-// The first at or after `from`.
+// Returns the first secret at or after `from`.
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from = 0);
 
-// Where a JSON value (that json::check has passed) holds secrets: a fault for each string, at most 20, with its pointer
-// below `pointer`. Neither pointer nor detail ever holds the secret: of a member whose name is one, the object is
-// named.
+// Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20. Their pointers
+// begin with `pointer`. Neither pointer nor detail holds a secret: if the name of a member is one, the fault points to
+// the object.
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer);
 
-// The text with "(secret)" in the place of each.
+// Returns the text with each secret replaced by "(secret)".
 std::string without_secrets(std::string_view text);
 
 }  // namespace sessiond

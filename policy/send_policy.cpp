@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "store/delivery/delivery.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
@@ -11,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_shown = 128;  // bytes of a text in a trace
 
-// What one rule says of a question: nothing when it matches, else the first part that does not.
+// The first part of a rule that does not match.
 struct Mismatch {
   std::string_view part;
   std::string_view wanted;
@@ -22,7 +24,7 @@ std::string_view direct_for_dm(std::string_view chat_type) {
   return equals_nocase(chat_type, "dm") ? std::string_view("direct") : chat_type;
 }
 
-// …:dm:… and …:direct:… name the same session, so a prefix may use either word.
+// A session key in both spellings: `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either.
 class KeySpellings {
  public:
   explicit KeySpellings(std::string_view key) : key_(key), alias_(dm_alias(key)) {}
@@ -59,7 +61,7 @@ std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& que
   return std::nullopt;
 }
 
-// As much as people read of it: a trace has a step for each rule.
+// Shortens a text for a trace, which has a step for each rule.
 std::string_view shown(std::string_view text) {
   if (text.size() <= most_shown) return text;
   std::size_t cut = most_shown;
@@ -70,7 +72,7 @@ std::string_view shown(std::string_view text) {
 std::string explain(const SendMatch& match, const std::optional<Mismatch>& why) {
   if (why) {
     if (why->found.empty())
-      return fmt::format("{} is not known, the rule asks for \"{}\"", why->part, shown(why->wanted));
+      return fmt::format("{} is not known, the rule requires \"{}\"", why->part, shown(why->wanted));
     return fmt::format("{} \"{}\" does not match \"{}\"", why->part, shown(why->found), shown(why->wanted));
   }
   return match == SendMatch{} ? "the rule matches everything" : "every part of the rule matches";
@@ -80,7 +82,7 @@ SendDecision decided_by_rule(std::size_t rule, SendAction action, std::vector<Se
   return {.action = action, .source = SendSource::rule, .rule = rule, .trace = std::move(trace)};
 }
 
-// The first of them that says something (trimmed, not empty).
+// Returns the first that is not blank; the value of the request is trimmed.
 std::string first_of(const std::optional<std::string>& call, std::string_view entry, std::string_view key) {
   if (call && !trim(*call).empty()) return std::string(trim(*call));
   return std::string(entry.empty() ? key : entry);
@@ -89,7 +91,7 @@ std::string first_of(const std::optional<std::string>& call, std::string_view en
 std::string chat_type_of_entry(std::string_view entry) {
   const std::string text = lower(trim(json::string_at(entry, "chatType").value_or("")));
   if (text == "dm") return "direct";
-  // Others ("room", of old stores) say less than the key does.
+  // Of other values ("room", in old stores) the key knows more.
   return text == "direct" || text == "group" || text == "channel" ? text : std::string{};
 }
 
@@ -106,17 +108,8 @@ std::string channel_of_entry(std::string_view entry, const Delivery& delivery) {
 std::string_view name(SendAction action) { return action == SendAction::allow ? "allow" : "deny"; }
 
 std::string_view name(SendSource source) {
-  switch (source) {
-    case SendSource::session:
-      return "session";
-    case SendSource::rule:
-      return "rule";
-    case SendSource::default_:
-      return "default";
-    case SendSource::none:
-      return "none";
-  }
-  return "none";
+  constexpr std::array<std::string_view, 4> names{"session", "rule", "default", "none"};  // in the order of the enum
+  return names.at(static_cast<std::size_t>(source));
 }
 
 SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call) {
@@ -140,7 +133,7 @@ SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bo
   const KeySpellings key(question.key);
   const bool first_match = policy.evaluation == SendEvaluation::first_match;
   std::vector<SendStep> trace;
-  std::optional<std::size_t> allowed;  // deny-overrides: the first that allows, while no later one denies
+  std::optional<std::size_t> allowed;  // deny-overrides: the first rule that allows, unless a later one denies
   for (std::size_t i = 0; i < policy.rules.size(); ++i) {
     const SendRule& rule = policy.rules[i];
     const std::optional<Mismatch> why = mismatch(rule.match, question, key);

@@ -1,5 +1,5 @@
-// May the agent send into a session? The session's own sendPolicy decides, else the rules in order, else the default,
-// else yes (API §5). The form is that of `sendPolicy` in the configuration, of policy.json and of PUT /v1/policy/send:
+// Decides whether the agent may send into a session. The session's own sendPolicy decides; else the rules; else the
+// default; else sending is allowed. The configuration's `sendPolicy`, policy.json and PUT /v1/policy/send have this form:
 //   {"default":"allow","evaluation":"first-match"|"deny-overrides","rules":[{"match":{"channel":"discord"},"action":"deny"}]}
 #pragma once
 
@@ -19,7 +19,7 @@ enum class SendEvaluation : std::uint8_t { first_match, deny_overrides };
 std::string_view name(SendAction action);
 std::string_view name(SendSource source);
 
-// What a rule asks for; absent parts match anything, all given parts must match. Case does not matter, dm is direct.
+// The condition of a rule. All parts that are set must match. Compares without case; dm means direct.
 struct SendMatch {
   std::optional<std::string> channel{};
   std::optional<std::string> chat_type{};
@@ -41,11 +41,11 @@ struct SendPolicy {
   friend bool operator==(const SendPolicy&, const SendPolicy&) = default;
 };
 
-// validation_failed naming every fault below `pointer_prefix`; unknown members are faults.
+// Fails with validation_failed and every fault; pointers begin with `pointer_prefix`. Unknown members are faults.
 Result<SendPolicy> parse_send_policy(std::string_view json, std::string_view pointer_prefix);
 std::string to_json(const SendPolicy& policy);
 
-// What is asked, every part resolved; empty means unknown and matches no rule that asks for it.
+// The values that rules are compared with. An empty one is unknown, and matches no rule that has this part.
 struct SendQuestion {
   std::string key{};
   std::optional<SendAction> session{};  // the entry's sendPolicy
@@ -54,30 +54,30 @@ struct SendQuestion {
   std::string to{};
   std::string account_id{};
 };
-// What the call itself says; it wins over the entry, the entry over the key.
+// The values that the request itself has. They take precedence over those of the entry, and those over the key's.
 struct SendCall {
   std::optional<std::string> channel{};
   std::optional<std::string> chat_type{};
   std::optional<std::string> to{};
   std::optional<std::string> account_id{};
 };
-// `entry` is the stored entry, or empty when there is none.
+// `entry` is the stored entry; empty: there is none.
 SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call);
 
 struct SendStep {
   std::size_t rule = 0;
   bool matched = false;
-  std::string because{};  // for people
+  std::string because{};  // a sentence for people
 };
 struct SendDecision {
   SendAction action = SendAction::allow;
   SendSource source = SendSource::none;
   std::optional<std::size_t> rule{};
-  std::vector<SendStep> trace{};  // the rules looked at, in order; empty unless asked for
+  std::vector<SendStep> trace{};  // the rules that were compared, in order; empty unless with_trace
 };
 SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bool with_trace = false);
 
-// {"action":"deny","source":"rule","rule":0} and, with_trace, "trace":[…]
+// Returns {"action":"deny","source":"rule","rule":0}; with_trace adds "trace":[…].
 std::string to_json(const SendDecision& decision, bool with_trace = false);
 
 }  // namespace sessiond

@@ -1,4 +1,4 @@
-// The send policy as JSON: read with every fault, written in one form.
+// Reads the send policy from JSON, reporting every fault, and writes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ SendMatch read_match(std::string_view raw, const std::string& pointer, std::vect
       continue;
     }
     const std::optional<std::string> text = json::as_string(member.value);
-    // An empty text would match nothing or everything, and nobody means either.
+    // A blank text would match nothing or everything, and is a mistake.
     if (!text || trim(*text).empty()) {
       faults.push_back({at, "must be a string that is not empty"});
       continue;
@@ -125,7 +125,7 @@ std::string match_json(const SendMatch& match) {
 Result<SendPolicy> parse_send_policy(std::string_view json, std::string_view pointer_prefix) {
   const std::string root(pointer_prefix);
   if (const auto checked = json::check(json, {.unique_names = true}); !checked) {
-    return fail_at(root, fmt::format("is no JSON: {} at byte {}", checked.error().detail, checked.error().offset));
+    return fail_at(root, fmt::format("is not JSON: {} at byte {}", checked.error().detail, checked.error().offset));
   }
   json = trim(json);
   if (json::kind(json) != json::Kind::object) return fail_at(root, "must be an object");

@@ -7,7 +7,7 @@
 namespace sessiond {
 namespace {
 
-// Of several names the first that has a number.
+// Returns the number of the first of these members that has one.
 std::optional<std::int64_t> first_of(std::string_view object, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const auto value = json::find(object, name);
@@ -17,7 +17,8 @@ std::optional<std::int64_t> first_of(std::string_view object, std::initializer_l
   return {};
 }
 
-// OpenAI's {"prompt_tokens_details":{"cached_tokens":n}}: counted within the prompt.
+// Returns the cached tokens that are included in the prompt's, as in OpenAI's
+// {"prompt_tokens_details":{"cached_tokens":n}}.
 std::optional<std::int64_t> cached_within(std::string_view usage) {
   for (const std::string_view name : {"prompt_tokens_details", "input_tokens_details"}) {
     const auto details = json::find(usage, name);
@@ -32,7 +33,7 @@ std::optional<std::int64_t> cached_within(std::string_view usage) {
 std::optional<std::int64_t> counted(std::string_view raw) {
   if (const auto number = json::as_int(raw)) return std::clamp(*number, std::int64_t{0}, most_counted);
   const auto real = json::as_double(raw);
-  // One whose power of ten no double has.
+  // Not a double: either it is not a number, or its power of ten is too large or too small.
   if (!real) {
     if (json::kind(raw) != json::Kind::number) return {};
     return raw.starts_with('-') || raw.contains("e-") || raw.contains("E-") ? 0 : most_counted;

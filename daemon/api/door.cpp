@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "daemon/api/handler.hpp"
-#include "daemon/http/address_places.hpp"
+#include "daemon/http/connection_quota.hpp"
 #include "daemon/ledger/agent.hpp"
 #include "store/clock.hpp"
 

@@ -84,7 +84,7 @@ asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& re
   const auto open = api.tickets.use(ticket, unix_ms());
   if (response.take_over) {
     response.take_over = [open, give = std::move(response.take_over)](TakenSocket socket) {
-      socket.place = std::make_shared<std::pair<std::shared_ptr<void>, Tickets::Handle>>(socket.place, open);
+      socket.slot = std::make_shared<std::pair<std::shared_ptr<void>, Tickets::Handle>>(socket.slot, open);
       give(std::move(socket));
     };
   }

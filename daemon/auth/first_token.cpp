@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -26,7 +27,7 @@ std::string home() {
 bool lies_below(const fs::path& path, const fs::path& base) {
   std::error_code error;
   const fs::path real_path = fs::weakly_canonical(path, error);
-  if (error) return false;  // it will not be writable either
+  if (error) return false;  // writing it will fail and be reported
   const fs::path real_base = fs::weakly_canonical(base, error);
   if (error) return false;
   const fs::path relative = real_path.lexically_relative(real_base);
@@ -36,7 +37,7 @@ bool lies_below(const fs::path& path, const fs::path& base) {
 Result<void> write_token(const fs::path& path, const fs::path& state_dir, const std::string& token) {
   if (lies_below(path, state_dir))
     return fail(Code::forbidden,
-                fmt::format("{} lies below the state directory, where no token is kept", path.native()));
+                fmt::format("{} lies below the state directory, where no token may be written", path.native()));
   if (auto made = make_dirs(path.parent_path()); !made) return made;
   return replace_file(path, token + "\n");
 }
@@ -55,7 +56,7 @@ Result<fs::path> admin_token_path() {
   } else if (const std::string base = home(); !base.empty()) {
     config = fs::path(base) / ".config";
   } else {
-    return fail(Code::not_found, "neither XDG_CONFIG_HOME nor HOME says where admin.token belongs");
+    return fail(Code::not_found, "admin.token has no place: neither XDG_CONFIG_HOME nor HOME is set");
   }
   return config / "sessiond" / "admin.token";
 }
@@ -63,10 +64,9 @@ Result<fs::path> admin_token_path() {
 Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<fs::path>& path,
                                                    const fs::path& state_dir, std::int64_t now) {
   if (!tokens.empty()) return std::nullopt;
-  auto created = tokens.create({.role = "admin", .note = "first start"}, now);
-  if (!created) return std::unexpected(created.error());
+  TRY(auto created, tokens.create({.role = "admin", .note = "first start"}, now));
 
-  FirstToken first{.id = created->info.id, .token = created->token, .path = path.value_or(fs::path())};
+  FirstToken first{.id = created.info.id, .token = created.token, .path = path.value_or(fs::path())};
   if (path) {
     first.replaced = occupied(*path);
     if (auto written = write_token(*path, state_dir, first.token); !written) first.not_written = written.error();
@@ -76,9 +76,9 @@ Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<
   if (first.not_written) first.replaced = false;
 
   if (auto saved = tokens.save(); !saved) {
-    // Whether it is kept is not known (the file may be there, and only the fsync behind it have failed). So what was
-    // written to `path` stays: the next start finds the token good, or puts another one there.
-    if (auto revoked = tokens.revoke(first.id); !revoked) return std::unexpected(revoked.error());
+    // It is unknown whether tokens.json holds the token: perhaps only the fsync failed. So the file at `path` stays. At
+    // the next start its token either works or is replaced.
+    TRY(tokens.revoke(first.id));
     return std::unexpected(saved.error());
   }
   return first;

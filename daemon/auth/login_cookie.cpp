@@ -48,8 +48,7 @@ std::optional<LoginCookies::Claims> LoginCookies::claims_of(std::string_view coo
                 .token = std::string(text.substr(nonce_size, token_id_size))};
   const std::string_view made = text.substr(nonce_size + token_id_size);
   std::from_chars(made.data(), made.data() + made.size(), claims.made);
-  // Made later than now: after a reboot the clock of ages stands a little earlier. The signature proves that it is
-  // ours.
+  // It may be made later than now: the age clock can be a little earlier after a reboot.
   if (now - claims.made >= life_ms) return std::nullopt;
   return claims;
 }
@@ -72,7 +71,7 @@ std::string LoginCookies::csrf_of(std::string_view cookie) const {
 
 Result<void> LoginCookies::log_out(std::string_view cookie, std::int64_t now) {
   const auto claims = claims_of(cookie, now);
-  if (!claims) return {};  // it has ended
+  if (!claims) return {};  // it has ended already
   const std::lock_guard file_guard(file_mutex_);
   ByToken next;
   std::string text;
@@ -106,7 +105,7 @@ void LoginCookies::forget_ended(ByToken& logouts, std::int64_t now) {
   std::erase_if(logouts, [](const auto& one) { return one.second.nonces.empty() && one.second.before == 0; });
 }
 
-// The CRC of all that follows, then a JSON object a line.
+// The first line is the CRC of all that follows; then comes one JSON object a line.
 std::string LoginCookies::text_of(const ByToken& logouts, std::int64_t all_before) {
   std::string lines;
   const auto line = [&lines](std::string_view token, std::string_view name, std::string_view nonce, std::int64_t time) {
@@ -127,7 +126,7 @@ std::string LoginCookies::text_of(const ByToken& logouts, std::int64_t all_befor
 
 Result<void> LoginCookies::read(std::string_view text) {
   const auto damaged = [this] { return fail(Code::degraded, path_.native() + " is damaged"); };
-  constexpr std::size_t head = 9;  // the CRC and a line's end
+  constexpr std::size_t head = 9;  // the CRC and a line feed
   if (text.size() < head || text.substr(0, head) != fmt::format("{:08x}\n", crc32_of(text.substr(head))))
     return damaged();
   ByToken logouts;

@@ -32,36 +32,37 @@ std::unexpected<Problem> invalid(Faults faults) {
       Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
 }
 
-TokenInfo check(const NewToken& wish, std::int64_t now, Faults& faults) {
-  TokenInfo info{.key_prefix = wish.key_prefix,
-                 .channel = lower(trim(wish.channel)),
-                 .note = wish.note,
+TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
+  TokenInfo info{.key_prefix = asked.key_prefix,
+                 .channel = lower(trim(asked.channel)),
+                 .note = asked.note,
                  .created_at = now,
-                 .expires_at = wish.expires_at};
-  if (const auto known = role(wish.role)) {
+                 .expires_at = asked.expires_at};
+  if (const auto known = role(asked.role)) {
     info.role = *known;
   } else {
     faults.push_back({"/role", "must be one of admin, operator, bridge, runner, viewer, metrics"});
   }
-  for (std::size_t i = 0; i < wish.agents.size(); ++i) {
-    const std::string& agent = wish.agents[i];
+  for (std::size_t i = 0; i < asked.agents.size(); ++i) {
+    const std::string& agent = asked.agents[i];
     if (!valid_agent_id(agent)) {
-      faults.push_back({fmt::format("/agents/{}", i), "is no agent id ([a-z0-9][a-z0-9_-]{0,63})"});
+      faults.push_back({fmt::format("/agents/{}", i), "is not a valid agent id ([a-z0-9][a-z0-9_-]{0,63})"});
     } else if (std::ranges::find(info.agents, agent) == info.agents.end()) {
       info.agents.push_back(agent);
     }
   }
-  check_text(wish.key_prefix, "/keyPrefix", faults);
-  check_text(wish.channel, "/channel", faults);
-  check_text(wish.note, "/note", faults);
-  // "  " would be trimmed to no limit at all.
-  if (info.channel.empty() && !wish.channel.empty()) faults.push_back({"/channel", "is blank"});
-  if (wish.expires_at && *wish.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
-  if (wish.expires_at && *wish.expires_at > last_time_ms) faults.push_back({"/expiresAt", "lies after the year 9999"});
+  check_text(asked.key_prefix, "/keyPrefix", faults);
+  check_text(asked.channel, "/channel", faults);
+  check_text(asked.note, "/note", faults);
+  // "  " would be trimmed to "", which is no limit.
+  if (info.channel.empty() && !asked.channel.empty()) faults.push_back({"/channel", "is blank"});
+  if (asked.expires_at && *asked.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
+  if (asked.expires_at && *asked.expires_at > last_time_ms)
+    faults.push_back({"/expiresAt", "lies after the year 9999"});
   return info;
 }
 
-// A limit that is given but empty would be no limit: a fault, so that nobody gets more than they asked for by accident.
+// An empty limit would be no limit. It is refused, so that a token never gets more rights than were asked for.
 void read_limit(const json::Member& member, std::string& text, Faults& faults) {
   const std::string pointer = "/" + json::unescape(member.name);
   auto read = json::as_string(member.value);
@@ -87,32 +88,32 @@ void read_agents(std::string_view value, std::vector<std::string>& agents, Fault
     }
     auto agent = json::as_string(element);
     if (!agent) faults.push_back({fmt::format("/agents/{}", i), "must be a string"});
-    // A place holder keeps the pointers of later faults right.
+    // A placeholder keeps the indices of later faults right.
     agents.push_back(agent ? std::move(*agent) : "0");
     ++i;
   }
   if (i == 0) faults.push_back({"/agents", "is empty; leave it out for all agents"});
 }
 
-void read_member(const json::Member& member, NewToken& wish, Faults& faults) {
+void read_member(const json::Member& member, NewToken& asked, Faults& faults) {
   const std::string name = json::unescape(member.name);
   const bool absent = json::kind(member.value) == json::Kind::null;
   if (name == "role") {
-    if (auto text = json::as_string(member.value)) wish.role = std::move(*text);
+    if (auto text = json::as_string(member.value)) asked.role = std::move(*text);
   } else if (name == "agents") {
-    if (!absent) read_agents(member.value, wish.agents, faults);
+    if (!absent) read_agents(member.value, asked.agents, faults);
   } else if (name == "keyPrefix") {
-    if (!absent) read_limit(member, wish.key_prefix, faults);
+    if (!absent) read_limit(member, asked.key_prefix, faults);
   } else if (name == "channel") {
-    if (!absent) read_limit(member, wish.channel, faults);
+    if (!absent) read_limit(member, asked.channel, faults);
   } else if (name == "note") {
     if (auto text = json::as_string(member.value))
-      wish.note = std::move(*text);
+      asked.note = std::move(*text);
     else if (!absent)
       faults.push_back({"/note", "must be a string"});
   } else if (name == "expiresAt") {
-    wish.expires_at = json::as_int(member.value);
-    if (!absent && !wish.expires_at) faults.push_back({"/expiresAt", "must be ms since the epoch"});
+    asked.expires_at = json::as_int(member.value);
+    if (!absent && !asked.expires_at) faults.push_back({"/expiresAt", "must be ms since the epoch"});
   } else {
     faults.push_back({"/" + name, "is not a member of a token"});
   }
@@ -125,17 +126,17 @@ Result<NewToken> parse_new_token(std::string_view body, std::int64_t now) {
     return fail(Code::bad_request, fmt::format("offset {}: {}", sound.error().offset, sound.error().detail));
   body = trim(body);
   if (json::kind(body) != json::Kind::object) return fail(Code::bad_request, "the body must be a JSON object");
-  NewToken wish;
+  NewToken asked;
   Faults faults;
-  for (const json::Member member : json::members(body)) read_member(member, wish, faults);
-  check(wish, now, faults);
+  for (const json::Member member : json::members(body)) read_member(member, asked, faults);
+  check(asked, now, faults);
   if (!faults.empty()) return invalid(std::move(faults));
-  return wish;
+  return asked;
 }
 
-Result<TokenInfo> check_new_token(const NewToken& wish, std::int64_t now) {
+Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now) {
   Faults faults;
-  TokenInfo info = check(wish, now, faults);
+  TokenInfo info = check(asked, now, faults);
   if (!faults.empty()) return invalid(std::move(faults));
   return info;
 }

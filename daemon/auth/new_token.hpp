@@ -1,5 +1,5 @@
-// The wish for a token: the body of POST /v1/admin/tokens (API §7) or the options of `sessiond token create`. Reading
-// and checking name every fault with its JSON pointer, all at once.
+// A request for a new token: the body of POST /v1/admin/tokens, or the options of `sessiond token create`. Parsing and
+// checking report every fault at once, each with its JSON pointer.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,12 @@ struct NewToken {
   std::optional<std::int64_t> expires_at{};  // ms since the epoch, in the future
 };
 
-// {"role","agents"?,"keyPrefix"?,"channel"?,"expiresAt"?,"note"?}; null stands for absent. bad_request when it is no
-// JSON object, validation_failed otherwise.
+// Parses {"role","agents"?,"keyPrefix"?,"channel"?,"expiresAt"?,"note"?}; a null counts as absent. bad_request when the
+// body is not a JSON object, else validation_failed.
 Result<NewToken> parse_new_token(std::string_view body, std::int64_t now);
 
-// Without id; the channel trimmed and lower-cased, each agent once. validation_failed with every fault.
-Result<TokenInfo> check_new_token(const NewToken& wish, std::int64_t now);
+// Returns the token's properties without an id: the channel trimmed and lower-cased, each agent once. validation_failed
+// with every fault.
+Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now);
 
 }  // namespace sessiond

@@ -9,7 +9,13 @@
 namespace sessiond {
 namespace {
 
-constexpr std::array roles{Role::admin, Role::operator_, Role::bridge, Role::runner, Role::viewer, Role::metrics};
+// In the order of the enums.
+constexpr std::array<std::string_view, 6> role_names{"admin", "operator", "bridge", "runner", "viewer", "metrics"};
+constexpr std::array<std::string_view, 12> permission_names{"open",        "read",   "stream",  "ticket",
+                                                            "write",       "bridge", "send",    "policy",
+                                                            "maintenance", "tokens", "metrics", "self"};
+static_assert(role_names.size() == static_cast<std::size_t>(Role::metrics) + 1);
+static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
 
 using Permissions = std::uint32_t;
 
@@ -40,12 +46,12 @@ constexpr Permissions granted(Role role) {
   return 0;
 }
 
-// An empty channel in the scope is no limit; a session without a channel is in no channel.
+// An empty channel in the scope restricts nothing. A session without a channel matches no other scope.
 bool channel_matches(std::string_view scope, std::string_view channel) {
   return scope.empty() || (scope.size() == channel.size() && starts_with_nocase(channel, scope));
 }
 
-// `…:dm:…` and `…:direct:…` name the same session, so a prefix in either spelling covers both.
+// `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either spelling.
 bool key_matches(std::string_view prefix, std::string_view key) {
   if (prefix.empty() || key_has_prefix(key, prefix)) return true;
   if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
@@ -55,60 +61,15 @@ bool key_matches(std::string_view prefix, std::string_view key) {
 
 }  // namespace
 
-std::string_view name(Role role) {
-  switch (role) {
-    case Role::admin:
-      return "admin";
-    case Role::operator_:
-      return "operator";
-    case Role::bridge:
-      return "bridge";
-    case Role::runner:
-      return "runner";
-    case Role::viewer:
-      return "viewer";
-    case Role::metrics:
-      return "metrics";
-  }
-  return "";
-}
+std::string_view name(Role role) { return role_names.at(static_cast<std::size_t>(role)); }
 
 std::optional<Role> role(std::string_view text) {
-  for (const Role role : roles) {
-    if (name(role) == text) return role;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(role_names, text);
+  if (found == role_names.end()) return std::nullopt;
+  return static_cast<Role>(found - role_names.begin());
 }
 
-std::string_view name(Permission permission) {
-  switch (permission) {
-    case Permission::open:
-      return "open";
-    case Permission::read:
-      return "read";
-    case Permission::stream:
-      return "stream";
-    case Permission::ticket:
-      return "ticket";
-    case Permission::write:
-      return "write";
-    case Permission::bridge:
-      return "bridge";
-    case Permission::send:
-      return "send";
-    case Permission::policy:
-      return "policy";
-    case Permission::maintenance:
-      return "maintenance";
-    case Permission::tokens:
-      return "tokens";
-    case Permission::metrics:
-      return "metrics";
-    case Permission::self:
-      return "self";
-  }
-  return "";
-}
+std::string_view name(Permission permission) { return permission_names.at(static_cast<std::size_t>(permission)); }
 
 bool Principal::may(Permission permission) const {
   if (permission == Permission::open) return true;

@@ -1,4 +1,5 @@
-// Who asks, and what they may do (API §7): a role, times agents, times an optional key prefix and channel.
+// The sender of a request and its rights: a role says what it may do; agents, an optional key prefix and an optional
+// channel say in which sessions.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,12 @@ enum class Role : std::uint8_t { admin, operator_, bridge, runner, viewer, metri
 std::string_view name(Role role);
 std::optional<Role> role(std::string_view name);
 
-// What a route needs. Each route declares exactly one.
+// The permission that a route needs. Each route declares exactly one.
 enum class Permission : std::uint8_t {
   open,         // no token: healthz, readyz, version, openapi, dashboard
   read,         // GET of sessions and messages
-  stream,       // event streams: these routes, and no others, take a ticket in the place of a token
-  ticket,       // making a ticket for them: whoever may stream
+  stream,       // event streams: only these routes accept a ticket instead of a token
+  ticket,       // making a ticket for them
   write,        // sessions and messages
   bridge,       // inbound, route
   send,         // outbound
@@ -31,22 +32,21 @@ enum class Permission : std::uint8_t {
 std::string_view name(Permission permission);  // for `detail` of a 403
 
 struct Principal {
-  std::string id;  // token id, "local" for the unix socket, "" for nobody
+  std::string id;  // token id, "local" for the unix socket, "" for an anonymous sender
   Role role = Role::viewer;
   std::vector<std::string> agents{};  // empty: all
   std::string key_prefix{};           // empty: all
   std::string channel{};              // empty: all
   std::string note{};
 
-  // What the role allows; nobody (no id) may only what is open. `tokens` also needs sees_everything(): who makes tokens
-  // can make one without limits. `policy` and `maintenance` are not narrowed here: routes that reach every agent ask
-  // sees_everything() too.
+  // Says whether the role allows it. An anonymous sender may only use open routes. `tokens` also requires
+  // sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted here: routes
+  // that reach every agent check sees_everything() themselves.
   bool may(Permission permission) const;
-  // Of an event that concerns the whole store (empty agent) only who sees all agents.
   bool sees_agent(std::string_view agent) const;
-  // The session's committed channel; scope by key prefix and channel hides everything else.
+  // `session_channel` is the session's committed channel.
   bool sees(std::string_view agent, std::string_view key, std::string_view session_channel) const;
-  bool sees_whole_agent(std::string_view agent) const;  // neither key prefix nor channel
+  bool sees_whole_agent(std::string_view agent) const;  // restricted by neither key prefix nor channel
   bool sees_everything() const;
 };
 

@@ -1,5 +1,5 @@
-// How often somebody may do something: a bucket that fills steadily up to its size, from which each time takes one.
-// Times are ms of a steady clock. One thread.
+// Limits how often something may be done, by token buckets: each sender's bucket fills steadily up to its size, and each
+// time takes one. Times are ms of a steady clock. Belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ namespace sessiond {
 class Rates {
  public:
   struct Limit {
-    double per_second = 0;  // 0: none
+    double per_second = 0;  // 0: no limit
     double at_once = 0;     // the bucket's size, at least 1
   };
   struct Left {
     bool granted = true;
     std::int64_t remaining = 0;
-    std::int64_t full_in_s = 0;  // until all of it may be had at once again
-    std::int64_t next_in_s = 0;  // until one may be had; 0: now
+    std::int64_t full_in_s = 0;  // until the bucket is full
+    std::int64_t next_in_s = 0;  // until one may be taken; 0: now
   };
 
-  // Whether `who` may once more. What has been idle for long enough to be full is forgotten, so that memory is bounded
-  // by who came lately; beyond `most_known` of these, strangers share one bucket.
+  // Takes one from the bucket of `who`, if there is one. Full buckets are forgotten when there are many; beyond
+  // `most_known` buckets that are not full, new senders share one.
   Left take(std::string_view who, const Limit& limit, std::int64_t now);
-  // The same without taking.
+  // Returns what take() would find, without taking.
   Left look(std::string_view who, const Limit& limit, std::int64_t now) const;
 
  private:

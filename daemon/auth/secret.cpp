@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 #include <system_error>
 #include <tuple>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,30 +20,8 @@ constexpr std::string_view id_alphabet = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
-void random_bytes(std::span<std::uint8_t> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::getrandom(bytes.data(), bytes.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw std::system_error(errno, std::generic_category(), "getrandom");
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-}
-
 constexpr bool in_base64url(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-std::string encode(std::span<const std::uint8_t> bytes) {
-  std::string text;
-  text.reserve((bytes.size() * 8 + 5) / 6);
-  std::uint32_t bits = 0;
-  unsigned count = 0;
-  for (const std::uint8_t byte : bytes) {
-    bits = (bits << 8) | byte;
-    for (count += 8; count >= 6; count -= 6) text += base64url[(bits >> (count - 6)) & 63U];
-  }
-  if (count > 0) text += base64url[(bits << (6 - count)) & 63U];
-  return text;
 }
 
 }  // namespace
@@ -58,17 +34,15 @@ std::string random_token_id() {
   constexpr std::size_t unbiased = 256 - 256 % id_alphabet.size();
   std::string id;
   while (id.size() < token_id_size) {
-    std::uint8_t byte = 0;
-    random_bytes({&byte, 1});
+    const auto byte = static_cast<std::uint8_t>(random_bytes(1).front());
     if (byte < unbiased) id += id_alphabet[byte % id_alphabet.size()];
   }
   return id;
 }
 
 std::string random_token(std::string_view id) {
-  std::array<std::uint8_t, 32> secret{};
-  random_bytes(secret);
-  std::string token = fmt::format("{}{}_{}", token_prefix, id, encode(secret));
+  std::string secret = random_bytes(32);
+  std::string token = fmt::format("{}{}_{}", token_prefix, id, to_base64url(secret));
   OPENSSL_cleanse(secret.data(), secret.size());
   return token;
 }
@@ -83,13 +57,27 @@ std::optional<std::string_view> id_of_token(std::string_view token) {
 }
 
 std::string random_bytes(std::size_t count) {
-  std::vector<std::uint8_t> bytes(count);
-  random_bytes(std::span(bytes));
-  return {bytes.begin(), bytes.end()};
+  std::string bytes(count, '\0');
+  for (std::size_t got = 0; got < count;) {
+    const ssize_t n = ::getrandom(bytes.data() + got, count - got, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw std::system_error(errno, std::generic_category(), "getrandom");
+    got += static_cast<std::size_t>(n);
+  }
+  return bytes;
 }
 
 std::string to_base64url(std::string_view bytes) {
-  return encode({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  std::string text;
+  text.reserve((bytes.size() * 8 + 5) / 6);
+  std::uint32_t bits = 0;
+  unsigned count = 0;
+  for (const char byte : bytes) {
+    bits = (bits << 8) | static_cast<std::uint8_t>(byte);
+    for (count += 8; count >= 6; count -= 6) text += base64url[(bits >> (count - 6)) & 63U];
+  }
+  if (count > 0) text += base64url[(bits << (6 - count)) & 63U];
+  return text;
 }
 
 std::optional<std::string> from_base64url(std::string_view text) {

@@ -27,8 +27,8 @@ std::int64_t from_big_endian(std::string_view bytes) {
   return static_cast<std::int64_t>(number);
 }
 
-// The label keeps what is signed here apart from list cursors, which the same key signs and which begin with '{'. Every
-// piece has a fixed size, or its size before it, or ends the text.
+// The label tells a signed ticket from a signed list cursor, which begins with '{': both are signed with the same key.
+// Every part has a fixed size, or its size comes first, or it is the last one: so no two tickets sign the same text.
 TokenHash sign(std::string_view random, const TicketClaims& claims, const Principal& principal,
                std::string_view secret) {
   std::string text = "stream ticket ";

@@ -1,8 +1,7 @@
-// The text of a stream ticket (API §6), opaque to who holds it: `sdt_`, then in base64url 32 random bytes, an
-// HMAC-SHA-256, the id of the token it was made from, the time until which it must have opened its first stream, and
-// the filters it is bound to. The HMAC, by <stateDir>/journal/cursor.key, also covers what the token might see when the
-// ticket was made: of a token that was narrowed or widened since, no ticket is good. So a ticket needs no memory of
-// ours, and outlives a restart, a kill and a power cut.
+// The text of a stream ticket, opaque to clients: `sdt_`, then in base64url 32 random bytes, an HMAC-SHA-256, the id of
+// the token it was made from, the time by which it must open its first stream, and the filters it is bound to. The HMAC's
+// key is <stateDir>/journal/cursor.key. The HMAC also covers the token's scope when the ticket was made: once that scope
+// has changed, the ticket is invalid. So a ticket is valid without being stored, also after a restart or a power cut.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +21,18 @@ struct TicketClaims {
   std::string filters{};          // a JSON object of strings
 };
 
-// Claims that nobody has proved yet.
+// A ticket taken apart. Its claims count only after proves().
 struct TicketText {
   TicketClaims claims{};
   std::string random{};
   TokenHash mac{};
 
-  // By who has `secret`, of a token that then might see what `principal` may see now. Takes the same time either way.
+  // Says whether the ticket was made with `secret`, from a token with the scope of `principal`. Takes constant time.
   bool proves(const Principal& principal, std::string_view secret) const;
 };
 
 std::string write_ticket(const TicketClaims& claims, const Principal& principal, std::string_view secret);
-// Nothing when it has not the shape of a ticket.
+// Returns nothing when the text does not have the shape of a ticket.
 std::optional<TicketText> read_ticket(std::string_view ticket);
 
 }  // namespace sessiond

@@ -18,8 +18,8 @@ namespace {
 std::unexpected<Problem> refused() {
   return fail(
       Code::unauthorized,
-      "the ticket is not good: made up, not used in time, or its token was revoked, has expired or was changed; "
-      "make a new one");
+      "the ticket is not valid: it is forged, was not used in time, or its token was revoked, has expired or was "
+      "changed; make a new one");
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ Result<Ticket> Tickets::find(std::string_view ticket, std::int64_t now) const {
   const auto text = read_ticket(ticket);
   if (!text) return refused();
   auto principal = tokens_.principal(text->claims.token, now);
-  // Nobody stands in for a token that is gone, so that it takes as long.
+  // The check also runs when the token does not exist, so that both cases take the same time.
   const bool proved = text->proves(principal ? *principal : Principal{}, secret_);
   if (!principal || !proved) return refused();
   if (now >= text->claims.first_use_by) {
@@ -79,7 +79,7 @@ Tickets::Handle Tickets::use(std::string_view ticket, std::int64_t now) {
   }
   used = std::make_shared<Used>(text->claims.token, now);
   ++changes_;
-  Handle handle = used;  // not to be forgotten at once
+  Handle handle = used;  // keeps it from being forgotten by make_room
   if (used_.size() > most_) make_room(now);
   return handle;
 }
@@ -96,11 +96,12 @@ void Tickets::tidy(std::int64_t now) {
   }
 }
 
-// A sixteenth at once: all of them are looked at.
+// Looks at all tickets, so it forgets a sixteenth of them at once.
 void Tickets::make_room(std::int64_t now) {
   tidy(now);
   if (used_.size() <= most_) return;
-  std::map<std::string, std::vector<decltype(used_)::iterator>, std::less<>> closed;  // by token, the oldest use last
+  std::map<std::string, std::vector<decltype(used_)::iterator>, std::less<>>
+      closed;  // by token, the least recently used last
   for (auto it = used_.begin(); it != used_.end(); ++it) {
     if (it->second.use_count() == 1) closed[it->second->token].push_back(it);
   }

@@ -6,6 +6,7 @@
 
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -107,7 +108,7 @@ Result<TokenRecord> read_record(std::string_view object, const std::string& poin
     has_hash |= name == "hash";
     has_role |= name == "role";
   }
-  // `agents` left out, as [], is every agent; whoever writes tokens.json by hand may leave it out.
+  // `agents` may be left out, which means every agent, as [] does.
   if (!has_id || !has_hash || !has_role) return damage(pointer, "needs id, hash and role");
   return record;
 }
@@ -159,11 +160,10 @@ Result<std::vector<TokenRecord>> parse_tokens(std::string_view text) {
   std::vector<TokenRecord> records;
   for (const std::string_view element : json::elements(*list)) {
     const std::string pointer = fmt::format("/tokens/{}", records.size());
-    auto record = read_record(element, pointer);
-    if (!record) return std::unexpected(record.error());
-    const auto same_id = [&](const TokenRecord& other) { return other.info.id == record->info.id; };
-    if (std::ranges::any_of(records, same_id)) return damage(pointer + "/id", "there is another token of this id");
-    records.push_back(std::move(*record));
+    TRY(auto record, read_record(element, pointer));
+    const auto same_id = [&](const TokenRecord& other) { return other.info.id == record.info.id; };
+    if (std::ranges::any_of(records, same_id)) return damage(pointer + "/id", "there is another token with this id");
+    records.push_back(std::move(record));
   }
   return records;
 }

@@ -1,7 +1,6 @@
-// What is known of a token, and the text of <stateDir>/tokens.json (FORMATS, table of files):
-// {"tokens":[{"id","hash","role",…}]}, one token a line, times in ms since the epoch, `hash` the SHA-256 of the token
-// in hex. Reading is strict: a member that we do not know could be a limit that we would not keep, so it is damage like
-// any other.
+// The properties of a token, and the text of <stateDir>/tokens.json: {"tokens":[{"id","hash","role",…}]}, one token a
+// line, times in ms since the epoch, `hash` the SHA-256 of the token in hex. Reading is strict: an unknown member could
+// be a limit that this version would not enforce, so it counts as damage.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ struct TokenInfo {
 
   bool expired(std::int64_t now) const { return expires_at && now >= *expires_at; }
 };
-// As the API shows it: never the token, nor its hash. What is not set is left out, but for `agents`.
+// Returns what the API shows: neither the token nor its hash. Members that are not set are left out, except `agents`.
 std::string to_json(const TokenInfo& info);
 Principal principal_of(const TokenInfo& info);
 
@@ -38,7 +37,7 @@ struct TokenRecord {
   TokenHash hash{};
 };
 std::string write_tokens(const std::vector<TokenRecord>& records);
-// A `degraded` problem naming the place (JSON pointer) of the first fault.
+// Fails with a `degraded` problem that names the first fault by its JSON pointer.
 Result<std::vector<TokenRecord>> parse_tokens(std::string_view text);
 
 }  // namespace sessiond

@@ -9,17 +9,18 @@
 #include <utility>
 
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
 std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::unauthorized, std::move(detail)); }
 
-// RFC 9110 §11.4: scheme (any case), one or more spaces, credentials.
+// Parses the scheme (in any case), one or more spaces, and the credentials (RFC 9110 §11.4).
 Result<std::string_view> bearer(std::string_view authorization) {
   constexpr std::string_view scheme = "bearer ";
   authorization = trim(authorization);
-  if (authorization.empty()) return unauthorized("this needs a token: Authorization: Bearer sd_…");
+  if (authorization.empty()) return unauthorized("this route needs a token: Authorization: Bearer sd_…");
   if (!starts_with_nocase(authorization, scheme)) return unauthorized("the Authorization scheme must be Bearer");
   return trim(authorization.substr(scheme.size()));
 }
@@ -28,28 +29,27 @@ Result<std::string_view> bearer(std::string_view authorization) {
 
 Result<std::unique_ptr<Tokens>> Tokens::load(std::filesystem::path path) {
   std::unique_ptr<Tokens> tokens(new Tokens(std::move(path)));
-  if (auto read = tokens->reload(); !read) return std::unexpected(read.error());
+  TRY(tokens->reload());
   return tokens;
 }
 
 Result<Principal> Tokens::authenticate(std::string_view authorization, std::int64_t now) {
-  const auto token = bearer(authorization);
-  if (!token) return std::unexpected(token.error());
-  const auto id = id_of_token(*token);
+  TRY(const auto token, bearer(authorization));
+  const auto id = id_of_token(token);
   if (!id) return unauthorized("the token is not valid");
 
   const std::lock_guard lock(mutex_);
   const auto found = held_.find(*id);
-  // Stands in for a token that does not exist: nothing has this hash, and it takes the same way.
+  // Replaces a token that does not exist, so that it takes the same time. No token has this hash.
   static const Held nobody{.record = {}, .verified = std::string(token_size, '\0')};
   const Held& held = found == held_.end() ? nobody : found->second;
-  const bool proved = same_token(*token, held.verified);
-  if (!proved && !same_hash(hash_token(*token), held.record.hash)) return unauthorized("the token is not valid");
+  const bool proved = same_token(token, held.verified);
+  if (!proved && !same_hash(hash_token(token), held.record.hash)) return unauthorized("the token is not valid");
   if (found == held_.end()) return unauthorized("the token is not valid");
 
   TokenInfo& info = found->second.record.info;
   if (info.expired(now)) return unauthorized(fmt::format("token {} has expired", info.id));
-  if (!proved) found->second.verified = *token;
+  if (!proved) found->second.verified = token;
   info.last_used_at = std::max(now, info.last_used_at.value_or(now));
   uses_unsaved_ = true;
   return principal_of(info);
@@ -63,11 +63,10 @@ Result<Principal> Tokens::principal(std::string_view id, std::int64_t now) const
   return principal_of(found->second.record.info);
 }
 
-Result<CreatedToken> Tokens::create(const NewToken& wish, std::int64_t now) {
-  auto info = check_new_token(wish, now);
-  if (!info) return std::unexpected(info.error());
+Result<CreatedToken> Tokens::create(const NewToken& asked, std::int64_t now) {
+  TRY(auto info, check_new_token(asked, now));
   const std::lock_guard lock(mutex_);
-  return add(std::move(*info));
+  return add(std::move(info));
 }
 
 CreatedToken Tokens::add(TokenInfo info) {
@@ -158,7 +157,7 @@ bool Tokens::unsaved() const {
 
 Result<void> Tokens::save() {
   const std::lock_guard file_lock(file_mutex_);
-  if (auto read = read_if_changed(); !read) return std::unexpected(std::move(read.error()));
+  TRY(read_if_changed());
   std::unique_lock lock(mutex_);
   const std::string text = write_tokens(records());
   const std::uint64_t included = changes_;
@@ -172,7 +171,7 @@ Result<void> Tokens::save() {
     uses_unsaved_ = true;
     return written;
   }
-  // A file that cannot be looked at now is read again next time.
+  // If the file's identity is unknown, it is read again next time.
   on_disk_ = identity.value_or(std::nullopt);
   saved_ = included;
   std::erase_if(revoked_, [&](const auto& revoked) { return revoked.second <= saved_; });
@@ -181,15 +180,14 @@ Result<void> Tokens::save() {
 
 Result<void> Tokens::reload() {
   const std::lock_guard file_lock(file_mutex_);
-  if (auto read = read_if_changed(); !read) return std::unexpected(std::move(read.error()));
+  TRY(read_if_changed());
   return {};
 }
 
 Result<bool> Tokens::look() {
   const std::lock_guard file_lock(file_mutex_);
-  const auto identity = identify();
-  if (!identity) return std::unexpected(identity.error());
-  const bool gone = !*identity && on_disk_;
+  TRY(const auto identity, identify());
+  const bool gone = !identity && on_disk_;
   if (gone && !std::exchange(missed_, true)) return false;
   missed_ = gone;
   return read_if_changed();
@@ -203,15 +201,13 @@ Result<Tokens::Identity> Tokens::identify() const {
 }
 
 Result<bool> Tokens::read_if_changed() {
-  // Looked at before it is read: should it change in between, the next look finds a difference.
-  const auto identity = identify();
-  if (!identity) return std::unexpected(identity.error());
-  if (*identity == on_disk_) return false;
+  // The identity is taken before reading: if the file changes in between, the next look finds a difference.
+  TRY(const auto identity, identify());
+  if (identity == on_disk_) return false;
   std::vector<TokenRecord> records;
-  if (*identity) {
-    const auto text = read_file(path_);
-    if (!text) return std::unexpected(text.error());
-    auto parsed = parse_tokens(*text);
+  if (identity) {
+    TRY(const auto text, read_file(path_));
+    auto parsed = parse_tokens(text);
     if (!parsed) {
       parsed.error().detail = fmt::format("{} is damaged: {}", path_.native(), parsed.error().detail);
       return std::unexpected(parsed.error());
@@ -220,7 +216,7 @@ Result<bool> Tokens::read_if_changed() {
   }
   const std::lock_guard lock(mutex_);
   adopt(std::move(records));
-  on_disk_ = *identity;
+  on_disk_ = identity;
   return true;
 }
 
@@ -233,7 +229,7 @@ void Tokens::adopt(std::vector<TokenRecord> records) {
     if (const auto old = held_.find(id); old != held_.end() && same_hash(old->second.record.hash, held.record.hash)) {
       held.verified = std::move(old->second.verified);
       held.record.info.last_used_at = std::max(held.record.info.last_used_at, old->second.record.info.last_used_at);
-      if (old->second.change > saved_) {  // rotated here: when it ends is not in the file yet
+      if (old->second.change > saved_) {  // rotated here: its new end is not in the file yet
         held.record.info.expires_at = old->second.record.info.expires_at;
         held.change = old->second.change;
       }

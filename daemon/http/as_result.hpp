@@ -1,5 +1,5 @@
-// What an asynchronous call is awaited with where its error is looked at: `auto [error, bytes] = co_await read(…,
-// as_result);`
+// Makes an asynchronous call return its error instead of throwing it:
+// `auto [error, bytes] = co_await socket.async_read_some(buffer, as_result);`
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>

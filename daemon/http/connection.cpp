@@ -23,16 +23,33 @@ namespace {
 
 constexpr std::chrono::seconds linger_time{2};
 constexpr std::size_t linger_bytes = 16 << 20;
-constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that anybody may ask: a login
+constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that need no token: a login
 
-constexpr std::uint64_t file_piece_bytes = 256 << 10;  // of a file's reply, in memory at once (file_reply.cpp)
+// Checks a long body on a disk thread, so that other requests are served meanwhile.
+asio::awaitable<void> check_body(Service& service, Request& request) {
+  const std::size_t depth = service.options.read.json_depth;
+  request.checked = co_await hop(service.disk.get_executor(), [&body = request.body, depth] {
+    return JsonChecked{.max_depth = depth,
+                       .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
+  });
+}
 
-Problem no_room(std::string_view who) {
-  return {.code = Code::too_many_requests,
-          .detail = fmt::format("token {} has as many bytes of requests and unread replies under way as "
-                                "limits.bytesPerToken allows",
-                                who),
-          .retry_after_s = 1};
+// Writes from the front of `buffers` as much as the socket takes without waiting; false when the connection is broken.
+bool write_now(Connection::Socket& socket, std::span<asio::const_buffer>& buffers, Counters::Count& bytes_out) {
+  // At most 16 writes: a fast reader of a large reply must not keep the thread from other connections.
+  for (int round = 0; !buffers.empty() && round < 16; ++round) {
+    error_code error;
+    std::size_t taken = socket.write_some(buffers, error);
+    if (error == asio::error::would_block || error == asio::error::try_again) return true;
+    if (error) return false;
+    add(bytes_out, taken);
+    while (!buffers.empty() && taken >= buffers.front().size()) {
+      taken -= buffers.front().size();
+      buffers = buffers.subspan(1);
+    }
+    if (!buffers.empty()) buffers.front() += taken;
+  }
+  return true;
 }
 
 bool good_request_id(std::string_view id) {
@@ -53,7 +70,7 @@ bool Service::serves(const std::string& host) const {
 }
 
 std::string Service::request_id(std::string_view sent) {
-  // It is logged, kept with denials and shown: one that looks like a token is not taken.
+  // An id is logged, stored with denials and shown, so one that looks like a token is replaced.
   if (good_request_id(sent) && !find_secret(sent)) return std::string(sent);
   return fmt::format("{}-{:x}", id_prefix, next_id++);
 }
@@ -68,7 +85,7 @@ void Counters::answered(int status, std::chrono::nanoseconds took) {
 
 Connection::Connection(std::shared_ptr<Service> service, Socket socket, Peer peer)
     : service_(std::move(service)),
-      place_(service_->connections.size()),
+      index_(service_->connections.size()),
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       reader_(service_->options.read) {
@@ -79,8 +96,8 @@ Connection::Connection(std::shared_ptr<Service> service, Socket socket, Peer pee
 
 Connection::~Connection() {
   std::vector<Connection*>& all = service_->connections;
-  all[place_] = all.back();
-  all[place_]->place_ = place_;
+  all[index_] = all.back();
+  all[index_]->index_ = index_;
   all.pop_back();
   service_->counters.connections_open = all.size();
   if (all.empty() && service_->on_empty) service_->on_empty();
@@ -91,7 +108,7 @@ void Connection::arm(Clock::duration timeout) {
   deadline_ = Clock::now() + timeout;
 }
 
-// Each wait is armed anew: one whose bytes came in the same moment as its tick has lost its deadline.
+// Called before every wait: if bytes came at the same moment as the tick, the tick has removed the deadline.
 void Connection::arm_read() {
   const ServerOptions& options = service_->options;
   if (phase_ == Phase::idle && reader_.started()) {
@@ -106,9 +123,9 @@ void Connection::arm_read() {
 
 void Connection::tick(Clock::time_point now) {
   if (now < deadline_) return;
-  disarm();
+  deadline_ = never;
   expired_ = true;
-  error_code ignored;  // a socket that is closed already needs no cancelling
+  error_code ignored;
   socket_.cancel(ignored);
 }
 
@@ -129,10 +146,10 @@ asio::awaitable<void> Connection::run() {
     Request request;
     if (!co_await receive(request)) break;
     phase_ = Phase::answering;
-    disarm();
+    deadline_ = never;
     const std::string what = log::enabled(log::Level::debug) ? request.method + " " + request.path : std::string();
     const Clock::time_point start = Clock::now();
-    if (request.body.size() > limits::checked_here) co_await check_body(request);
+    if (request.body.size() > limits::checked_here) co_await check_body(*service_, request);
     Response response = co_await service_->router.handle(request);
     const Clock::duration took = Clock::now() - start;
     service_->counters.answered(response.status, took);
@@ -164,7 +181,7 @@ asio::awaitable<void> Connection::run() {
   socket_.close(error);
 }
 
-// True: `request` is whole. False: there will be none, and the client has been told if there was something to tell.
+// Receives a request. False: there is none, and the client was told why, if there is a reason to tell.
 asio::awaitable<bool> Connection::receive(Request& request) {
   reader_.next();
   body_.resize(0);
@@ -197,7 +214,7 @@ asio::awaitable<bool> Connection::receive(Request& request) {
     const auto [error, bytes] = co_await socket_.async_read_some(reader_.prepare(), as_result);
     if (error) {
       if (expired_ && phase_ == Phase::reading) {
-        co_await refuse(request, {.code = Code::request_timeout, .detail = "the request did not come in time"});
+        co_await refuse(request, {.code = Code::request_timeout, .detail = "the request was not received in time"});
       }
       co_return false;
     }
@@ -210,17 +227,17 @@ asio::awaitable<bool> Connection::receive(Request& request) {
   }
 }
 
-// Nobody's body is kept who would be refused anyway: else ten thousand strangers could send 8 MiB each. A short one is
-// read, so that its connection can go on.
+// Refuses a request before its body is received if it would be refused anyway: otherwise ten thousand clients without a
+// token could send 8 MiB each. A short body is received in any case, so that the connection can be used again.
 asio::awaitable<bool> Connection::may_send_body(Request& request) {
   if (!reader_.framing().chunked && reader_.framing().length.value_or(0) <= open_body_bytes) co_return true;
   Router::Early early = service_->router.before_body(request);
   if (early.open && !early.refusal) {
     reader_.limit_body(open_body_bytes);
     if (reader_.framing().chunked) co_return true;
-    early.refusal = to_response(
-        {.code = Code::content_too_large, .detail = fmt::format("here a body has at most {} bytes", open_body_bytes)},
-        request);
+    early.refusal = to_response({.code = Code::content_too_large,
+                                 .detail = fmt::format("a body on this route has at most {} bytes", open_body_bytes)},
+                                request);
   }
   if (!early.refusal) co_return true;
   phase_ = Phase::answering;
@@ -230,7 +247,7 @@ asio::awaitable<bool> Connection::may_send_body(Request& request) {
   co_return false;
 }
 
-// The head of a request is known: who it is from, what it is called, whether it is for us.
+// Completes a request whose head was received, and checks that it is for this server.
 std::optional<Problem> Connection::arrived(Request& request) {
   request.peer = peer_.name;
   request.local_admin = peer_.local_admin;
@@ -251,35 +268,26 @@ std::optional<Problem> Connection::arrived(Request& request) {
   head_only_ = request.method == "HEAD";
   old_version_ = reader_.framing().minor == 0;
   const std::string& host = reader_.framing().host;
-  // RFC 9110 §7.4: what is asked for by https is not given to who could be anybody on the way.
+  // An https request that came without TLS is refused: its sender could be anyone on the way (RFC 9110 §7.4).
   if (reader_.framing().https && !peer_.secure && !peer_.unix_socket) {
-    return Problem{.code = Code::misdirected_host, .detail = "https is not spoken on this connection"};
+    return Problem{.code = Code::misdirected_host, .detail = "the target is https, but this connection is not TLS"};
   }
   if (peer_.unix_socket || host.empty() || service_->serves(host)) return std::nullopt;
   return Problem{.code = Code::misdirected_host, .detail = fmt::format("{} is not a name of this server", host)};
 }
 
-// A long body is counted while it comes in.
+// Counts a long body against limits.bytesPerToken while it is received.
 std::optional<Problem> Connection::count_body(const Request& request) {
   const std::string& who = request.principal.id;
   if (request.body.size() <= open_body_bytes || who.empty()) return std::nullopt;
   if (body_.bytes() == 0) body_ = service_->in_flight.take(who, request.body.size());
   body_.resize(request.body.size());
   if (!service_->in_flight.too_much(who, body_, service_->options.bytes_per_token)) return std::nullopt;
-  return no_room(who);
+  return bytes_per_token_reached(who);
 }
 
-// A long one is looked through on a disk thread: others have requests, too.
-asio::awaitable<void> Connection::check_body(Request& request) {
-  const std::size_t depth = service_->options.read.json_depth;
-  request.checked = co_await hop(service_->disk.get_executor(), [&body = request.body, depth] {
-    return JsonChecked{.max_depth = depth,
-                       .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
-  });
-}
-
-// Enforces limits.bytesPerToken on a reply. A read is answered 429 instead. A write has already happened: its
-// connection is closed once the token has twice the limit.
+// A read is answered 429 instead. A write has been done already, so its reply is sent, until the token has twice the
+// limit.
 bool Connection::fit(const Request& request, Response& response, InFlight::Share& share) {
   const std::string& who = request.principal.id;
   const std::uint64_t most = service_->options.bytes_per_token;
@@ -290,10 +298,7 @@ bool Connection::fit(const Request& request, Response& response, InFlight::Share
   if (!service_->in_flight.too_much(who, share, most)) return true;
   if (request.method == "GET" || request.method == "HEAD") {
     share.resize(0);
-    Request shown;
-    shown.path = request.path;
-    shown.request_id = request_id_;
-    response = to_response(no_room(who), shown);
+    response = to_response(bytes_per_token_reached(who), request.path, request_id_);
     return true;
   }
   return !service_->in_flight.too_much(who, share, 2 * most);
@@ -336,8 +341,8 @@ asio::awaitable<void> Connection::refuse(const Request& request, const Problem& 
   if (co_await reply(response)) co_await linger();
 }
 
-// Closing at once with bytes unread would send a reset that can overtake the reply, so what still comes is read for a
-// moment.
+// Reads and discards input for a moment before closing: closing with unread bytes would send a reset, which can reach
+// the client before the reply.
 asio::awaitable<void> Connection::linger() {
   error_code error;
   socket_.shutdown(Socket::shutdown_send, error);
@@ -352,34 +357,17 @@ asio::awaitable<void> Connection::linger() {
   }
 }
 
-bool Connection::write_now(std::span<asio::const_buffer>& buffers) {
-  // A bounded number of rounds: one quick reader of a big reply must not keep the thread from the others.
-  for (int round = 0; !buffers.empty() && round < 16; ++round) {
-    error_code error;
-    std::size_t taken = socket_.write_some(buffers, error);
-    if (error == asio::error::would_block || error == asio::error::try_again) return true;
-    if (error) return false;
-    add(service_->counters.bytes_out, taken);
-    while (!buffers.empty() && taken >= buffers.front().size()) {
-      taken -= buffers.front().size();
-      buffers = buffers.subspan(1);
-    }
-    if (!buffers.empty()) buffers.front() += taken;
-  }
-  return true;
-}
-
 asio::awaitable<bool> Connection::write(std::span<asio::const_buffer> buffers) {
-  while (write_now(buffers)) {
+  while (write_now(socket_, buffers, service_->counters.bytes_out)) {
     if (buffers.empty()) {
-      disarm();
+      deadline_ = never;
       co_return true;
     }
     arm(service_->options.stall_timeout);
     const auto [error] = co_await socket_.async_wait(Socket::wait_write, as_result);
     if (error) break;
   }
-  disarm();
+  deadline_ = never;
   co_return false;
 }
 

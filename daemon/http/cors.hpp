@@ -1,5 +1,5 @@
-// Cross-Origin Resource Sharing (WHATWG Fetch): pages of the allowed origins may read replies and may send what the API
-// takes. Without cookies: who logs in by cookie is a page of our own origin.
+// Cross-Origin Resource Sharing (WHATWG Fetch): pages of the allowed origins may send requests and read replies.
+// Cookies are not allowed across origins: only the daemon's own dashboard logs in with one.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace sessiond {
 
-// Adds what the browser wants to see, to the reply of a preflight too.
+// Adds the fields that a browser asks for, also to the reply of a preflight.
 void add_cors(const Request& request, const std::vector<std::string>& allowed_origins, Response& response);
 
 }  // namespace sessiond

@@ -1,4 +1,5 @@
-// A reply whose body is a piece of a file, of any size: read piece by piece on the disk pool, never whole in memory.
+// Sends a reply whose body is part of a file. The file is read piece by piece on disk threads and never whole in
+// memory.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,36 +17,27 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::size_t piece_size = 256 << 10;
-
-// Shared between the coroutine and the disk pool, so that neither can pull it from under the other.
+// Shared by the coroutine and the disk thread, so that it lives until both are done.
 struct OpenFile {
-  int fd = -1;
-  std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(piece_size);
-
-  OpenFile() = default;
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
+  Fd fd{};
+  std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(file_piece_bytes);
 };
 
-// 0 or errno.
+// Returns 0 or an errno.
 int open_regular(OpenFile& file, const std::string& path) {
-  auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking: a FIFO must not hold us
+  auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
   if (!opened) return ELOOP;
-  file.fd = opened->release();
+  file.fd = std::move(*opened);
   struct stat about{};
-  if (::fstat(file.fd, &about) != 0) return errno;
+  if (::fstat(file.fd.get(), &about) != 0) return errno;
   return S_ISREG(about.st_mode) ? 0 : EINVAL;
 }
 
-// Fills the piece; fewer bytes than asked for only at the end of the file.
+// Fills the piece. Returns fewer bytes than asked for only at the end of the file.
 Result<std::size_t> read_piece(OpenFile& file, const std::string& path, std::uint64_t offset, std::size_t size) {
   std::size_t got = 0;
   while (got < size) {
-    const ssize_t n = ::pread(file.fd, file.piece.get() + got, size - got, static_cast<off_t>(offset + got));
+    const ssize_t n = ::pread(file.fd.get(), file.piece.get() + got, size - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::unexpected(io_problem("reading", path, errno));
     if (n == 0) break;
@@ -63,25 +55,22 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
       co_await hop(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
   if (error != 0) {
     log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"errno", error}});
-    Request shown;
-    shown.path = request.path;
-    shown.request_id = request_id_;
-    Response problem = to_response(io_problem("opening", "the file of this reply", error), shown);
+    Response problem = to_response(io_problem("opening", "the file of this reply", error), request.path, request_id_);
     co_return co_await reply(problem);
   }
   head(response, body.length);
   std::string_view before = head_;  // goes out together with the first piece
   std::uint64_t sent = 0;
   do {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(piece_size, body.length - sent));
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file_piece_bytes, body.length - sent));
     const Result<std::size_t> got = co_await hop(
         service_->disk.get_executor(),
         [file, path = body.path, offset = body.offset + sent, size] { return read_piece(*file, path, offset, size); });
     if (!got || *got < size) {
-      // The length is promised already: only closing tells the client.
+      // The length was sent already: only closing the connection tells the client.
       log::error("file_not_sent", {{"requestId", request_id_},
                                    {"path", body.path},
-                                   {"what", got ? std::string("shorter than it was") : got.error().detail}});
+                                   {"what", got ? std::string("the file has become shorter") : got.error().detail}});
       co_return false;
     }
     asio::const_buffer buffers[] = {asio::buffer(before), asio::buffer(file->piece.get(), size)};

@@ -1,6 +1,9 @@
-// How many bytes of requests and replies each token has in memory: bodies that come in, and replies that a client has
-// not taken yet. A client that sends much and reads nothing must not fill the daemon. One thread.
+// Counts how many bytes of requests and replies each token has in memory: bodies that are being received, and replies
+// that their client has not read yet. Without a limit on them, one client that sends much and reads nothing would fill
+// the daemon's memory. Belongs to the network thread.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <map>
@@ -8,11 +11,13 @@
 #include <string_view>
 #include <utility>
 
+#include "store/problem.hpp"
+
 namespace sessiond {
 
 class InFlight {
  public:
-  // Bytes of one token, given back when it goes. Does not outlive the InFlight.
+  // Bytes of one token, subtracted again when the share is destroyed. The InFlight outlives its shares.
   class Share {
    public:
     Share() = default;
@@ -43,7 +48,7 @@ class InFlight {
     std::uint64_t bytes_ = 0;
   };
 
-  // Requests without a token ("") are not counted: the routes open to them take only small bodies.
+  // Requests without a token ("") are not counted: the routes that are open to them accept small bodies only.
   Share take(std::string_view who, std::uint64_t bytes) {
     if (who.empty()) return {};
     Share share(*this, who);
@@ -55,7 +60,8 @@ class InFlight {
     const auto found = by_token_.find(who);
     return found == by_token_.end() ? 0 : found->second;
   }
-  // Whether `share` is too much: with it the token has more than `most` (0: no limit), and not by this one alone.
+  // Says whether the token has more than `most` with `share` (0: no limit). A single request or reply is never too
+  // much: the limits on one request apply to it.
   bool too_much(std::string_view who, const Share& share, std::uint64_t most) const {
     const std::uint64_t all = of(who);
     return most != 0 && all > most && all > share.bytes();
@@ -64,11 +70,19 @@ class InFlight {
  private:
   void add(const std::string& who, std::uint64_t now, std::uint64_t before) {
     const auto found = by_token_.try_emplace(who, 0).first;
-    found->second += now - before;  // modulo 2^64, never below 0 in the end
+    found->second += now - before;  // modulo 2^64: the sum is never negative
     if (found->second == 0) by_token_.erase(found);
   }
 
   std::map<std::string, std::uint64_t, std::less<>> by_token_;
 };
+
+inline Problem bytes_per_token_reached(std::string_view token) {
+  return {.code = Code::too_many_requests,
+          .detail = fmt::format("token {} has as many bytes of requests and unread replies under way as "
+                                "limits.bytesPerToken allows",
+                                token),
+          .retry_after_s = 1};
+}
 
 }  // namespace sessiond

@@ -23,12 +23,12 @@ std::unexpected<Problem> refused(std::string_view doing, std::string_view what, 
   return fail(Code::internal, fmt::format("{} {}: {}", doing, what, error.message()));
 }
 
-// Is there a process behind this socket file?
+// Says whether a process listens on this socket file.
 bool answers(asio::io_context& io, const std::string& path) {
   asio::local::stream_protocol::socket probe(io);
   error_code error;
   probe.open({}, error);
-  // Non-blocking: a full backlog (EAGAIN) means that somebody is there.
+  // Non-blocking: a full backlog is EAGAIN, and means that a process listens.
   if (!error) probe.non_blocking(true, error);
   if (!error) probe.connect(path, error);
   return error != asio::error::connection_refused && error != boost::system::errc::no_such_file_or_directory;
@@ -83,17 +83,17 @@ SocketFile::~SocketFile() {
 }
 
 Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
-  // Bound under another name first: at its own name it is never seen with a wrong mode or before it listens.
+  // Bound under another name and renamed: so it never has the wrong mode at its own path, and listens from the start.
   const std::string fresh = fmt::format("{}.{}", path, ::getpid());
   if (fresh.size() >= sizeof(sockaddr_un::sun_path)) {
     return fail(Code::validation_failed, fmt::format("the socket path {} is too long", path));
   }
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) {
-    if (!S_ISSOCK(there.st_mode)) return fail(Code::internal, fmt::format("{} exists and is no socket", path));
+    if (!S_ISSOCK(there.st_mode)) return fail(Code::internal, fmt::format("{} exists and is not a socket", path));
     if (answers(io, path)) return fail(Code::internal, fmt::format("another process listens on {}", path));
   }
-  ::unlink(fresh.c_str());  // of a process with our pid that died just here
+  ::unlink(fresh.c_str());  // left by a process with the same pid that died here
   asio::local::stream_protocol::acceptor acceptor(io);
   error_code error;
   acceptor.open({}, error);

@@ -1,5 +1,6 @@
-// The sockets a server listens on: TCP on an address, and a unix socket that appears at its path with mode 0600 and
-// only when it already listens. Addresses are literals ("127.0.0.1:7433", "[::1]:0") or localhost; nothing is resolved.
+// Opens the sockets that a server listens on: TCP addresses, and a unix socket. The unix socket has mode 0600 and
+// appears at its path only once it listens. Addresses are literals ("127.0.0.1:7433", "[::1]:0") or localhost; no name
+// is resolved.
 #pragma once
 
 #include <sys/types.h>
@@ -16,12 +17,12 @@
 
 namespace sessiond {
 
-// validation_failed: not an address; internal: the system refuses (in use, no such address).
+// validation_failed: not an address. internal: the system refuses it (in use, not an address of this machine).
 Result<boost::asio::ip::tcp::endpoint> tcp_endpoint(std::string_view address);
 Result<boost::asio::ip::tcp::acceptor> open_tcp(boost::asio::io_context& io,
                                                 const boost::asio::ip::tcp::endpoint& endpoint);
 
-// The file of a unix socket; removed with the object if it is still the one that was made.
+// The file of a unix socket. The destructor removes it, unless another file is at its path by then.
 class SocketFile {
  public:
   SocketFile(std::string path, dev_t device, ino_t inode) : path_(std::move(path)), device_(device), inode_(inode) {}
@@ -39,14 +40,14 @@ struct UnixListener {
   boost::asio::local::stream_protocol::acceptor acceptor;
   SocketFile file;
 };
-// A socket file nobody answers on is replaced; a live one, or a file that is no socket, is a Problem.
+// Replaces a socket file that no process listens on. A Problem when one does, or when the file is not a socket.
 Result<UnixListener> open_unix(boost::asio::io_context& io, const std::string& path);
 
-// A socket that listens already becomes this acceptor's.
+// Gives an acceptor a socket that listens already.
 Result<void> adopt(boost::asio::ip::tcp::acceptor& acceptor, Fd listening);
 Result<void> adopt(boost::asio::local::stream_protocol::acceptor& acceptor, Fd listening);
 
-// The uid of the process at the other end (SO_PEERCRED).
+// Returns the uid of the process at the other end (SO_PEERCRED).
 std::optional<uid_t> peer_uid(boost::asio::local::stream_protocol::socket& socket);
 
 }  // namespace sessiond

@@ -1,4 +1,4 @@
-// What handlers see of HTTP: plain values. Only http/ and stream/ know Beast.
+// What handlers see of HTTP: plain values, without Beast or a socket.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,7 +18,7 @@
 
 namespace sessiond {
 
-// Whether a body is JSON, to this depth, in UTF-8, with each name once.
+// Says whether a body is JSON of at most this depth, in UTF-8, with each name once an object.
 struct JsonChecked {
   std::size_t max_depth = 0;
   std::expected<void, json::Error> result{};
@@ -26,12 +26,12 @@ struct JsonChecked {
 
 struct Request {
   std::string method;                                        // "GET"
-  std::string target;                                        // as sent, after normalisation of absolute form
+  std::string target;                                        // as sent; of the absolute form, the path and query
   std::string path;                                          // raw (still percent-encoded) path
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names lower-case
   std::string body;
-  std::string request_id;           // echoed or minted
+  std::string request_id;           // the client's X-Request-Id, or a new one
   std::string peer;                 // "127.0.0.1:5123" or "unix:<uid>"
   bool local_admin = false;         // unix socket, peer of our own uid
   bool secure = false;              // over TLS
@@ -41,48 +41,48 @@ struct Request {
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
 
   // Set for a request from the network:
-  bool counted = false;  // by the limit of requests a second: once, however often it is authenticated
+  bool counted = false;  // limits.requestsPerSecond has counted it: once, however often it is authenticated
   std::function<bool(std::string_view token)> has_room{};  // in limits.bytesPerToken
-  std::function<bool()> client_gone{};                     // for what takes long: nobody waits for the reply any more
-  std::optional<JsonChecked> checked{};                    // of a long body, made on a disk thread
+  std::function<bool()> client_gone{};                     // the client has closed: a long handler can stop
+  std::optional<JsonChecked> checked{};                    // of a long body, checked on a disk thread
 
   std::string_view header(std::string_view lower_name) const;   // "" when absent
   const std::string* query_value(std::string_view name) const;  // the last of that name, or null
 };
 
-// The open end of a reply without a length: bytes go out as they are written, in one gather-write a call.
+// The body of a reply without a length. Each write is sent at once.
 class StreamWriter {
  public:
   virtual ~StreamWriter() = default;
-  // False: the client is gone, or took nothing for the stall timeout. The buffers live until it returns.
+  // Returns false when the client is gone, or read nothing for the stall timeout. The buffers live until it returns.
   virtual boost::asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) = 0;
   virtual bool open() const = 0;
-  // Called (on the connection's executor) when the client closes while nothing is being written.
+  // `call` runs on the connection's executor when the client closes while no write is under way.
   virtual void on_close(std::function<void()> call) = 0;
 };
 
-// A connection that its reply has taken over, the head being sent. Non-blocking.
+// The socket of a connection that its reply has taken over, after the head was sent. Non-blocking.
 struct TakenSocket {
   Fd fd{};
   std::string peer{};
-  std::shared_ptr<void> place{};  // in limits.connections, for as long as it lives
+  std::shared_ptr<void> slot{};  // in limits.connections; destroying it returns the slot
 };
 
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>>
-      headers;  // further ones; Date, X-Request-Id, Content-Length, Cache-Control come by themselves
+      headers;  // besides Date, X-Request-Id, Content-Length and Cache-Control, which write_head adds
   std::string body;
-  // Set: the body is this, which outlives everything (assets compiled in): a thousand clients that ask for it and take
-  // none of it must not hold a thousand copies.
+  // Set: the body is this text, which is compiled in. It is not copied, so that a thousand clients that ask for it and
+  // read nothing do not hold a thousand copies.
   std::string_view fixed{};
-  bool cacheable = false;  // assets: no Cache-Control: no-store
-  // Set: the head is sent at once, then the connection is this call's, which may give it to another thread.
+  bool cacheable = false;  // without Cache-Control: no-store
+  // Set: the head is sent, then the socket is handed to this function, which may move it to another thread.
   std::function<void(TakenSocket)> take_over;
-  // Set: the head is sent at once, then this runs until it returns.
+  // Set: the head is sent, then this writes the body until it returns.
   std::function<boost::asio::awaitable<void>(StreamWriter&)> stream;
-  // Set: the body is this file's [offset, offset+length), sent piecewise (transcripts of any size).
+  // Set: the body is [offset, offset + length) of this file, read and sent piece by piece.
   struct FileBody {
     std::string path;
     std::uint64_t offset = 0;
@@ -91,8 +91,12 @@ struct Response {
   std::optional<FileBody> file;
 };
 
-// problem+json (API §2): status, title, retryable, headers (Retry-After, ETag, WWW-Authenticate) come from the code.
-Response to_response(const Problem& problem, const Request& request);
+// Returns the reply that reports a problem (problem+json, RFC 9457). Its status, title, `retryable` and the headers
+// Retry-After, ETag and WWW-Authenticate follow from the code.
+Response to_response(const Problem& problem, std::string_view path, std::string_view request_id);
+inline Response to_response(const Problem& problem, const Request& request) {
+  return to_response(problem, request.path, request.request_id);
+}
 int status_of(Code code);
 
 using Handler = std::function<boost::asio::awaitable<Response>(Request&)>;

@@ -1,4 +1,4 @@
-// RFC 9457 bodies, made in this one place (shared design, API §2).
+// Makes the body of every error reply (RFC 9457).
 #include <algorithm>
 #include <span>
 #include <string>
@@ -78,12 +78,12 @@ int status_of(Code code) {
 
 namespace {
 
-// The same request, sent again later, may succeed.
+// Says whether the same request may succeed when it is sent again later.
 bool retryable(Code code, int status) {
   return code == Code::idempotency_in_flight || status == 408 || status == 429 || status == 503 || status == 507;
 }
 
-// These always tell when to come back; the maker of the problem may know better than one second.
+// These replies always have a Retry-After: one second unless the problem says otherwise.
 bool wants_retry_after(Code code, int status) {
   return code == Code::idempotency_in_flight || status == 429 || status == 503;
 }
@@ -98,8 +98,8 @@ std::string title_of(Code code) {
   return title;
 }
 
-// As much of a text as is told, without secrets: one that the cut halves would not be known for what it is, so more
-// than is told is looked at.
+// Returns the first `most` bytes of a text, without secrets. Looks for secrets in twice as much: one that is cut in
+// half would not be recognised.
 std::string told(std::string_view text, std::size_t most) {
   std::string out = without_secrets(text.substr(0, 2 * most));
   if (out.size() <= most) return out;
@@ -123,7 +123,7 @@ std::string errors_array(const std::vector<Fault>& faults) {
 
 }  // namespace
 
-Response to_response(const Problem& problem, const Request& request) {
+Response to_response(const Problem& problem, std::string_view path, std::string_view request_id) {
   const int status = status_of(problem.code);
   Response response;
   response.status = status;
@@ -133,11 +133,11 @@ Response to_response(const Problem& problem, const Request& request) {
   writer.string("title", title_of(problem.code));
   writer.integer("status", status);
   writer.string("code", name(problem.code));
-  // Clients log problems: a token in the path or the body is not told again.
+  // Clients log problems, so a token in the path or the body is not repeated.
   writer.string("detail", told(problem.detail, limits::detail_bytes));
-  writer.string("instance", without_secrets(request.path));
+  writer.string("instance", without_secrets(path));
   writer.boolean("retryable", retryable(problem.code, status));
-  writer.string("requestId", request.request_id);
+  writer.string("requestId", request_id);
   if (!problem.errors.empty()) writer.raw("errors", errors_array(problem.errors));
   for (const auto& [member, value] : problem.members) writer.raw(member, value);
   writer.close();

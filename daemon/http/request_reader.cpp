@@ -8,6 +8,8 @@
 #include <cstring>
 #include <optional>
 
+#include "store/try.hpp"
+
 namespace sessiond {
 namespace {
 
@@ -15,15 +17,17 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
 constexpr std::size_t small_buffer = 4 << 10;     // ten thousand idle connections cost 40 MB
-constexpr std::size_t read_size = 64 << 10;       // at most this much at a time while a body comes in
+constexpr std::size_t read_size = 64 << 10;       // one read of a body takes at most this much
 constexpr std::size_t max_extensions = 16 << 10;  // all chunk extensions of a body together
 
-// Straight from Beast's parser into a Request. Trailer fields are dropped: nothing here may depend on them.
+// Beast's parser, writing straight into a Request. Trailer fields are dropped: nothing may depend on them.
 class IntoRequest final : public http::basic_parser<true> {
  public:
   explicit IntoRequest(Request& request) : request_(request) { eager(true); }
   int minor() const { return minor_; }
-  const char* trailer() const { return trailer_; }  // in what put() was given last; known when the body is done
+  const char* trailer() const {
+    return trailer_;
+  }  // points into the last bytes that put() got; set when the body is done
 
  private:
   void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
@@ -43,7 +47,7 @@ class IntoRequest final : public http::basic_parser<true> {
   }
   void on_header_impl(beast::error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, beast::error_code&) override {
-    // Not all of a length that is only claimed so far.
+    // Reserves no more than this for a length that is only claimed so far.
     if (length) request_.body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(*length, 256 << 10)));
   }
   std::size_t on_body_impl(beast::string_view piece, beast::error_code&) override {
@@ -70,7 +74,8 @@ class IntoRequest final : public http::basic_parser<true> {
 };
 
 Problem malformed(const beast::error_code& error) {
-  return {.code = Code::bad_request, .detail = fmt::format("not HTTP/1.1 as RFC 9112 has it: {}", error.message())};
+  return {.code = Code::bad_request,
+          .detail = fmt::format("not a valid HTTP/1.1 request (RFC 9112): {}", error.message())};
 }
 
 Problem long_trailer() {
@@ -83,7 +88,7 @@ Problem too_large(std::uint64_t limit) {
 
 }  // namespace
 
-// Beast's parsers are for one message; this one is made anew in the same place.
+// A parser of Beast's reads one message, so a new one is made in the same memory for each request.
 class RequestReader::Parser {
  public:
   std::optional<IntoRequest> current;
@@ -94,7 +99,7 @@ RequestReader::~RequestReader() = default;
 
 boost::asio::mutable_buffer RequestReader::prepare() {
   if (begin_ == end_) begin_ = end_ = 0;
-  if (!started_ && end_ == 0 && capacity_ > small_buffer) {  // what a big request needed goes back
+  if (!started_ && end_ == 0 && capacity_ > small_buffer) {  // frees what a large request needed
     buffer_.reset();
     capacity_ = 0;
   }
@@ -119,48 +124,43 @@ boost::asio::mutable_buffer RequestReader::prepare() {
 
 Result<RequestReader::Progress> RequestReader::advance(Request& request) {
   if (!head_done_) {
-    const Result<bool> done = read_head(request);
-    if (!done) return std::unexpected(done.error());
-    if (!*done) return Progress::need_more;
+    TRY(const auto done, read_head(request));
+    if (!done) return Progress::need_more;
   }
   if (!head_told_) {
     head_told_ = true;
     return Progress::head;
   }
-  const Result<bool> done = read_body();
-  if (!done) return std::unexpected(done.error());
-  return *done ? Progress::complete : Progress::need_more;
+  TRY(const auto done, read_body());
+  return done ? Progress::complete : Progress::need_more;
 }
 
 Result<bool> RequestReader::read_head(Request& request) {
   if (!started_) {
-    // RFC 9112 §2.2: empty lines before a request line are ignored.
+    // Empty lines before a request line are ignored (RFC 9112 §2.2).
     while (at_hand().starts_with("\r\n")) begin_ += 2;
     if (at_hand().empty() || at_hand() == "\r") return false;
     started_ = true;
   }
-  // What is refused before it is parsed is answered by the rules of its method too: HEAD without a body.
+  // A request that is refused before it is parsed is still answered as its method requires: HEAD without a body.
   if (at_hand().starts_with("HEAD ")) request.method = "HEAD";
-  const Result<std::size_t> block = scanner_.scan(at_hand(), limits_.header);
-  if (!block) return std::unexpected(block.error());
-  if (*block == 0) return false;
+  TRY(const auto block, scanner_.scan(at_hand(), limits_.header));
+  if (block == 0) return false;
 
-  // RFC 9110 §2.5: a minor version that we do not know is the highest that we do. Beast knows 1.0 and 1.1 only.
+  // An unknown minor version is read as the highest known one (RFC 9110 §2.5). Beast knows 1.0 and 1.1 only.
   const std::size_t minor = at_hand().find("\r\n") - 1;
   if (at_hand()[minor - 1] == '.' && at_hand()[minor] >= '2' && at_hand()[minor] <= '9') buffer_[begin_ + minor] = '1';
 
   IntoRequest& parser = parser_->current.emplace(request);
-  parser.header_limit(static_cast<std::uint32_t>(*block));
-  parser.body_limit(boost::none);  // below: a bad head is told before a long body
+  parser.header_limit(static_cast<std::uint32_t>(block));
+  parser.body_limit(boost::none);  // set below: a bad head is reported first, a long body second
   beast::error_code error;
-  const std::size_t used = parser.put(boost::asio::buffer(at_hand().substr(0, *block)), error);
+  const std::size_t used = parser.put(boost::asio::buffer(at_hand().substr(0, block)), error);
   if (error) return std::unexpected(malformed(error));
-  if (used != *block || !parser.is_header_done()) return fail(Code::bad_request, "the header block ends early");
+  if (used != block || !parser.is_header_done()) return fail(Code::bad_request, "the header block ends early");
   begin_ += used;
 
-  Result<Framing> framing = check_head(request, parser.minor(), limits_.header);
-  if (!framing) return std::unexpected(std::move(framing.error()));
-  framing_ = std::move(*framing);
+  TRY(framing_, check_head(request, parser.minor(), limits_.header));
   if (framing_.length.value_or(0) > limits_.body_bytes) return std::unexpected(too_large(limits_.body_bytes));
   parser.body_limit(limits_.body_bytes);  // counted down by Beast, chunk by chunk
   head_done_ = true;
@@ -171,7 +171,8 @@ Result<bool> RequestReader::read_body() {
   IntoRequest& parser = *parser_->current;
   body_begun_ = body_begun_ || begin_ != end_;
   while (!parser.is_done() && begin_ != end_) {
-    // Beast 1.81 asserts that a last chunk it comes back to has five bytes; no chunked body has fewer left to come.
+    // Beast 1.81 asserts that it sees at least five bytes when it continues at a last chunk. A chunked body that is not
+    // over has at least as many to come.
     if (framing_.chunked && at_hand().size() < 5) return false;
     beast::error_code error;
     const std::size_t used = parser.put(boost::asio::buffer(at_hand()), error);

@@ -1,6 +1,6 @@
-// Bytes in, requests out: HTTP/1.1 and 1.0 as RFC 9112 has it, over Beast's parser and strict.hpp, without a socket or
-// a clock. Holds the one read buffer of a connection; pipelined requests come out one by one. After a Problem it is of
-// no further use.
+// Turns bytes into requests: HTTP/1.1 and 1.0 of RFC 9112, with Beast's parser and the refusals of strict.hpp. Knows
+// neither a socket nor a clock. Holds the read buffer of a connection; pipelined requests are returned one by one. Once
+// it has returned a Problem it cannot be used any more.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -20,27 +20,27 @@ struct ReadLimits {
 
 class RequestReader {
  public:
-  explicit RequestReader(const ReadLimits& limits);  // `limits` outlives it
+  explicit RequestReader(const ReadLimits& limits);  // `limits` outlives the reader
   ~RequestReader();
 
-  // Where the next bytes from the network go, and how many came.
+  // Returns where the next bytes from the network go; commit() says how many came.
   boost::asio::mutable_buffer prepare();
   void commit(std::size_t bytes) { end_ += bytes; }
 
   enum class Progress : std::uint8_t {
     need_more,
-    head,      // framing() and the head of the request are known, the body is not yet read: returned once
-    complete,  // `request` is whole; call next() before going on
+    head,      // the head of the request and framing() are known, the body is not read yet; returned once a request
+    complete,  // `request` is whole; call next() before the next one
   };
-  // Goes as far as the bytes at hand allow. The same `request` is passed until it is complete.
+  // Parses the bytes received so far. The same `request` is passed until it is complete.
   Result<Progress> advance(Request& request);
   void next();
-  // For the rest of the current request's body, instead of limits.body_bytes.
+  // Replaces limits.body_bytes for the rest of the current request's body.
   void limit_body(std::uint64_t bytes);
 
-  bool started() const { return started_; }  // a byte of the current request has been seen
+  bool started() const { return started_; }  // a byte of the current request was received
   bool head_known() const { return head_done_; }
-  bool body_begun() const { return body_begun_; }  // a byte of its body has been seen
+  bool body_begun() const { return body_begun_; }  // a byte of its body was received
   const Framing& framing() const { return framing_; }
 
  private:

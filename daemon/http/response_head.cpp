@@ -1,17 +1,18 @@
 #include "daemon/http/response_head.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <boost/beast/http/status.hpp>
-#include <charconv>
+
+#include "store/names.hpp"
 
 namespace sessiond {
 namespace {
 
 void append_number(std::string& out, std::uint64_t number) {
-  std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  out.append(digits.data(), end);
+  const fmt::format_int digits(number);
+  out.append(digits.data(), digits.size());
 }
 
 bool is_control(char c) {
@@ -27,12 +28,6 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
   out.append("\r\n");
 }
 
-bool is_cache_control(std::string_view name) {
-  constexpr std::string_view wanted = "cache-control";
-  return std::ranges::equal(
-      name, wanted, {}, [](char c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : +c; }, [](char c) { return +c; });
-}
-
 }  // namespace
 
 std::string_view DateText::now() {
@@ -40,7 +35,7 @@ std::string_view DateText::now() {
   if (second != second_) {
     std::tm parts{};
     gmtime_r(&second, &parts);
-    // By hand, since strftime speaks the process's locale.
+    // Not with strftime, which uses the process's locale.
     constexpr const char* days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -76,7 +71,7 @@ void write_head(std::string& out, const Response& response, std::string_view req
   bool cache_control = response.cacheable;
   for (const auto& [name, value] : response.headers) {
     append_field(out, name, value);
-    cache_control = cache_control || is_cache_control(name);
+    cache_control = cache_control || equals_nocase(name, "cache-control");
   }
   if (!cache_control) out.append("Cache-Control: no-store\r\n");
   out.append("X-Content-Type-Options: nosniff\r\n");

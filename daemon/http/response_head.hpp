@@ -1,6 +1,6 @@
-// The status line and header fields of a reply, written by hand into one string that is used again and again. Adds
-// Date, X-Request-Id, Cache-Control, Content-Length and Connection; a CR or LF in a value a handler gave cannot start a
-// new field.
+// Writes the status line and header fields of a reply into one string, whose memory is reused for the next reply. Adds
+// Date, X-Request-Id, Cache-Control, Content-Length and Connection. Control characters in a handler's value become
+// spaces, so that a value cannot start a new field.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class DateText {
 
 struct HeadOptions {
   bool close = false;                     // Connection: close
-  bool old_keep_alive = false;            // HTTP/1.0 asked for keep-alive: says so
-  std::optional<std::uint64_t> length{};  // Content-Length; none for streams, 204 and 304
+  bool old_keep_alive = false;            // Connection: keep-alive, which an HTTP/1.0 client has asked for
+  std::optional<std::uint64_t> length{};  // Content-Length; not set for streams
 };
 
-// JSON ends with a newline, so that a terminal shows its prompt on a line of its own.
+// Ends a JSON body with a newline, so that a terminal shows its prompt on a line of its own.
 void end_with_newline(Response& response);
 
 void write_head(std::string& out, const Response& response, std::string_view request_id, std::string_view date,

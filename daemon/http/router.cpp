@@ -8,14 +8,16 @@
 #include <span>
 #include <stdexcept>
 
+#include "daemon/http/in_flight.hpp"
 #include "daemon/http/target.hpp"
 #include "daemon/runtime/log.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
-// One segment of the tree of patterns. Few children each, so a linear look is quickest.
+// One segment in the tree of patterns. A node has few children, so a linear search is the fastest.
 struct Router::Node {
   std::vector<std::pair<std::string, std::unique_ptr<Node>>> literals;
   std::unique_ptr<Node> parameter;
@@ -43,13 +45,13 @@ std::string allow(std::set<std::string> methods) {
   return fmt::format("{}", fmt::join(methods, ", "));
 }
 
-// Walks the tree for a path, most literal first. A path may fit several patterns; the first that has the method is
-// taken.
+// Searches the tree for a path, literal segments first. A path may match several patterns; the first that has the
+// method is taken.
 template <class Node>
 struct Walk {
   std::string_view method;
-  std::vector<std::size_t> params{};     // indices of the segments that parameters took
-  std::vector<const Node*> same_path{};  // fitted, without the method
+  std::vector<std::size_t> params{};     // indices of the segments that are parameters
+  std::vector<const Node*> same_path{};  // match the path but do not have the method
 
   const std::size_t* go(const Node& node, std::span<const std::string> segments, std::size_t depth) {
     if (depth == segments.size()) {
@@ -74,7 +76,8 @@ Result<void> check_query(const Request& request, const QueryNames& known) {
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string names = known.empty() ? "there are none" : fmt::format("known are {}", fmt::join(known, ", "));
-    return fail(Code::bad_request, fmt::format("{} is no query parameter here; {}", json::quote(name), names));
+    return fail(Code::bad_request,
+                fmt::format("{} is not a query parameter of this route; {}", json::quote(name), names));
   }
   return {};
 }
@@ -117,8 +120,9 @@ Router::Found Router::find(Request& request) const {
     response.headers.emplace_back("Allow", std::move(methods));
     return std::unexpected(std::move(response));
   };
-  if (request.method == "CONNECT") {  // its target is no path, and nothing here is a tunnel
-    Response response = to_response({.code = Code::method_not_allowed, .detail = "this server is no proxy"}, request);
+  if (request.method == "CONNECT") {  // its target is not a path
+    Response response =
+        to_response({.code = Code::method_not_allowed, .detail = "this server is not a proxy"}, request);
     response.headers.emplace_back("Allow", allow_all());
     return std::unexpected(std::move(response));
   }
@@ -155,17 +159,10 @@ Router::Found Router::find(Request& request) const {
 
 Result<void> Router::admit(Request& request, const Route& route) const {
   if (route.permission == Permission::open) return {};
-  Result<Principal> principal = authenticator_(request, route.permission);
-  if (!principal) return std::unexpected(std::move(principal.error()));
-  request.principal = std::move(*principal);
+  TRY(request.principal, authenticator_(request, route.permission));
   request.counted = true;
-  if (request.has_room && !request.has_room(request.principal.id)) {
-    return std::unexpected(Problem{.code = Code::too_many_requests,
-                                   .detail = fmt::format("token {} has as many bytes of requests and unread replies "
-                                                         "under way as limits.bytesPerToken allows",
-                                                         request.principal.id),
-                                   .retry_after_s = 1});
-  }
+  if (request.has_room && !request.has_room(request.principal.id))
+    return std::unexpected(bytes_per_token_reached(request.principal.id));
   if (request.principal.may(route.permission)) return {};
   const std::string_view missing = name(route.permission);
   return std::unexpected(
@@ -180,9 +177,10 @@ std::optional<Response> Router::refusal(Request& request, const Route& route, bo
   if (Result<void> known = check_query(request, route.query); !known) return to_response(known.error(), request);
   const std::string_view coding = request.header("content-encoding");
   if (!has_body || coding.empty() || equals_nocase(trim(coding), "identity")) return {};
-  Response response = to_response({.code = Code::unsupported_media_type,
-                                   .detail = fmt::format("bodies are read as they are, not in the coding {}", coding)},
-                                  request);
+  Response response =
+      to_response({.code = Code::unsupported_media_type,
+                   .detail = fmt::format("a body must not be encoded; its Content-Encoding is {}", coding)},
+                  request);
   response.headers.emplace_back("Accept-Encoding", "identity");
   return response;
 }
@@ -226,7 +224,7 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
         {{"requestId", request.request_id}, {"method", request.method}, {"path", request.path}, {"what", failure}});
     response =
         to_response({.code = Code::internal,
-                     .detail = fmt::format("a fault of ours; the log names it under request {}", request.request_id)},
+                     .detail = fmt::format("internal error; the log has it under request {}", request.request_id)},
                     request);
   }
   tell(request, route, response);

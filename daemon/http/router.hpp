@@ -1,6 +1,7 @@
-// From method and path to a handler: 404 for an unknown path, 405 with Allow for a known one, then who asks (401) and
-// whether he may (403), then the handler, whose exceptions end here. Patterns are "/v1/agents/{agent}/sessions/{key}":
-// a literal segment wins over a parameter, a parameter is one whole non-empty segment.
+// Finds the handler of a request by method and path, and runs it. An unknown path is answered 404, another method of a
+// known path 405 with Allow. Then the request is authenticated (401) and its permission checked (403); then the handler
+// runs. An exception of a handler becomes a 500. Patterns look like "/v1/agents/{agent}/sessions/{key}": a parameter is
+// one whole segment and not empty, and a literal segment takes precedence over a parameter.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,13 +19,13 @@
 
 namespace sessiond {
 
-// Who sends this request to a route that needs this permission; the Problem is what the client gets (unauthorized,
-// too_many_requests).
+// Returns the sender of a request to a route that needs this permission. The Problem (unauthorized, too_many_requests)
+// is the reply. Authenticator does not check the permission.
 using Authenticator = std::function<Result<Principal>(const Request&, Permission)>;
 
-// The query parameters that a route knows; any other one is bad_request before its handler runs.
+// The query parameters that a route knows. Any other is answered bad_request, before the handler runs.
 using QueryNames = std::vector<std::string_view>;
-inline const QueryNames any_query{"*"};  // whatever comes, it means nothing
+inline const QueryNames any_query{"*"};  // every parameter is accepted and ignored
 
 class Router {
  public:
@@ -40,30 +41,29 @@ class Router {
   ~Router();
   Router(Router&&) noexcept;
 
-  // Throws std::invalid_argument for a malformed pattern or a route added twice: mistakes of ours, seen at start-up.
+  // Throws std::invalid_argument for a malformed pattern or a route added twice: both are bugs, found at start-up.
   void add(std::string method, std::string pattern, Permission permission, Handler handler, QueryNames query = {});
 
-  // Called with every reply before it goes out, also with those to requests that came no further than the server; the
-  // route is null when there is none. What the handler did not move from the request is still there.
+  // The observer is called with every reply before it is sent, including refusals by the connection; the route is null
+  // when the request has none. The handler may have moved values out of the request.
   using Observer = std::function<void(const Request&, const Route*, Response&)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
   void tell(const Request& request, const Route* route, Response& response) const {
     if (observer_) observer_(request, route, response);
   }
 
-  // Every route in the order added (openapi, tests).
+  // All routes in the order added, for openapi and tests.
   const std::vector<Route>& routes() const { return routes_; }
 
-  // Before a body that is still on its way is read: the reply when the request is refused whatever its body says, and
-  // whether it is for a route that is open to anybody.
+  // Checks a request before its body is read, so that a body that would be refused anyway is not received.
   struct Early {
-    std::optional<Response> refusal{};
-    bool open = false;
+    std::optional<Response> refusal{};  // the reply, if the request is refused whatever its body is
+    bool open = false;                  // the route needs no token
   };
   Early before_body(Request& request) const;
 
-  // Answers, always. HEAD is answered by GET's handler unless it has its own, the body to be dropped by who sends it;
-  // OPTIONS by 204 and Allow. Fills request.params and request.principal.
+  // Answers a request; never throws. HEAD runs the handler of GET unless it has its own: the caller drops the body.
+  // OPTIONS is answered 204 with Allow. Fills request.pattern, params and principal.
   boost::asio::awaitable<Response> handle(Request& request) const;
 
  private:

@@ -16,6 +16,7 @@
 
 #include "daemon/http/as_result.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
@@ -25,11 +26,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kept_for_operators = 64;  // unix connections beyond the limit
+constexpr std::size_t kept_for_operators = 64;  // connections of the unix socket beyond limits.connections
 constexpr auto give_up_after = 1s;
-// Descriptors that connections never get: the journal and the transcripts must not want for one because of a flood.
+// Descriptors that connections never get: a flood of connections must not keep the journal from opening a file.
 constexpr std::size_t kept_for_files = 256;
-// So much of a reply that the client has no room for lies in the kernel; without it that is megabytes a connection.
+// Bytes of a reply that the kernel holds unsent; without this bound it would hold megabytes a connection.
 constexpr int most_unsent = 128 << 10;
 
 Connection::Peer describe(asio::ip::tcp::socket& socket) {
@@ -50,14 +51,13 @@ Connection::Peer describe(asio::local::stream_protocol::socket& socket) {
           .local_admin = uid && *uid == ::geteuid()};
 }
 
-// Best effort: told without waiting, then closed.
+// Tells a connection why it is refused, if the socket takes it at once, and closes it.
 void turn_away(Service& service, Connection::Socket& socket, std::string why) {
-  Request nobody;
-  nobody.request_id = service.request_id({});
-  Response response = to_response({.code = Code::degraded, .detail = std::move(why)}, nobody);
+  const std::string request_id = service.request_id({});
+  Response response = to_response({.code = Code::degraded, .detail = std::move(why)}, {}, request_id);
   end_with_newline(response);
   std::string reply;
-  write_head(reply, response, nobody.request_id, service.date.now(), {.close = true, .length = response.body.size()});
+  write_head(reply, response, request_id, service.date.now(), {.close = true, .length = response.body.size()});
   reply += response.body;
   error_code error;
   socket.non_blocking(true, error);
@@ -86,16 +86,14 @@ Server::~Server() {
 }
 
 Result<unsigned short> Server::listen_tcp(std::string_view address) {
-  const auto endpoint = tcp_endpoint(address);
-  if (!endpoint) return std::unexpected(endpoint.error());
-  Result<asio::ip::tcp::acceptor> acceptor = open_tcp(io_, *endpoint);
-  if (!acceptor) return std::unexpected(std::move(acceptor.error()));
-  return serve(std::move(*acceptor));
+  TRY(const auto endpoint, tcp_endpoint(address));
+  TRY(auto acceptor, open_tcp(io_, endpoint));
+  return serve(std::move(acceptor));
 }
 
 Result<unsigned short> Server::adopt_tcp(Fd listening) {
   asio::ip::tcp::acceptor acceptor(io_);
-  if (auto done = adopt(acceptor, std::move(listening)); !done) return std::unexpected(std::move(done.error()));
+  TRY(adopt(acceptor, std::move(listening)));
   return serve(std::move(acceptor));
 }
 
@@ -111,9 +109,8 @@ Result<unsigned short> Server::serve(asio::ip::tcp::acceptor acceptor) {
 }
 
 Result<void> Server::listen_unix(const std::string& path) {
-  Result<UnixListener> listener = open_unix(io_, path);
-  if (!listener) return std::unexpected(std::move(listener.error()));
-  unix_.push_back(std::move(*listener));
+  TRY(auto listener, open_unix(io_, path));
+  unix_.push_back(std::move(listener));
   asio::co_spawn(io_, accept(unix_.back().acceptor), asio::detached);
   return {};
 }
@@ -131,7 +128,8 @@ void Server::reconfigure(ServerOptions options) {
   make_room();
 }
 
-// The soft limit of descriptors is often 1024; it is raised as far as limits.connections needs and the hard one allows.
+// Raises the soft limit of descriptors, which is often 1024, to what limits.connections needs and the hard limit
+// allows.
 void Server::make_room() {
   const rlim_t wanted = service_->options.connections + kept_for_operators + kept_for_files;
   rlimit limit{};
@@ -149,14 +147,14 @@ void Server::make_room() {
 
 template <class Acceptor>
 asio::awaitable<void> Server::accept(Acceptor& acceptor) {
-  // What is read after a wait must not be a Server that is gone.
+  // The server may be destroyed during a wait.
   const std::shared_ptr<bool> alive = alive_;
   asio::steady_timer pause(io_);
   for (;;) {
     auto [error, socket] = co_await acceptor.async_accept(as_result);
     if (!*alive || service_->draining || error == asio::error::operation_aborted) co_return;
     if (error) {
-      // Out of descriptors or memory: trying again at once would only burn the processor.
+      // Out of descriptors or memory: trying again at once would fail again.
       if (error != asio::error::connection_aborted) {
         log::warn("accept_failed", {{"what", error.message()}});
         pause.expires_after(100ms);
@@ -181,7 +179,7 @@ void Server::use_tls(TlsContext context) {
   tls_ = std::make_unique<TlsFront>(std::move(context));
 }
 
-// Whoever is over the limit is not worth a handshake.
+// Closes a connection over the limits before the handshake, which would cost more than the refusal.
 void Server::shake_hands(asio::ip::tcp::socket socket, Connection::Peer peer) {
   if (over_limits(peer) || tls_->open() >= service_->options.connections) {
     add(service_->counters.connections_refused, 1);
@@ -213,10 +211,10 @@ std::optional<std::string> Server::over_limits(Connection::Peer& peer) const {
   if (open >= std::min(options.connections, room_) + (peer.unix_socket ? kept_for_operators : 0)) {
     return "as many connections are open as limits.connections allows";
   }
-  if (peer.unix_socket || peer.place || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
-  auto place = service_->by_address.take(peer.address, options.connections_per_address);
-  if (!place) return "as many connections from this address are open as limits.connectionsPerAddress allows";
-  peer.place = std::move(*place);
+  if (peer.unix_socket || peer.slot || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
+  auto slot = service_->by_address.take(peer.address, options.connections_per_address);
+  if (!slot) return "as many connections from this address are open as limits.connectionsPerAddress allows";
+  peer.slot = std::move(*slot);
   return std::nullopt;
 }
 
@@ -245,7 +243,7 @@ Connection::Clock::duration Server::tick_interval() const {
   return std::clamp<Connection::Clock::duration>(shortest / 4, 5ms, 500ms);
 }
 
-// The tick runs only while there are connections: an idle daemon sleeps.
+// The tick runs only while there are connections, so that an idle daemon sleeps.
 void Server::watch() {
   if (std::exchange(ticking_, true)) return;
   tick_timer_.expires_after(tick_interval());
@@ -274,11 +272,11 @@ void Server::tick() {
 void Server::stop() {
   if (std::exchange(service_->draining, true)) return;
   stopped_at_ = Connection::Clock::now();
-  tcp_.clear();  // closes; the waiting accepts end
+  tcp_.clear();  // closes the sockets, which ends the accepts
   unix_.clear();
   for (const std::function<void()>& call : on_stop_) call();
   for (Connection* connection : service_->connections) connection->drain();
-  all_gone_.cancel();  // whoever waits in stopped() looks again
+  all_gone_.cancel();  // wakes stopped()
 }
 
 asio::awaitable<void> Server::stopped() {

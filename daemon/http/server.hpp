@@ -1,6 +1,6 @@
-// The HTTP server: listens, keeps count of its connections, watches their deadlines, and stops without cutting off what
-// runs. Everything but counters() belongs to the io_context's one thread. `io`, `router` and `disk` outlive the
-// io_context's last run.
+// The HTTP server: listens, limits and counts its connections, watches their deadlines, and stops without interrupting
+// requests that run. Everything but counters() belongs to the one thread of `io`. `io`, `router` and `disk` live until
+// the io_context has run for the last time.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -27,30 +27,27 @@ class Server {
  public:
   Server(boost::asio::io_context& io, const Router& router, boost::asio::thread_pool& disk, ServerOptions options = {});
   ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
-  // "127.0.0.1:7433", "[::1]:0"; the port bound.
+  // Takes "127.0.0.1:7433" or "[::1]:0". Returns the port that was bound.
   Result<unsigned short> listen_tcp(std::string_view address);
-  // Before listen_tcp: what comes over TCP is TLS. Later: from the next connection on.
+  // Makes every later TCP connection TLS. The first call comes before listen_tcp.
   void use_tls(TlsContext context);
-  // Any Host is served there, and a peer of our own uid is request.local_admin.
+  // The unix socket serves any Host, and a peer with the daemon's uid becomes request.local_admin.
   Result<void> listen_unix(const std::string& path);
 
-  // Sockets that listen already, whose files are another's to remove: systemd's.
+  // For sockets that listen already and whose files systemd removes.
   Result<unsigned short> adopt_tcp(Fd listening);
   Result<void> adopt_unix(Fd listening);
 
-  // Holds for what comes from now on.
+  // Takes effect for later connections and requests.
   void reconfigure(ServerOptions options);
 
-  // Called once by stop(): whoever runs streams ends them.
+  // stop() calls it once, so that streams can be ended.
   void on_stop(std::function<void()> call) { on_stop_.push_back(std::move(call)); }
-  // No more connections; idle ones close, running requests end (those that do not within stop_grace are cut off).
+  // Accepts no more connections, closes idle ones, and lets running requests end, for at most stop_grace.
   void stop();
   bool stopping() const { return service_->draining; }
-  // After stop(): returns when no connection is left. A handler that never returns is given up one second after the
-  // grace.
+  // After stop(): returns when no connection is left, or one second after the grace if a handler never returns.
   boost::asio::awaitable<void> stopped();
 
   const Counters& counters() const { return service_->counters; }
@@ -61,7 +58,7 @@ class Server {
   template <class Acceptor>
   boost::asio::awaitable<void> accept(Acceptor& acceptor);
   void start(Connection::Socket socket, Connection::Peer peer);
-  // Why this one is turned away, or nothing; then it has its place.
+  // Returns why a connection must be refused; or nothing, and then the peer has its slot.
   std::optional<std::string> over_limits(Connection::Peer& peer) const;
   void make_room();
   void watch();
@@ -76,11 +73,11 @@ class Server {
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer all_gone_;
   Connection::Clock::time_point stopped_at_{};
-  std::size_t room_ = 0;  // for connections, among the descriptors that we may have
+  std::size_t room_ = 0;  // connections that the limit of descriptors allows
   bool ticking_ = false;
   bool given_up_ = false;
   std::unique_ptr<TlsFront> tls_{};
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what may still be queued when we are gone
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: destroyed, while callbacks are still queued
 };
 
 }  // namespace sessiond

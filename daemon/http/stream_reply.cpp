@@ -1,5 +1,5 @@
-// Replies without a length. One is written by its handler: the head at once, then whatever it writes, ended by closing;
-// meanwhile a read waits for the client to go away. Another takes the whole connection over (event streams).
+// Sends replies without a length, which end by closing the connection. Either the handler writes the body with a
+// StreamWriter, while a read waits for the client to close. Or the reply takes the socket over (event streams).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -13,8 +13,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-constexpr std::size_t ignored_input =
-    64 << 10;  // a client of a stream has nothing to say; more than this and it is closed
+constexpr std::size_t ignored_input = 64 << 10;  // a client that sends more than this during a stream is closed
 }
 
 class StreamReply final : public StreamWriter, public std::enable_shared_from_this<StreamReply> {
@@ -37,7 +36,7 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
   }
   bool open() const override { return open_; }
   void on_close(std::function<void()> call) override {
-    if (!open_) return call();  // gone already: told at once, so that nobody waits for it
+    if (!open_) return call();  // it is gone already
     call_ = std::move(call);
   }
 
@@ -49,7 +48,7 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
                                            self->closed();
                                          });
   }
-  // The stream is over: the read that waits lets go of us.
+  // Ends the stream, and with it the read that keeps this object alive.
   void finish() {
     open_ = false;
     call_ = nullptr;
@@ -61,7 +60,7 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
   void closed() {
     if (!open_) return;
     open_ = false;
-    connection_->abort();  // a write that waits ends
+    connection_->abort();  // ends a write that waits
     const std::function<void()> call = std::exchange(call_, nullptr);
     if (call && !writing_) call();
   }
@@ -79,8 +78,8 @@ asio::awaitable<bool> Connection::begin_stream(const Response& response) {
   asio::const_buffer buffers[] = {asio::buffer(head_)};
   if (!co_await write(buffers)) co_return false;
   if (!peer_.unix_socket) {
-    // A peer that vanished without a word is noticed while the kernel still holds what it did not acknowledge; later
-    // than one that only takes nothing, of which we tell.
+    // Detects a peer that has vanished without closing: the kernel gives up on bytes that it does not acknowledge. The
+    // time is longer than the stall timeout, so that a client that only reads nothing is reported as stalled.
     const auto ms = static_cast<unsigned>(2 * service_->options.stall_timeout.count() + 2000);
     ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
   }
@@ -96,10 +95,10 @@ asio::awaitable<void> Connection::hand_over(Response& response) {
     co_return;
   }
   service_->counters.streams_open.fetch_add(1, std::memory_order_relaxed);
-  std::shared_ptr<void> place(service_.get(), [service = service_, by_address = peer_.place](void*) {
+  std::shared_ptr<void> slot(service_.get(), [service = service_, by_address = peer_.slot](void*) {
     service->counters.streams_open.fetch_sub(1, std::memory_order_relaxed);
   });
-  response.take_over({.fd = std::move(fd), .peer = peer_.name, .place = std::move(place)});
+  response.take_over({.fd = std::move(fd), .peer = peer_.name, .slot = std::move(slot)});
 }
 
 asio::awaitable<void> Connection::reply_stream(Response& response) {

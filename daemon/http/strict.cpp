@@ -10,27 +10,26 @@
 #include <utility>
 
 #include "daemon/http/target.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
-constexpr std::size_t max_method = 32;  // of the request line's length; the rest is target, version and spaces
-// A field of three bytes costs us seventy: a full header block of them would be a quarter of a megabyte a connection.
+constexpr std::size_t max_method = 32;  // bytes of the request line for method, version and spaces
+// A field of three bytes takes seventy in memory: a header block full of them would take a quarter of a MiB.
 constexpr std::size_t max_fields = 100;
 
-// Fields that may come once (Host and Content-Length beside them): where two stand, a proxy before us and we could each
-// believe another one.
+// Fields that may come once, besides Host and Content-Length. If there were two, a proxy could believe one and the
+// daemon the other.
 constexpr std::string_view singletons[] = {
     "authorization", "content-type", "idempotency-key", "if-range", "last-event-id", "origin", "range"};
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool alnum(char c) { return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z'); }
-bool same(std::string_view text, std::string_view lower_case) {
-  return std::ranges::equal(text, lower_case, {}, lower);
-}
 bool token_char(char c) { return alnum(c) || std::string_view("!#$%&'*+-.^_`|~").contains(c); }
 
-// As far as it has come: a method and the space behind it.
+// Checks as much of a request line as was received: a method and the space after it.
 bool may_become_request_line(std::string_view line) {
   const std::size_t space = line.substr(0, max_method + 1).find(' ');
   if (space == std::string_view::npos && line.size() > max_method) return false;
@@ -54,7 +53,7 @@ void for_each_element(std::string_view list, Element element) {
   }
 }
 
-// uri-host [ ":" port ] (RFC 9110 §7.2), lower-cased and without port and brackets.
+// Returns the host of uri-host [ ":" port ] (RFC 9110 §7.2) in lower case, without port and brackets.
 Result<std::string> host_of(std::string_view authority) {
   const auto bad = [&] { return fail(Code::bad_request, "the Host is malformed"); };
   std::string_view host = authority;
@@ -83,7 +82,7 @@ Result<std::string> host_of(std::string_view authority) {
   return out;
 }
 
-// What the fields that decide about framing said, each of which may come once.
+// The values of the fields that decide about framing.
 struct Fields {
   std::optional<std::string_view> host, length, transfer_encoding;
   bool close = false, keep_alive = false, expects_continue = false;
@@ -108,11 +107,12 @@ Result<Fields> collect(const Request& request) {
       fine = once(fields.transfer_encoding, "Transfer-Encoding", value);
     } else if (name == "connection") {
       for_each_element(value, [&](std::string_view option) {
-        fields.close |= same(option, "close");
-        fields.keep_alive |= same(option, "keep-alive");
+        fields.close |= equals_nocase(option, "close");
+        fields.keep_alive |= equals_nocase(option, "keep-alive");
       });
     } else if (name == "expect") {
-      for_each_element(value, [&](std::string_view what) { fields.expects_continue |= same(what, "100-continue"); });
+      for_each_element(value,
+                       [&](std::string_view what) { fields.expects_continue |= equals_nocase(what, "100-continue"); });
     } else if (const auto* one = std::ranges::find(singletons, name); one != std::end(singletons)) {
       if (std::exchange(fields.seen[static_cast<std::size_t>(one - singletons)], true)) {
         fine = fail(Code::bad_request, fmt::format("more than one {} field", name));
@@ -123,7 +123,7 @@ Result<Fields> collect(const Request& request) {
   return fields;
 }
 
-// Cookie fields that a client or proxy has split are one again (RFC 9113 §8.2.3).
+// Joins Cookie fields that a client or proxy has split (RFC 9113 §8.2.3).
 void join_cookies(Request& request) {
   std::string* first = nullptr;
   std::erase_if(request.headers, [&first](auto& field) {
@@ -142,8 +142,8 @@ struct Authority {
   bool https = false;
 };
 
-// Origin, absolute or asterisk form (RFC 9112 §3.2). Of the absolute form the authority is what Host would be; it is
-// returned.
+// Splits a target in origin, absolute or asterisk form (RFC 9112 §3.2). Returns the authority of the absolute form,
+// which replaces Host.
 Result<std::optional<Authority>> take_target(Request& request, const HeaderLimits& limits) {
   std::string& target = request.target;
   if (target.size() > limits.target_bytes) return std::unexpected(too_long(limits.target_bytes));
@@ -153,16 +153,16 @@ Result<std::optional<Authority>> take_target(Request& request, const HeaderLimit
     if (c == '#') return fail(Code::bad_request, "the target holds a fragment");
   }
   std::optional<Authority> authority;
-  // Authority form (RFC 9110 §9.3.6): the router refuses it, whatever it names.
+  // Authority form (RFC 9110 §9.3.6): the router answers it 405.
   if (request.method == "CONNECT" && !target.starts_with('/') && target != "*") {
-    if (auto host = host_of(target); !host) return std::unexpected(std::move(host.error()));
+    TRY(host_of(target));
     request.path = target;
     return authority;
   }
   if (!target.starts_with('/') && target != "*") {
     const std::size_t scheme = target.find("://");
-    const bool https = same(std::string_view(target).substr(0, scheme), "https");
-    if (scheme == std::string::npos || !(https || same(std::string_view(target).substr(0, scheme), "http"))) {
+    const bool https = equals_nocase(std::string_view(target).substr(0, scheme), "https");
+    if (scheme == std::string::npos || !(https || equals_nocase(std::string_view(target).substr(0, scheme), "http"))) {
       return fail(Code::bad_request, "the target must be a path");
     }
     const std::size_t path = std::min(target.find_first_of("/?", scheme + 3), target.size());
@@ -175,14 +175,12 @@ Result<std::optional<Authority>> take_target(Request& request, const HeaderLimit
   }
   const std::size_t query = std::min(target.find('?'), target.size());
   request.path.assign(target, 0, query);
-  // RFC 3986 has no place for these and browsers send them encoded; some proxies take a backslash for a slash.
+  // A URI must not hold these (RFC 3986), and browsers encode them. Some proxies read a backslash as a slash.
   if (request.path.find_first_of("\\\"<>{}`") != std::string::npos) {
     return fail(Code::bad_request, "the path holds a character that must be percent-encoded");
   }
   if (query < target.size()) {
-    auto pairs = split_query(std::string_view(target).substr(query + 1));
-    if (!pairs) return std::unexpected(std::move(pairs.error()));
-    request.query = std::move(*pairs);
+    TRY(request.query, split_query(std::string_view(target).substr(query + 1)));
   }
   return authority;
 }
@@ -191,7 +189,7 @@ Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor
   if (fields.transfer_encoding) {
     if (minor == 0) return fail(Code::bad_request, "Transfer-Encoding in HTTP/1.0");
     if (fields.length) return fail(Code::bad_request, "both Transfer-Encoding and Content-Length");
-    if (!same(*fields.transfer_encoding, "chunked")) {
+    if (!equals_nocase(*fields.transfer_encoding, "chunked")) {
       return fail(Code::bad_request, "Transfer-Encoding must be chunked, once, and nothing else");
     }
     framing.chunked = true;
@@ -209,7 +207,7 @@ Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor
 }  // namespace
 
 Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderLimits& limits) {
-  const auto no_request_line = [] { return fail(Code::bad_request, "the first line is no HTTP/1 request line"); };
+  const auto no_request_line = [] { return fail(Code::bad_request, "the first line is not an HTTP/1 request line"); };
   for (;;) {
     const void* found = std::memchr(received.data() + looked_, '\n', received.size() - looked_);
     const std::size_t end =
@@ -218,7 +216,7 @@ Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderL
     if (line.starts_with(' ') || line.starts_with('\t')) {
       return fail(Code::bad_request, "a line of the header starts with white space (obs-fold)");
     }
-    // Told at once, not when a header block has come in that never will (TLS or another protocol on this port).
+    // Refused at once: of TLS or another protocol on this port a whole header block would never come.
     if (first_line_ == 0 && !may_become_request_line(line)) return no_request_line();
     if (first_line_ == 0 && line.size() > limits.target_bytes + max_method) {
       return std::unexpected(too_long(limits.target_bytes));
@@ -246,31 +244,23 @@ Result<std::size_t> HeaderScanner::scan(std::string_view received, const HeaderL
 }
 
 Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limits) {
-  const Result<std::optional<Authority>> authority = take_target(request, limits);
-  if (!authority) return std::unexpected(authority.error());
+  TRY(const auto authority, take_target(request, limits));
   join_cookies(request);
-  const Result<Fields> fields = collect(request);
-  if (!fields) return std::unexpected(fields.error());
+  TRY(const auto fields, collect(request));
 
   Framing framing{.minor = minor};
-  if (!fields->host && minor > 0) return fail(Code::bad_request, "the Host field is missing");
-  if (fields->host) {
-    Result<std::string> host = host_of(*fields->host);
-    if (!host) return std::unexpected(std::move(host.error()));
-    framing.host = std::move(*host);
+  if (!fields.host && minor > 0) return fail(Code::bad_request, "the Host field is missing");
+  if (fields.host) {
+    TRY(framing.host, host_of(*fields.host));
   }
-  if (*authority) {
-    Result<std::string> host = host_of((*authority)->host);
-    if (!host) return std::unexpected(std::move(host.error()));
-    framing.host = std::move(*host);
-    framing.https = (*authority)->https;
+  if (authority) {
+    TRY(framing.host, host_of(authority->host));
+    framing.https = authority->https;
   }
-  if (Result<void> fine = take_body_framing(framing, *fields, minor); !fine) {
-    return std::unexpected(std::move(fine.error()));
-  }
+  TRY(take_body_framing(framing, fields, minor));
   const bool tunnel = request.path == request.target && !request.path.starts_with('/') && request.path != "*";
-  framing.keep_alive = !tunnel && !fields->close && (minor > 0 || fields->keep_alive);
-  framing.expects_continue = minor > 0 && fields->expects_continue;
+  framing.keep_alive = !tunnel && !fields.close && (minor > 0 || fields.keep_alive);
+  framing.expects_continue = minor > 0 && fields.expects_continue;
   return framing;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "store/try.hpp"
+
 namespace sessiond {
 namespace {
 
@@ -50,10 +52,9 @@ Result<std::vector<std::string>> split_path(std::string_view raw_path) {
   std::vector<std::string> segments;
   if (raw_path.starts_with('/')) raw_path.remove_prefix(1);
   Result<void> done = for_each_piece(raw_path, '/', [&](std::string_view raw) -> Result<void> {
-    Result<std::string> segment = percent_decode(raw);
-    if (!segment) return std::unexpected(std::move(segment.error()));
-    if (*segment == "." || *segment == "..") return fail(Code::bad_request, "the path has a dot segment");
-    segments.push_back(std::move(*segment));
+    TRY(auto segment, percent_decode(raw));
+    if (segment == "." || segment == "..") return fail(Code::bad_request, "the path has a dot segment");
+    segments.push_back(std::move(segment));
     return {};
   });
   if (!done) return std::unexpected(std::move(done.error()));
@@ -65,11 +66,9 @@ Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string
   Result<void> done = for_each_piece(raw_query, '&', [&](std::string_view raw) -> Result<void> {
     if (raw.empty()) return {};
     const std::size_t equals = std::min(raw.find('='), raw.size());
-    Result<std::string> name = percent_decode(raw.substr(0, equals));
-    if (!name) return std::unexpected(std::move(name.error()));
-    Result<std::string> value = percent_decode(equals < raw.size() ? raw.substr(equals + 1) : std::string_view{});
-    if (!value) return std::unexpected(std::move(value.error()));
-    pairs.emplace_back(std::move(*name), std::move(*value));
+    TRY(auto name, percent_decode(raw.substr(0, equals)));
+    TRY(auto value, percent_decode(equals < raw.size() ? raw.substr(equals + 1) : std::string_view{}));
+    pairs.emplace_back(std::move(name), std::move(value));
     return {};
   });
   if (!done) return std::unexpected(std::move(done.error()));

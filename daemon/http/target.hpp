@@ -1,5 +1,5 @@
-// The request target (RFC 9112 §3.2, RFC 3986) taken apart. The raw path is split at '/' before anything is decoded,
-// and each piece is decoded exactly once, so %2F is a character of a name and never a separator; '+' stays '+'.
+// Splits a request target (RFC 9112 §3.2, RFC 3986). The raw path is split at '/' before anything is decoded, and each
+// segment is decoded exactly once: so %2F is a character of a name and never a separator. '+' stays '+'.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace sessiond {
 
-// Percent-decoding, once. bad_request: an escape that is not two hex digits, or %00.
+// Decodes percent escapes, once. bad_request: a % without two hex digits, or %00.
 Result<std::string> percent_decode(std::string_view text);
 
-// The decoded segments of a raw path: "/v1/a%2Fb" is {"v1", "a/b"}, "/" is {""}, "/v1/" is {"v1", ""}.
-// bad_request: as above, and "." or ".." however they are written.
+// Returns the decoded segments of a raw path: "/v1/a%2Fb" is {"v1", "a/b"}, "/" is {""}, "/v1/" is {"v1", ""}.
+// bad_request: as percent_decode, and a segment "." or "..", encoded or not.
 Result<std::vector<std::string>> split_path(std::string_view raw_path);
 
-// "a=1&b" is {{"a","1"},{"b",""}}; empty pieces are skipped. bad_request: as percent_decode.
+// Returns the decoded parameters: "a=1&b" is {{"a","1"},{"b",""}}. Empty ones are skipped. bad_request: as
+// percent_decode.
 Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string_view raw_query);
 
 }  // namespace sessiond

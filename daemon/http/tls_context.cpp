@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -24,7 +25,7 @@ constexpr const char* ciphers_of_1_2 =
 constexpr const char* groups = "X25519:P-256:P-384";
 
 std::unexpected<Problem> refused(std::string_view what) {
-  const char* why = ERR_reason_error_string(ERR_peek_error());  // the first one: what follows says who called whom
+  const char* why = ERR_reason_error_string(ERR_peek_error());  // the first error is the cause
   ERR_clear_error();
   return fail(Code::validation_failed, fmt::format("TLS: {}: {}", what, why == nullptr ? "is not usable" : why));
 }
@@ -59,11 +60,10 @@ Result<TlsContext> make_tls_context(const TlsFiles& files) {
   SSL_CTX* tls = context.get();
   if (tls == nullptr) return refused("a context");
   SSL_CTX_set_options(tls, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  // Buffers are let go of between records: an idle connection costs half as much.
+  // Buffers are freed between records, so that an idle connection takes half the memory.
   SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);  // tickets do without memory of ours
-  for (const std::string& file : {files.cert, files.key, files.client_ca})
-    if (auto fine = check_readable(file); !fine) return std::unexpected(std::move(fine.error()));
+  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);  // session tickets need no cache
+  for (const std::string& file : {files.cert, files.key, files.client_ca}) TRY(check_readable(file));
   SSL_CTX_set_alpn_select_cb(tls, choose_protocol, nullptr);
   if (SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) != 1 || SSL_CTX_set_cipher_list(tls, ciphers_of_1_2) != 1 ||
       SSL_CTX_set1_groups_list(tls, groups) != 1)
@@ -78,7 +78,7 @@ Result<TlsContext> make_tls_context(const TlsFiles& files) {
   static constexpr std::string_view session_id = "sessiond";
   SSL_CTX_set_session_id_context(tls, reinterpret_cast<const unsigned char*>(session_id.data()),  // NOLINT
                                  session_id.size());
-  SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, nullptr);  // one that is shown must be good; none is fine
+  SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, nullptr);  // a client may have no certificate, but not an invalid one
   return context;
 }
 

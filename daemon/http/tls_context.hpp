@@ -1,5 +1,6 @@
-// TLS as Mozilla's "intermediate" recommends (ssl-config.mozilla.org, version 5.7): 1.2 and 1.3, forward secrecy and
-// AEAD only, no compression, no renegotiation; ALPN is http/1.1. Made anew from its files on SIGHUP.
+// Makes the TLS configuration: Mozilla's "intermediate" recommendation (ssl-config.mozilla.org, version 5.7), that is
+// TLS 1.2 and 1.3, forward secrecy and AEAD only, no compression, no renegotiation; ALPN is http/1.1. On SIGHUP it is
+// made again from its files.
 #pragma once
 
 #include <openssl/types.h>
@@ -13,19 +14,19 @@
 namespace sessiond {
 
 struct TlsFiles {
-  std::string cert{};       // PEM: the certificate, then what leads to its root
+  std::string cert{};       // PEM: the certificate, then its intermediates
   std::string key{};        // PEM
-  std::string client_ca{};  // PEM; "": certificates of clients are not asked for
+  std::string client_ca{};  // PEM; "": clients are not asked for a certificate
 };
 
 using TlsContext = std::shared_ptr<SSL_CTX>;
 
-// A Problem that names the file when it is not there or cannot be read; an empty name is none.
+// Fails with a Problem that names the file if it does not exist or cannot be read. An empty name is accepted.
 Result<void> check_readable(const std::string& file);
-// A Problem that names the file and what is wrong with it.
+// Fails with a Problem that names the file and its fault.
 Result<TlsContext> make_tls_context(const TlsFiles& files);
 
-// The common name of the certificate that the client has shown and proved; "" without one.
+// Returns the common name of the client's verified certificate; "" when it has none.
 std::string common_name_of_peer(SSL* connection);
 
 }  // namespace sessiond

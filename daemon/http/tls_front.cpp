@@ -26,9 +26,9 @@ using Descriptor = asio::posix::stream_descriptor;
 namespace {
 
 constexpr std::size_t piece = 16 << 10;              // a TLS record
-constexpr std::chrono::milliseconds tick_time{250};  // how finely deadlines are kept
-constexpr std::chrono::seconds goodbye_time{5};      // for what is still on its way when one side has closed
-// The server closes who takes nothing long before; its end then stays closed here until the client notices.
+constexpr std::chrono::milliseconds tick_time{250};  // the resolution of deadlines
+constexpr std::chrono::seconds goodbye_time{5};      // to send the rest when one side has closed
+// The server closes a client that reads nothing long before this; the client's side of the relay may stay open so long.
 constexpr std::chrono::minutes stuck_time{10};
 
 }  // namespace
@@ -53,8 +53,6 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
     front_.relays_.erase(this);
     --front_.open_;
   }
-  TlsRelay(const TlsRelay&) = delete;
-  TlsRelay& operator=(const TlsRelay&) = delete;
 
   asio::awaitable<void> run(std::shared_ptr<TlsRelay> self) {
     if (!co_await shake_hands() || !open_pair()) {
@@ -77,7 +75,7 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
   }
 
  private:
-  // False: it cannot go on. After true the same call is made again.
+  // Waits for what an SSL call needs. True: make the same call again. False: the connection is broken.
   asio::awaitable<bool> wait_for(int result) {
     const int why = SSL_get_error(ssl_.get(), result);
     if (!client_.is_open() || (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)) {
@@ -117,7 +115,7 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
       ERR_clear_error();
       const int got = SSL_read(ssl_.get(), buffer.data(), static_cast<int>(buffer.size()));
       if (got <= 0) {
-        if (SSL_get_error(ssl_.get(), got) == SSL_ERROR_ZERO_RETURN) break;  // the client has said that it is done
+        if (SSL_get_error(ssl_.get(), got) == SSL_ERROR_ZERO_RETURN) break;  // the client has sent close_notify
         if (!co_await wait_for(got)) break;
         continue;
       }
@@ -194,7 +192,7 @@ TlsFront::TlsFront(TlsContext context) : context_(std::move(context)) {
   thread_ = std::jthread([this] { io_.run(); });
 }
 
-TlsFront::~TlsFront() {  // NOLINT(bugprone-exception-escape): without memory to say so, the daemon ends anyway
+TlsFront::~TlsFront() {  // NOLINT(bugprone-exception-escape): out of memory, the daemon ends anyway
   asio::post(io_, [this] {
     ending_ = true;
     for (TlsRelay* relay : relays_) relay->end_by(Clock::now() + goodbye_time);
@@ -221,7 +219,7 @@ void TlsFront::tick() {
     if (error) return;
     const auto now = Clock::now();
     for (TlsRelay* relay : relays_) relay->tick(now);
-    if (!ending_ || !relays_.empty()) tick();  // then nothing is left to run
+    if (!ending_ || !relays_.empty()) tick();  // else io_ runs out of work, and the thread ends
   });
 }
 

@@ -1,7 +1,7 @@
-// TLS in front of the server, on a thread of its own: each connection is shaken hands with and then relayed to one end
-// of a socket pair, whose other end the server treats like any other connection. So the ledger's thread does no
-// cryptography, and streams, stalls and limits are what they are without TLS. A client that takes nothing fills the
-// pair, which the server sees.
+// Terminates TLS in front of the server, on a thread of its own. After the handshake a connection is relayed to one end
+// of a socket pair, and the server treats the other end like any other connection. So the ledger's thread does no
+// cryptography, and streams, stall timeouts and limits work the same with and without TLS: a client that reads nothing
+// fills the socket pair, which the server notices. The price is one copy of every byte.
 #pragma once
 
 #include <atomic>
@@ -24,18 +24,16 @@ class TlsRelay;
 
 class TlsFront {
  public:
-  // A connection is ready: the server's end, and the common name of the certificate that the client has shown. Called
-  // on the front's thread.
+  // Called on the front's thread after the handshake, with the server's end of the pair and the common name of the
+  // client's certificate.
   using Ready = std::function<void(Fd, std::string certificate)>;
 
   explicit TlsFront(TlsContext context);
-  ~TlsFront();  // what is still on its way has a few seconds
-  TlsFront(const TlsFront&) = delete;
-  TlsFront& operator=(const TlsFront&) = delete;
+  ~TlsFront();  // gives open connections a few seconds to end, and joins the thread
 
-  // For connections from now on; those that are open keep what they have.
+  // Takes effect for new connections; open ones keep their context.
   void use(TlsContext context);
-  // A client that has not shaken hands by then is closed.
+  // Relays a client. It is closed if the handshake takes longer than `handshake_timeout`.
   void take(Fd client, std::chrono::milliseconds handshake_timeout, Ready ready);
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
@@ -44,7 +42,7 @@ class TlsFront {
   void tick();
 
   std::atomic<std::size_t> open_{0};
-  // The thread's.
+  // The rest belongs to the front's thread.
   TlsContext context_;
   std::set<TlsRelay*> relays_{};
   bool ending_ = false;

@@ -1,4 +1,3 @@
-// Boost.Asio and Boost.Beast compiled once, here (BOOST_ASIO_SEPARATE_COMPILATION): every other file sees declarations
-// only.
+// Compiles Boost.Asio and Boost.Beast once (BOOST_ASIO_SEPARATE_COMPILATION): other files see declarations only.
 #include <boost/asio/impl/src.hpp>
 #include <boost/beast/src.hpp>

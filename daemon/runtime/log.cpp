@@ -31,7 +31,7 @@ spdlog::level::level_enum native(Level level) {
 }
 
 struct Output {
-  std::mutex mutex;  // so that a line and what is put around it are of one format
+  std::mutex mutex;  // a line and the pattern around it must have the same format
   Format format = Format::text;
   spdlog::logger logger{"sessiond", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
 
@@ -74,7 +74,7 @@ bool enabled(Level level) { return output().logger.should_log(native(level)); }
 
 std::string line(Format format, std::string_view event, std::initializer_list<Field> fields) {
   std::string out;
-  // Nobody gives it one knowingly: paths, a library's what() and the like hold what clients send.
+  // Paths, a library's what() and the like may hold what clients send.
   const auto text_of = [](const Field& field) { return without_secrets(field.value); };
   if (format == Format::text) {
     out.append("msg=").append(event);
@@ -106,7 +106,7 @@ std::string line(Format format, std::string_view event, std::initializer_list<Fi
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   if (!enabled(level)) return;
   const std::lock_guard guard(output().mutex);
-  // As a plain string: spdlog must not read braces in it as a format.
+  // Passed as a plain string: spdlog would read braces in a format string.
   const std::string text = line(output().format, event, fields);
   output().logger.log(native(level), spdlog::string_view_t(text.data(), text.size()));
 }

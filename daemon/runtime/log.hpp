@@ -1,6 +1,6 @@
-// The daemon's log: one line an event on stderr, logfmt (`time=… level=info msg=listening address=…`) or JSON, values
-// quoted so that nothing a client sends can forge a line. Secrets and message texts are never given to it; what has the
-// shape of a token all the same (in a path, say) is masked.
+// The daemon's log: one line an event on stderr, in logfmt (`time=… level=info msg=listening address=…`) or JSON. Values
+// are quoted, so that a client cannot forge a line. Callers never log secrets or message texts; a value that looks like a
+// token anyway, such as a path with one in it, is masked. Any thread may log.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@ enum class Level : std::uint8_t { debug, info, warn, error };
 enum class Format : std::uint8_t { text, json };
 std::optional<Level> level(std::string_view name);  // "debug" "info" "warn" "error"
 
-// Before it is called, info and above go out as text. May be called again (reload). Any thread may log.
+// Sets level and format, at start-up and on reload. Before the first call, info and above are logged as text.
 void set_up(Level level, Format format);
 bool enabled(Level level);
 
@@ -28,10 +28,10 @@ struct Field {
   Field(std::string_view field_name, Number number) : name(field_name), value(std::to_string(number)), plain(true) {}
   std::string_view name;
   std::string value;
-  bool plain = false;  // a number: stands without quotes
+  bool plain = false;  // a number, written without quotes
 };
 
-// `event`: snake_case, stable, searched for by operators.
+// `event` is in snake_case and stable: operators search for it.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 inline void debug(std::string_view event, std::initializer_list<Field> fields = {}) {
   write(Level::debug, event, fields);
@@ -46,7 +46,7 @@ inline void error(std::string_view event, std::initializer_list<Field> fields = 
   write(Level::error, event, fields);
 }
 
-// What follows time and level on a line; exposed for tests.
+// Returns what follows time and level on a line; exposed for tests.
 std::string line(Format format, std::string_view event, std::initializer_list<Field> fields);
 
 }  // namespace sessiond::log

@@ -1,6 +1,6 @@
 #include "daemon/stream/audience.hpp"
 
-#include <algorithm>
+#include <cassert>
 
 namespace sessiond {
 namespace {
@@ -17,45 +17,53 @@ std::string key_of(const StreamView& view) {
 
 }  // namespace
 
-void Audience::join(Reader& reader) {
-  reader.state = Reader::State::live;
-  reader.live_place = live.size();
-  live.push_back(&reader);
+void Audience::join(StreamClient& client) {
+  client.cursor.follow(reached_);
+  client.audience_index = live_.size();
+  live_.push_back(&client);
   ++live_count_;
 }
 
-void Audience::leave(Reader& reader, bool in_round) {
+void Audience::leave(StreamClient& client) {
+  assert(live_.at(client.audience_index) == &client);
+  client.cursor.unfollow();
   --live_count_;
-  if (in_round) {
-    live[reader.live_place] = nullptr;
+  if (being_served_) {
+    live_[client.audience_index] = nullptr;
     return;
   }
-  live[reader.live_place] = live.back();
-  live[reader.live_place]->live_place = reader.live_place;
-  live.pop_back();
+  live_[client.audience_index] = live_.back();
+  live_[client.audience_index]->audience_index = client.audience_index;
+  live_.pop_back();
 }
 
-void Audience::settle() {
-  std::erase(live, nullptr);
-  for (std::size_t place = 0; place < live.size(); ++place) live[place]->live_place = place;
+void Audience::begin_serving() {
+  assert(!being_served_);
+  being_served_ = true;
 }
 
-std::shared_ptr<Audience> Audiences::of(const std::shared_ptr<const StreamView>& view) {
+void Audience::end_serving(std::uint64_t reached) {
+  assert(being_served_ && reached >= reached_);
+  being_served_ = false;
+  reached_ = reached;
+  std::erase(live_, nullptr);
+  for (std::size_t index = 0; index < live_.size(); ++index) live_[index]->audience_index = index;
+}
+
+void Audience::skip_to(std::uint64_t head) {
+  assert(nobody_live() && !being_served_ && head >= reached_);
+  reached_ = head;
+}
+
+std::shared_ptr<Audience> Audiences::add_client(const std::shared_ptr<const StreamView>& view) {
   auto& audience = by_view_[key_of(*view)];
   if (!audience) audience = std::make_shared<Audience>(view);
-  ++audience->readers;
+  ++audience->clients;
   return audience;
 }
 
-void Audiences::left(const std::shared_ptr<Audience>& audience) {
-  if (--audience->readers == 0) by_view_.erase(key_of(*audience->view));
-}
-
-std::vector<std::shared_ptr<Audience>> Audiences::all() const {
-  std::vector<std::shared_ptr<Audience>> out;
-  out.reserve(by_view_.size());
-  for (const auto& [key, audience] : by_view_) out.push_back(audience);
-  return out;
+void Audiences::remove_client(Audience& audience) {
+  if (--audience.clients == 0) by_view_.erase(key_of(*audience.view));
 }
 
 }  // namespace sessiond

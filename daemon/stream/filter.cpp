@@ -8,6 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr unsigned type_count = static_cast<unsigned>(EventType::text_delta) + 1;
 static_assert(type_count <= 32);
 
-// API §6: kept free for events to come, so that a client may already ask for them.
+// Names of events that later versions may send: a client may ask for them today.
 constexpr std::array<std::string_view, 10> reserved{
     "run.*",      "step.*", "tool.*",     "approval.*", "context.*", "compaction.*", "doom_loop.detected",
     "delivery.*", "hook.*", "retention.*"};
@@ -68,7 +69,7 @@ std::optional<std::string> text_of(const Request& request, std::string_view para
   return std::string(trim(*value));
 }
 
-// As in the send policy: a prefix of the full key, or of the key without "agent:<id>:".
+// As in the send policy: the prefix is one of the full key, or of the key without "agent:<id>:".
 bool starts_with(std::string_view key, std::string_view prefix) {
   return starts_with_nocase(key, prefix) || starts_with_nocase(parse_key(key).rest, prefix);
 }
@@ -85,9 +86,8 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
     for (std::string_view rest = *types;;) {
       const std::size_t comma = rest.find(',');
       const std::string_view pattern = trim(rest.substr(0, comma));
-      const auto named = types_of(pattern);
-      if (!named) return std::unexpected(named.error());
-      out.types_ |= *named;
+      TRY(const auto named, types_of(pattern));
+      out.types_ |= named;
       out.patterns_.emplace_back(pattern);
       if (comma == std::string_view::npos) break;
       rest.remove_prefix(comma + 1);
@@ -95,7 +95,7 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
   }
   if (const auto agent = text_of(request, "agent")) {
     out.agent_ = normalize_agent_id(*agent);
-    if (!out.agent_) return fail_at("?agent", fmt::format("{} is no agent id", json::quote(*agent)));
+    if (!out.agent_) return fail_at("?agent", fmt::format("{} is not a valid agent id", json::quote(*agent)));
   }
   out.key_prefix_ = text_of(request, "keyPrefix");
   if (out.key_prefix_) {

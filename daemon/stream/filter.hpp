@@ -1,5 +1,6 @@
-// Which events a stream shows: the scope of its route, the filters of its query (API §6), and what the token may see.
-// All are judged by the envelope as it was committed, so replay and live cannot differ.
+// Decides which events a stream shows: those within the scope of its route, that match the filters of its query, and
+// that its token may see. Every decision is made from the event's envelope as it was committed, so a replay shows
+// exactly the events that a live stream showed.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +15,36 @@
 
 namespace sessiond {
 
-// What the path names; empty: everything. A key is the session's full key as committed.
+// What the path of the route names; empty: everything. `key` is the session's full key, as it is in events.
 struct StreamScope {
   std::string agent{};
   std::string key{};
 };
 
-// The query's types, agent, keyPrefix, channel, topic; those absent or empty ask for nothing.
+// The query's types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing.
 class EventFilter {
  public:
-  // validation_failed at "?types" for a pattern that no event can ever match; names reserved for later are fine.
+  // validation_failed at "?types" for a pattern that no event can match. Names reserved for later versions are
+  // accepted.
   static Result<EventFilter> parse(const Request& request);
 
   bool matches(const Envelope& event) const;
   bool matches_all() const { return types_ == UINT32_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
-  // {"types":[…],"agent":…,…}: what was asked for, the scope's agent and key first.
+  // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
 
  private:
-  std::uint32_t types_ = UINT32_MAX;  // a bit an EventType
+  std::uint32_t types_ = UINT32_MAX;  // one bit for each EventType
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};
   std::optional<std::string> key_prefix_{};
-  bool prefix_has_alias_ = false;  // may name the dm or direct part of a key
+  bool prefix_has_alias_ = false;  // it may match the other spelling of a direct chat's key: dm for direct, or back
   std::optional<std::string> channel_{};
   std::optional<std::string> topic_{};
 };
 
-// May this token see the event? One without a key goes to tokens that see the whole agent, one without an agent to
-// tokens that see everything.
+// Says whether this token may see the event. An event without a key is shown to tokens that see the whole agent, one
+// without an agent to tokens that see everything.
 bool sees(const Principal& principal, const Envelope& event);
 
 struct StreamView {
@@ -51,7 +53,7 @@ struct StreamView {
   Principal principal{};
 
   bool shows(const Envelope& event) const;
-  bool shows_all() const;  // every event there can be
+  bool shows_all() const;  // every event there can be: filtering can be left out
 };
 
 }  // namespace sessiond

@@ -29,7 +29,7 @@ void append_event(std::string& out, std::string_view epoch, std::uint64_t seq, s
     const fmt::format_int digits(seq);
     out.append("id: ").append(epoch).append("-").append(digits.data(), digits.size()).append("\n");
   }
-  std::string held;  // what another program wrote may be no UTF-8
+  std::string held;  // a foreign program may have written text that is not UTF-8
   out.append("event: ").append(type).append(before_data).append(as_utf8(json, held)).append(end_of_event);
 }
 

@@ -1,6 +1,6 @@
-// Where a stream with replay=<n> begins: before the last n events that its view shows. They are looked for backwards,
-// first in the tail in memory, then in about 64 MiB of the journal and not beyond damage; those found until then are
-// the ones replayed.
+// Finds where a stream with replay=<n> begins: before the last n events that its view shows. The search goes backwards,
+// through the tail in memory, then through the journal. It ends early after about 64 MiB of journal, or where events
+// are damaged; then fewer than n events are replayed.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -15,8 +15,8 @@
 
 namespace sessiond {
 
-// The seq of the first event to replay; head+1 when there is none. `go_on` is asked before each read of the disk; false
-// ends the search with what it has.
+// Returns the seq of the first event to replay, or head + 1 when there is none. Runs on the thread of `tail` and reads
+// the journal on `disk`. `go_on` is asked before each read; false ends the search with what it has found.
 boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const Journal& journal,
                                                         boost::asio::thread_pool& disk,
                                                         std::shared_ptr<const StreamView> view, std::uint64_t n,

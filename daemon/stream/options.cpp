@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 
+#include "store/try.hpp"
+
 namespace sessiond {
 namespace {
 
@@ -22,25 +24,20 @@ Result<std::optional<std::int64_t>> number(const Request& request, std::string_v
 }  // namespace
 
 Result<StreamOptions> stream_options(const Request& request, std::int64_t default_heartbeat_ms) {
-  const auto heartbeat = number(request, "heartbeatMs", 100, 60'000);
-  if (!heartbeat) return std::unexpected(heartbeat.error());
-  const auto replay = number(request, "replay", 0, 1000);
-  if (!replay) return std::unexpected(replay.error());
+  TRY(const auto heartbeat, number(request, "heartbeatMs", 100, 60'000));
+  TRY(const auto replay, number(request, "replay", 0, 1000));
   const std::string* ping = request.query_value("ping");
   if (ping != nullptr && *ping != "event") return fail(Code::bad_request, "ping can only be \"event\"");
   const std::string* poll = request.query_value("poll");
   if (poll != nullptr && *poll != "1") return fail(Code::bad_request, "poll can only be 1");
-  const auto wait = number(request, "waitMs", 0, 60'000);
-  if (!wait) return std::unexpected(wait.error());
-  const auto limit = number(request, "limit", 1, 1000);
-  if (!limit) return std::unexpected(limit.error());
-  if (poll == nullptr && (*wait || *limit)) return fail(Code::bad_request, "waitMs and limit belong to poll=1");
-  return StreamOptions{.heartbeat_ms = heartbeat->value_or(default_heartbeat_ms),
-                       .replay = static_cast<std::uint64_t>(replay->value_or(0)),
+  TRY(const auto wait, number(request, "waitMs", 0, 60'000));
+  TRY(const auto limit, number(request, "limit", 1, 1000));
+  if (poll == nullptr && (wait || limit)) return fail(Code::bad_request, "waitMs and limit belong to poll=1");
+  return StreamOptions{.heartbeat_ms = heartbeat.value_or(default_heartbeat_ms),
+                       .replay = static_cast<std::uint64_t>(replay.value_or(0)),
                        .ping_event = ping != nullptr,
-                       .poll = poll != nullptr,
-                       .wait_ms = wait->value_or(StreamOptions{}.wait_ms),
-                       .limit = static_cast<std::uint64_t>(limit->value_or(500))};
+                       .wait_ms = wait.value_or(StreamOptions{}.wait_ms),
+                       .limit = static_cast<std::uint64_t>(limit.value_or(500))};
 }
 
 }  // namespace sessiond

@@ -1,5 +1,5 @@
-// How a stream runs, as its query asks: heartbeatMs (100..60000), replay (0..1000), ping=event; with poll=1 as a page
-// instead: waitMs (0..60000), limit (1..1000).
+// The options of a stream, from the query: heartbeatMs (100..60000), replay (0..1000), ping=event. With poll=1 the
+// answer is one page instead of a stream: waitMs (0..60000), limit (1..1000).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@ namespace sessiond {
 
 struct StreamOptions {
   std::int64_t heartbeat_ms = 15'000;
-  std::uint64_t replay = 0;  // start before the last so many events that match
-  bool ping_event = false;   // keep-alives as events, for clients that cannot see comments
-  bool poll = false;
-  std::int64_t wait_ms = 25'000;  // poll: for the first event
-  std::uint64_t limit = 500;      // poll: events a page
+  std::uint64_t replay = 0;       // begin before the last n events that match
+  bool ping_event = false;        // send keep-alives as events, for clients that cannot see comments
+  std::int64_t wait_ms = 25'000;  // poll: how long to wait for the first event
+  std::uint64_t limit = 500;      // poll: most events on a page
 };
 
-// bad_request for what is malformed, out of range, or no parameter of a stream.
+// bad_request when a value is malformed or out of range, or belongs to poll=1 and stands without it.
 Result<StreamOptions> stream_options(const Request& request, std::int64_t default_heartbeat_ms);
 
 }  // namespace sessiond

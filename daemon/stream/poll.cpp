@@ -1,4 +1,4 @@
-// Long polling: pages of the same log, by the same view, for clients that cannot read a stream.
+// Long polling: pages of the same log with the same filters, for clients that cannot read a stream.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "daemon/stream/streams.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
+#include "store/try.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond {
@@ -22,9 +23,9 @@ namespace asio = boost::asio;
 namespace {
 
 struct Page {
-  std::string events{};  // JSON, comma between
+  std::string events{};  // JSON, separated by commas
   std::uint64_t count = 0;
-  std::uint64_t next = 0;  // seq to go on at
+  std::uint64_t next = 0;  // seq of the next event to look at
 
   void add(std::uint64_t seq, std::string_view json) {
     if (count++ != 0) events += ',';
@@ -34,20 +35,21 @@ struct Page {
   }
 };
 
-constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before others get their turn
+constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before other requests get their turn
 
 }  // namespace
 
 asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamScope scope, const bool& draining) {
-  auto subscription = co_await subscribe(request, std::move(scope));
-  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
-  const StreamOptions& options = subscription->options;
-  std::shared_ptr<const StreamView> view = subscription->view;
+  CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
+  const StreamOptions& options = subscription.options;
+  std::shared_ptr<const StreamView> view = subscription.view;
   const auto id = [this](std::uint64_t seq) { return fmt::format("{}-{}", context_.journal.epoch(), seq); };
+
+  const auto gone = [&request] { return request.client_gone && request.client_gone(); };
 
   Page page{.next = tail_.head() + 1};
   std::string gap;
-  if (const auto& asked = subscription->asked) {
+  if (const auto& asked = subscription.asked) {
     const auto reason = gap_reason(*asked, context_.journal.epoch(), tail_.head());
     if (reason) {
       gap = gap_data(to_string(*asked), id(tail_.head()), *reason);
@@ -55,37 +57,31 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       page.next = asked->seq + 1;
     }
   } else if (options.replay > 0) {
-    const auto first = co_await look_back(
-        tail_, context_.journal, context_.disk, view, options.replay,
-        [&draining, &request] { return !draining && !(request.client_gone && request.client_gone()); });
-    if (!first) co_return std::unexpected(first.error());
-    page.next = *first;
+    CO_TRY(page.next, co_await look_back(tail_, context_.journal, context_.disk, view, options.replay,
+                                         [&] { return !draining && !gone(); }));
   }
 
-  std::optional<StreamPlaces::Place> waits;
+  std::optional<Quota<std::string>::Slot> slot;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
   const auto full = [&] { return page.count >= options.limit || page.events.size() >= limits::page_bytes; };
-  const auto gone = [&request] { return request.client_gone && request.client_gone(); };
   while (!full()) {
     const std::uint64_t head = tail_.head();
     if (page.next > head) {
       if (page.count > 0 || !gap.empty() || draining || std::chrono::steady_clock::now() >= deadline) break;
-      if (!waits) {
-        auto taken = places_.take(view->principal, settings_.streams_per_token);
-        if (!taken) co_return std::unexpected(std::move(taken.error()));
-        waits = std::move(*taken);
+      if (!slot) {
+        CO_TRY(slot, take_slot(view->principal));
       }
       timer.expires_at(deadline);
-      const auto place = pollers_.insert(pollers_.end(), &timer);
+      const auto poller = pollers_.insert(pollers_.end(), &timer);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
-      pollers_.erase(place);
+      pollers_.erase(poller);
       if (gone()) co_return fail(Code::request_timeout, "the client has gone");
-      auto now = context_.again(view->principal);
-      if (!now) co_return std::unexpected(std::move(now.error()));
-      view = std::make_shared<const StreamView>(view->scope, view->filter, std::move(*now));  // as it may see now
+      CO_TRY(auto now, context_.again(view->principal));
+      view = std::make_shared<const StreamView>(view->scope, view->filter,
+                                                std::move(now));  // the token's scope may have changed
     } else if (page.next >= tail_.oldest()) {
-      const SharedBatch batch = tail_.batch(page.next);  // may leave the tail while others have their turn
+      const SharedBatch batch = tail_.batch(page.next);  // kept: the tail may drop it at the co_await
       const std::uint64_t seq = page.next++;
       if (seq % looked_at_once == 0) {
         co_await asio::post(ledger_.io(), asio::use_awaitable);
@@ -101,7 +97,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
         const std::uint64_t oldest = context_.journal.oldest();
         if (stored.error().code != Code::bad_cursor || oldest <= page.next)
           co_return std::unexpected(std::move(stored.error()));
-        if (page.count > 0 || !gap.empty()) break;  // the gap is the next page's
+        if (page.count > 0 || !gap.empty()) break;  // the next page reports the gap
         gap = gap_data(id(page.next - 1), id(oldest), "retention");
         page.next = oldest;
         continue;

@@ -16,7 +16,7 @@ constexpr auto last_seq = static_cast<std::uint64_t>(std::numeric_limits<std::in
 
 Result<std::optional<Position>> read(std::string_view parameter, std::string_view text) {
   if (auto position = parse_position(text)) return position;
-  return fail(Code::bad_request, fmt::format("{} is {}, which is not an event id (<epoch>-<seq>, as in 3f9a1c02-1842)",
+  return fail(Code::bad_request, fmt::format("{} is {}, which is not an event id (<epoch>-<seq>, like 3f9a1c02-1842)",
                                              parameter, json::quote(text.substr(0, 80))));
 }
 

@@ -1,5 +1,5 @@
-// A place in the event log, `<epoch>-<seq>` (API §6): 8 lower-case hex digits, '-', a decimal seq without leading
-// zeros, at most 2^63-1. It is the place behind the event of that seq; seq 0 is the place before the first.
+// A position in the event log, as clients see it in event ids: `<epoch>-<seq>`, 8 lower-case hex digits, '-', and a
+// decimal seq without leading zeros, at most 2^63-1. It lies behind the event `seq`; seq 0 lies before the first event.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ struct Position {
 std::string to_string(const Position& position);
 std::optional<Position> parse_position(std::string_view text);
 
-// Why the log of this epoch and head cannot go on at a position: "epoch", "ahead"; nothing when it can (it may still be
-// older than what is kept).
+// Returns why a log with this epoch and head cannot continue at a position: "epoch" or "ahead"; nothing when it can.
+// Does not tell whether retention has deleted the events that follow.
 std::optional<std::string_view> gap_reason(const Position& position, std::string_view epoch, std::uint64_t head);
-// The data of stream.gap, and of a page's `gap`: what lies between the two ids was not and will not be given.
+// Returns the data of stream.gap, also used as the `gap` of a page: events between the two ids are not sent.
 std::string gap_data(std::string_view from, std::string_view to, std::string_view reason);
 
-// Where a request wants to go on: its Last-Event-ID, else its `after`, else nothing. bad_request names the one that is
-// malformed; an `after` that a Last-Event-ID overrules is not looked at, for browsers send the URL's again and again.
+// Returns the position that a request asks to continue from: its Last-Event-ID, else its `after`, else nothing.
+// bad_request when the one that counts is malformed. With a Last-Event-ID, `after` is not looked at: a browser that
+// reconnects sends both, and the one in the URL is old.
 Result<std::optional<Position>> asked_position(const Request& request);
 
 }  // namespace sessiond

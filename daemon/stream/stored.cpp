@@ -6,14 +6,15 @@
 
 #include "daemon/stream/frames.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
-// What a slow subscriber holds in memory while it is being written to; the journal's index is about as coarse.
+// A slow client holds this much memory while it is sent a page. The journal's index is about as coarse.
 constexpr std::size_t page_bytes = 256 << 10;
 
-// Calls take(seq, json) for every event of one page up to `last`; where to read on.
+// Calls take(seq, json) for every event of one page up to `last`, until it fails. Returns where to continue.
 template <class Take>
 Result<EventsRead> for_each(const Journal& journal, std::uint64_t from, std::uint64_t last, Take take) {
   Result<void> understood;
@@ -23,7 +24,8 @@ Result<EventsRead> for_each(const Journal& journal, std::uint64_t from, std::uin
   if (!read) return read;
   if (!understood) return std::unexpected(std::move(understood.error()));
   if (read->next <= from)
-    return fail(Code::degraded, fmt::format("the journal has nothing at seq {} and says that it has", from));
+    return fail(Code::degraded,
+                fmt::format("the journal returned no event at seq {}, although it should hold one", from));
   read->next = std::min(read->next, last + 1);
   return read;
 }
@@ -37,13 +39,12 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
   auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
     if (all) {
       const auto type = json::string_at(json, "type");
-      if (!type) return fail(Code::bad_request, fmt::format("what the journal has at seq {} is no event", seq));
+      if (!type) return fail(Code::bad_request, fmt::format("the journal line of seq {} is not an event", seq));
       frames::append_event(out.text, journal.epoch(), seq, *type, json);
     } else {
-      auto event = parse_event(std::string(json));
-      if (!event) return std::unexpected(std::move(event.error()));
-      if (!view.shows(event->envelope)) return {};
-      frames::append_event(out.text, journal.epoch(), seq, name(event->envelope.type), json);
+      TRY(auto event, parse_event(std::string(json)));
+      if (!view.shows(event.envelope)) return {};
+      frames::append_event(out.text, journal.epoch(), seq, name(event.envelope.type), json);
     }
     out.ends.push_back({seq, out.text.size()});
     return {};
@@ -59,9 +60,8 @@ Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, s
   while (from <= last) {
     auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
       out.bytes += json.size();
-      auto event = parse_event(std::string(json));
-      if (!event) return std::unexpected(std::move(event.error()));
-      if (view.shows(event->envelope)) out.seqs.push_back(seq);
+      TRY(auto event, parse_event(std::string(json)));
+      if (view.shows(event.envelope)) out.seqs.push_back(seq);
       return {};
     });
     if (!read) return std::unexpected(std::move(read.error()));

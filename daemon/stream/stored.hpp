@@ -1,5 +1,5 @@
-// Events from the journal, for streams that the tail in memory does not reach. Everything here blocks: disk threads
-// only. bad_cursor: retention has passed the place.
+// Reads events from the journal for streams that are behind the tail in memory. Blocks: for disk threads only. Fails
+// with bad_cursor when retention has deleted the event `from`.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace sessiond {
 
 struct StoredPage {
   std::string text{};            // frames of the events that the view shows, in order
-  std::vector<FrameEnd> ends{};  // of each
-  std::uint64_t next = 0;        // read on from here
-  bool lost = false;             // the journal is damaged: events from where it begins up to `next` are not to be had
+  std::vector<FrameEnd> ends{};  // of these frames
+  std::uint64_t next = 0;        // seq to continue from
+  bool lost = false;             // the journal is damaged: the events from `from` up to, not including, `next` are lost
 };
-// About a quarter of a MiB of the journal (a batch at least), from seq `from` and never beyond `last`.
+// Reads about a quarter of a MiB of the journal, at least one batch, from event `from` and never beyond `last`.
 Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last);
 
 struct StoredSeqs {
   std::vector<std::uint64_t> seqs{};  // of the events that the view shows, in order
-  std::size_t bytes = 0;              // of all events that were looked at
-  bool lost = false;                  // there is damage; `seqs` are those behind it
+  std::size_t bytes = 0;              // of all events that were read
+  bool lost = false;                  // the journal is damaged; `seqs` are those behind the damage
 };
-// Of all the journal from seq `from` up to `last`.
+// Reads the events [from, last].
 Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last);
 
 }  // namespace sessiond

@@ -1,5 +1,8 @@
 #include "daemon/stream/streams.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -9,6 +12,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/stream/options.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
@@ -19,12 +23,17 @@ constexpr std::size_t most_pending = 1000;
 constexpr std::size_t most_pending_bytes = 1 << 20;
 }  // namespace
 
+// Pollers are woken to look again at the tail, at their token and at `draining`.
+void Streams::wake_pollers() {
+  for (asio::steady_timer* poller : pollers_) poller->cancel();
+}
+
 Streams::Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads)
     : ledger_(ledger),
       context_(std::move(context)),
       settings_(settings),
       tail_(ledger.durable(), settings.tail_bytes),
-      all_gone_(ledger.io()),
+      stop_timer_(ledger.io()),
       publish_timer_(ledger.io()) {
   if (threads <= 1) {
     own_ = std::make_unique<Hub>(context_, settings_, counters_, ledger.io().get_executor(), ledger.durable());
@@ -49,9 +58,9 @@ Streams::~Streams() {
   }
 }
 
-// To every hub, on its thread.
+// Calls call(hub) for every hub, on its thread.
 template <class Call>
-void Streams::each(const Call& call) {
+void Streams::each_hub(const Call& call) {
   if (own_) return call(*own_);
   for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
 }
@@ -65,8 +74,8 @@ void Streams::deliver(std::vector<Event> events) {
   }
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   tail_.push(batch);
-  each([batch](Hub& hub) { hub.deliver(batch); });
-  for (asio::steady_timer* poller : pollers_) poller->cancel();
+  each_hub([batch](Hub& hub) { hub.deliver(batch); });
+  wake_pollers();
 }
 
 void Streams::publish(Ephemeral event) {
@@ -108,47 +117,51 @@ void Streams::publish_pending() {
   }
   if (events.empty()) return;
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
-  each([batch](Hub& hub) { hub.publish(batch); });
+  each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
 
 asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request, StreamScope scope) {
-  auto options = stream_options(request, settings_.heartbeat_ms);
-  if (!options) co_return std::unexpected(std::move(options.error()));
-  auto asked = asked_position(request);
-  if (!asked) co_return std::unexpected(std::move(asked.error()));
-  auto filter = EventFilter::parse(request);
-  if (!filter) co_return std::unexpected(std::move(filter.error()));
-  if (*asked) co_await settle(**asked);
+  CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
+  CO_TRY(auto asked, asked_position(request));
+  CO_TRY(auto filter, EventFilter::parse(request));
+  // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
+  // ahead of the tail only for a moment, so it is waited for.
+  if (asked && asked->epoch == ledger_.epoch() && asked->seq > tail_.head() && asked->seq <= ledger_.status().head) {
+    if (const auto settled = co_await ledger_.settled(asked->seq); !settled)
+      log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
+  }
   co_return Subscription{.id = next_id_++,
                          .view = std::make_shared<const StreamView>(StreamView{
-                             .scope = std::move(scope), .filter = std::move(*filter), .principal = request.principal}),
-                         .options = *options,
-                         .asked = std::move(*asked),
+                             .scope = std::move(scope), .filter = std::move(filter), .principal = request.principal}),
+                         .options = options,
+                         .asked = std::move(asked),
                          .request_id = request.request_id};
 }
 
+Result<Quota<std::string>::Slot> Streams::take_slot(const Principal& who) {
+  if (who.id == "local") return nullptr;
+  if (auto slot = quota_.take(who.id, settings_.streams_per_token)) return std::move(*slot);
+  return std::unexpected(Problem{.code = Code::too_many_requests,
+                                 .detail = fmt::format("token {} has as many open streams as limits.streamsPerToken "
+                                                       "allows, which is {}",
+                                                       who.id, settings_.streams_per_token),
+                                 .members = {{"limit", json::quote("streamsPerToken")}},
+                                 .retry_after_s = 5});
+}
+
 asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
-  auto subscription = co_await subscribe(request, std::move(scope));
-  if (!subscription) co_return std::unexpected(std::move(subscription.error()));
-  auto place = places_.take(request.principal, settings_.streams_per_token);
-  if (!place) co_return std::unexpected(std::move(place.error()));
+  CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
+  CO_TRY(auto slot, take_slot(request.principal));
   Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
-  response.take_over = [this, subscription = std::move(*subscription),
-                        place = std::move(*place)](TakenSocket socket) mutable {
-    socket.place = std::make_shared<std::pair<std::shared_ptr<void>, StreamPlaces::Place>>(std::move(socket.place),
-                                                                                           std::move(place));
+  response.take_over = [this, subscription = std::move(subscription),
+                        slot = std::move(slot)](TakenSocket socket) mutable {
+    socket.slot =
+        std::make_shared<std::array<std::shared_ptr<void>, 2>>(std::array{std::move(socket.slot), std::move(slot)});
     take(std::move(subscription), std::move(socket));
   };
   co_return response;
-}
-
-// The id of an answer given before it was durable (202) is soon no longer ahead of the log.
-asio::awaitable<void> Streams::settle(const Position& asked) {
-  if (asked.epoch != ledger_.epoch() || asked.seq <= tail_.head() || asked.seq > ledger_.status().head) co_return;
-  if (const auto settled = co_await ledger_.settled(asked.seq); !settled)
-    log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked.seq}});
 }
 
 void Streams::take(Subscription subscription, TakenSocket socket) {
@@ -161,56 +174,59 @@ void Streams::take(Subscription subscription, TakenSocket socket) {
 }
 
 void Streams::check_tokens() {
-  for (asio::steady_timer* poller : pollers_) poller->cancel();  // they ask who they are when they wake
-  each([](Hub& hub) { hub.check_tokens(); });
+  wake_pollers();
+  each_hub([](Hub& hub) { hub.check_tokens(); });
 }
 
 void Streams::reconfigure(StreamSettings settings) {
   settings_ = settings;
   tail_.limit(settings.tail_bytes);
-  each([settings](Hub& hub) { hub.reconfigure(settings); });
+  each_hub([settings](Hub& hub) { hub.reconfigure(settings); });
 }
 
 void Streams::drain() {
-  for (asio::steady_timer* poller : pollers_) poller->cancel();
-  each([](Hub& hub) { hub.drain(); });
+  wake_pollers();
+  each_hub([](Hub& hub) { hub.drain(); });
 }
 
 asio::awaitable<void> Streams::stopped(std::chrono::milliseconds grace) {
   const auto deadline = std::chrono::steady_clock::now() + grace;
   constexpr std::chrono::milliseconds look{20};
   while (co_await count() > 0 && std::chrono::steady_clock::now() < deadline) {
-    all_gone_.expires_after(look);
-    co_await all_gone_.async_wait(asio::as_tuple(asio::use_awaitable));
+    stop_timer_.expires_after(look);
+    co_await stop_timer_.async_wait(asio::as_tuple(asio::use_awaitable));
   }
-  each([](Hub& hub) { hub.close_all(); });
+  each_hub([](Hub& hub) { hub.close_all(); });
+}
+
+// Calls call(hub) for every hub, on its thread, one after the other, while the caller waits.
+template <class Call>
+asio::awaitable<void> Streams::visit_hubs(Call call) {
+  if (own_) call(*own_);
+  for (const auto& thread : threads_) {
+    co_await hop(thread->io.get_executor(), [&call, &hub = *thread->hub] {
+      call(hub);
+      return true;
+    });
+  }
 }
 
 asio::awaitable<std::size_t> Streams::count() {
-  if (own_) co_return own_->readers();
   std::size_t all = 0;
-  for (const auto& thread : threads_)
-    all += co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->readers(); });
+  co_await visit_hubs([&all](Hub& hub) { all += hub.clients(); });
   co_return all;
 }
 
 asio::awaitable<std::vector<StreamInfo>> Streams::list() {
-  if (own_) co_return own_->describe();
   std::vector<StreamInfo> all;
-  for (const auto& thread : threads_) {
-    auto some = co_await hop(thread->io.get_executor(), [hub = thread->hub.get()] { return hub->describe(); });
-    std::ranges::move(some, std::back_inserter(all));
-  }
+  co_await visit_hubs([&all](Hub& hub) { std::ranges::move(hub.describe(), std::back_inserter(all)); });
   co_return all;
 }
 
 asio::awaitable<bool> Streams::close(std::uint64_t id) {
-  if (own_) co_return own_->close(id, "admin");
-  for (const auto& thread : threads_) {
-    if (co_await hop(thread->io.get_executor(), [hub = thread->hub.get(), id] { return hub->close(id, "admin"); }))
-      co_return true;
-  }
-  co_return false;
+  bool closed = false;
+  co_await visit_hubs([&closed, id](Hub& hub) { closed = closed || hub.close(id, "admin"); });
+  co_return closed;
 }
 
 }  // namespace sessiond

@@ -1,6 +1,6 @@
-// All event streams: what the ledger commits becomes one batch of frames, which every hub is given; new streams are
-// spread over the hubs. With one network thread there is one hub, on the ledger's thread; with more, each further
-// thread has one. Everything here belongs to the ledger's thread.
+// All event streams of the daemon. Events that became durable are made into one batch of frames, which every hub is
+// given; new streams are spread over the hubs. With network.threads = 1 there is one hub, on the ledger's thread; with
+// more, each further thread has a hub of its own. Everything here runs on the ledger's thread.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,49 +11,48 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/http/quota.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/hub.hpp"
-#include "daemon/stream/places.hpp"
 
 namespace sessiond {
 
-// An event that is published and not kept: typing, and pieces of an answer while it is made.
+// An event that is sent to live clients and not kept: typing, and pieces of a reply while it is made.
 struct Ephemeral {
   EventType type = EventType::session_typing;
   Envelope envelope{};
   std::string run_id{};  // empty: none
-  std::string text{};    // of a delta
+  std::string text{};    // of text.delta
 };
 
 class Streams {
  public:
   Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads = 1);
-  ~Streams();  // closes all
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
+  ~Streams();  // closes all streams and joins the threads
 
-  // The answer to GET of an event route by request.principal. bad_request: a malformed position or parameter;
-  // validation_failed: a filter that makes no sense; too_many_requests: its token has as many as it may. Never 503:
-  // while draining the stream says bye and ends.
+  // Answers a GET of an event route; the response takes over the connection. bad_request: malformed position or
+  // parameter. validation_failed: a filter that can match nothing. too_many_requests: the token has as many streams as
+  // it may. While draining it does not fail: the stream says bye and ends.
   boost::asio::awaitable<Result<Response>> open(const Request& request, StreamScope scope);
 
-  // The same log as a JSON page: {data:[event…], next, gap?}. Waits for the first event for as long as the query says;
-  // while `draining` it does not wait.
+  // Answers with a JSON page of the same log: {data:[event…], next, gap?}. Waits for the first event as long as the
+  // query says, but not while `draining`.
   boost::asio::awaitable<Result<Response>> poll(const Request& request, StreamScope scope, const bool& draining);
 
-  // To whoever listens and keeps up. What comes for a session within a moment is one event: the texts of a run joined,
-  // the last typing. Dropped when a message of that session overtakes it, and when there is too much.
+  // Sends an ephemeral event to the live clients. Equal ones of a session that come within coalesce_ms are sent as one:
+  // the texts of a run are joined, repeated typing is sent once. An event is dropped when a message is committed to its
+  // session before it is sent, and when too many wait.
   void publish(Ephemeral event);
 
-  void check_tokens();  // after a change that streams must see at once
+  void check_tokens();  // now, after a change that streams must follow at once
   void reconfigure(StreamSettings settings);
   void drain();
-  // After drain(): returns when no stream is left; those that are not gone after `grace` are cut off.
+  // After drain(): returns when no stream is left, or after `grace`; then the remaining ones are cut off.
   boost::asio::awaitable<void> stopped(std::chrono::milliseconds grace);
 
   boost::asio::awaitable<std::size_t> count();
   boost::asio::awaitable<std::vector<StreamInfo>> list();
-  boost::asio::awaitable<bool> close(std::uint64_t id);  // false: there is none
+  boost::asio::awaitable<bool> close(std::uint64_t id);  // false: there is no such stream
 
   const StreamCounters& counters() const { return counters_; }
   const Tail& tail() const { return tail_; }
@@ -65,25 +64,29 @@ class Streams {
     std::jthread thread{};
   };
   void deliver(std::vector<Event> events);
-  // What a request asks for, with the place it wants to go on at settled.
   boost::asio::awaitable<Result<Subscription>> subscribe(const Request& request, StreamScope scope);
-  boost::asio::awaitable<void> settle(const Position& asked);
+  // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
+  // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
+  Result<Quota<std::string>::Slot> take_slot(const Principal& who);
   void take(Subscription subscription, TakenSocket socket);
   template <class Call>
-  void each(const Call& call);
+  void each_hub(const Call& call);
+  template <class Call>
+  boost::asio::awaitable<void> visit_hubs(Call call);
+  void wake_pollers();
   void publish_pending();
 
   Ledger& ledger_;
   const StreamContext context_;
   StreamSettings settings_;
   StreamCounters counters_;
-  StreamPlaces places_;
-  Tail tail_;                 // of this thread, for who is no hub
-  std::unique_ptr<Hub> own_;  // with one thread
+  Quota<std::string> quota_;  // of streams and waiting polls, by token id
+  Tail tail_;                 // for poll(); each hub has its own
+  std::unique_ptr<Hub> own_;  // on the ledger's thread, when there is no other thread
   std::vector<std::unique_ptr<Thread>> threads_;
   std::size_t turn_ = 0;
   std::uint64_t next_id_ = 1;
-  boost::asio::steady_timer all_gone_;
+  boost::asio::steady_timer stop_timer_;
 
   std::vector<Ephemeral> pending_;
   std::size_t pending_bytes_ = 0;

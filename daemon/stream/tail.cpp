@@ -1,6 +1,7 @@
 #include "daemon/stream/tail.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "daemon/stream/frames.hpp"
 
@@ -38,6 +39,7 @@ std::size_t StreamBatch::bytes() const {
 }
 
 void Tail::push(SharedBatch batch) {
+  assert(batch->first() == head_ + 1);
   head_ = batch->last();
   bytes_ += batch->bytes();
   batches_.push_back(std::move(batch));
@@ -59,6 +61,7 @@ void Tail::trim() {
 std::uint64_t Tail::oldest() const { return batches_.empty() ? head_ + 1 : batches_.front()->first(); }
 
 const SharedBatch& Tail::batch(std::uint64_t seq) const {
+  assert(seq >= oldest() && seq <= head_);
   const auto after = std::ranges::upper_bound(batches_, seq, {}, [](const SharedBatch& one) { return one->first(); });
   return *std::prev(after);
 }

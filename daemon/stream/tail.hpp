@@ -1,5 +1,7 @@
-// The newest durable events in memory, as streams send them: each serialised once. Bounded by bytes; who needs what is
-// older reads the journal. Batches never change and are shared between threads, a Tail belongs to one.
+// The newest durable events, in memory, in the form that streams send: each event is made into a frame once, whatever
+// the number of clients. The tail is bounded by bytes; older events are read from the journal.
+//
+// A batch never changes and is shared between threads. A tail belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +16,13 @@
 
 namespace sessiond {
 
-// Where the frame of an event ends in a text of frames.
+// Where the frame of the event `seq` ends in a text of frames.
 struct FrameEnd {
   std::uint64_t seq;
   std::size_t end;
 };
 
-// The events that became durable at once, their seqs without a gap; or events without a seq, which are not kept.
+// Either the events that became durable together, whose seqs follow each other; or ephemeral events, whose seq is 0.
 class StreamBatch {
  public:
   StreamBatch(std::string_view epoch, std::vector<Event> events);  // at least one
@@ -32,12 +34,12 @@ class StreamBatch {
   std::string_view frames(std::uint64_t from, std::uint64_t to) const;
   std::span<const FrameEnd> ends(std::uint64_t from, std::uint64_t to) const;
   const std::string& text() const { return text_; }
-  // By place, for events without a seq.
+  // By index, for ephemeral events.
   std::size_t size() const { return ends_.size(); }
   const Envelope& envelope_at(std::size_t index) const { return envelopes_[index]; }
   std::string_view frame_at(std::size_t index) const;
   std::span<const FrameEnd> ends_at(std::size_t index) const { return std::span(ends_).subspan(index, 1); }
-  std::size_t bytes() const;  // of memory, about
+  std::size_t bytes() const;  // of memory, approximately
 
  private:
   std::string text_;
@@ -50,11 +52,11 @@ class Tail {
  public:
   Tail(std::uint64_t head, std::size_t max_bytes) : head_(head), max_bytes_(max_bytes) {}
 
-  void push(SharedBatch batch);       // first() == head() + 1
-  void limit(std::size_t max_bytes);  // from now on
-  std::uint64_t head() const { return head_; }
-  std::uint64_t oldest() const;                       // first seq held; head()+1 when empty
-  const SharedBatch& batch(std::uint64_t seq) const;  // that holds it; oldest() <= seq <= head()
+  void push(SharedBatch batch);  // continues the tail: its first seq is head() + 1
+  void limit(std::size_t max_bytes);
+  std::uint64_t head() const { return head_; }        // seq of the newest event, held or not
+  std::uint64_t oldest() const;                       // seq of the first event held; head() + 1: none is
+  const SharedBatch& batch(std::uint64_t seq) const;  // the batch that holds `seq`, which is in [oldest(), head()]
 
  private:
   void trim();

@@ -22,7 +22,7 @@ class Query(Case):
                 if (method.upper(), path) in ANY:
                     right = reply.status == 200
                 else:
-                    right = reply.status == 400 and '"zz" is no query parameter here' in reply.json["detail"]
+                    right = reply.status == 400 and '"zz" is not a query parameter of this route' in reply.json["detail"]
                 if not right:
                     wrong.append(f"{method} {path}: {reply}")
         self.assertGreater(asked, 50)

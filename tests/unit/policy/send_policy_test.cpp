@@ -150,7 +150,7 @@ TEST_CASE("the trace is given when asked for and stops where the decision fell")
   CHECK(decision.rule == 2U);
   CHECK_FALSE(decision.trace[0].matched);
   CHECK(decision.trace[0].because == R"(channel "slack" does not match "a"b")");
-  CHECK(decision.trace[1].because == R"(to is not known, the rule asks for "x")");
+  CHECK(decision.trace[1].because == R"(to is not known, the rule requires "x")");
   CHECK(decision.trace[2].matched);
   CHECK(
       to_json(decision, true)

@@ -53,7 +53,7 @@ Client::Client(asio::io_context& io) : socket_(io) {
   ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
 }
 
-TakenSocket Client::server_end() { return {.fd = std::move(server_end_), .peer = "test", .place = {}}; }
+TakenSocket Client::server_end() { return {.fd = std::move(server_end_), .peer = "test", .slot = {}}; }
 
 void Client::read() {
   reading_ = true;

@@ -1,11 +1,8 @@
-#include "daemon/http/address_places.hpp"
+#include "daemon/http/connection_quota.hpp"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/ip/address_v4.hpp>
 #include <boost/asio/ip/address_v6.hpp>
-#include <map>
-#include <mutex>
 
 namespace sessiond {
 
@@ -13,13 +10,12 @@ namespace ip = boost::asio::ip;
 
 namespace {
 
-using Network = std::array<unsigned char, 16>;  // an IPv4 address mapped, an IPv6 one without its last 64 bits
-
 ip::address unmapped(const ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) return ip::make_address_v4(ip::v4_mapped, address.to_v6());
   return address;
 }
 
+// An IPv4 address as if it were mapped into IPv6, an IPv6 address without its last 64 bits.
 Network network_of(const ip::address& address) {
   const ip::address plain = unmapped(address);
   if (plain.is_v4()) return ip::make_address_v6(ip::v4_mapped, plain.to_v4()).to_bytes();
@@ -30,26 +26,8 @@ Network network_of(const ip::address& address) {
 
 }  // namespace
 
-struct AddressPlaces::Held {
-  std::mutex mutex{};  // a stream's place goes on the stream's thread
-  std::map<Network, std::size_t> counts{};
-};
-
-AddressPlaces::AddressPlaces() : held_(std::make_shared<Held>()) {}
-
-std::optional<std::shared_ptr<void>> AddressPlaces::take(const ip::address& address, std::size_t limit) {
-  const Network network = network_of(address);
-  {
-    const std::lock_guard guard(held_->mutex);
-    std::size_t& count = held_->counts[network];
-    if (limit != 0 && count >= limit) return std::nullopt;
-    ++count;
-  }
-  return std::shared_ptr<void>(held_.get(), [held = held_, network](void*) {
-    const std::lock_guard guard(held->mutex);
-    const auto at = held->counts.find(network);
-    if (--at->second == 0) held->counts.erase(at);
-  });
+std::optional<std::shared_ptr<void>> ConnectionQuota::take(const ip::address& address, std::size_t limit) {
+  return quota_.take(network_of(address), limit);
 }
 
 std::string network_of(std::string_view peer) {

@@ -1,10 +1,9 @@
-#include "daemon/stream/reader.hpp"
+#include "daemon/stream/stream_client.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cassert>
 #include <cerrno>
 
 namespace sessiond {
@@ -15,9 +14,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint32_t most_ignored = 64 << 10;
-// Bytes that the kernel keeps for a reader beyond what it has sent: without a bound, megabytes for each that takes
-// nothing. Where it has stopped, it goes on from the tail or the journal.
-constexpr int most_unsent = 128 << 10;
 
 asio::generic::stream_protocol protocol_of(int fd) {
   int domain = AF_INET;
@@ -28,27 +24,22 @@ asio::generic::stream_protocol protocol_of(int fd) {
 
 }  // namespace
 
-Reader::Reader(const asio::any_io_executor& executor, Subscription subscription, TakenSocket socket,
-               std::atomic<std::uint64_t>& sent_by_all)
-    : wish(std::move(subscription)),
+StreamClient::StreamClient(const asio::any_io_executor& executor, Subscription wanted, TakenSocket socket,
+                           std::atomic<std::uint64_t>& total_sent)
+    : subscription(std::move(wanted)),
       peer(std::move(socket.peer)),
-      opened(Clock::now()),
-      spoke(opened),
-      moved(opened),
       socket_(executor),
-      sent_by_all_(sent_by_all),
-      place_in_limits_(std::move(socket.place)) {
+      total_sent_(total_sent),
+      slot_(std::move(socket.slot)) {
   error_code error;
   socket_.assign(protocol_of(socket.fd.get()), socket.fd.get(), error);
   if (!error) socket.fd.release();
-  // Not on a unix socket, which has a small buffer anyway.
-  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
 }
 
-Reader::~Reader() { close(); }
+StreamClient::~StreamClient() { close(); }
 
-std::optional<std::size_t> Reader::put(std::span<const iovec> buffers, Clock::time_point now) {
-  spoke = now;
+std::optional<std::size_t> StreamClient::write(std::span<const iovec> buffers, Clock::time_point now) {
+  last_write = now;
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(buffers.data());  // NOLINT(*-const-cast): sendmsg only reads it
   message.msg_iovlen = buffers.size();
@@ -58,9 +49,9 @@ std::optional<std::size_t> Reader::put(std::span<const iovec> buffers, Clock::ti
             ? ::send(socket_.native_handle(), buffers[0].iov_base, buffers[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
             : ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (taken >= 0) {
-      moved = now;
-      bytes += static_cast<std::uint64_t>(taken);
-      sent_by_all_.fetch_add(static_cast<std::uint64_t>(taken), std::memory_order_relaxed);
+      last_progress = now;
+      bytes_sent += static_cast<std::uint64_t>(taken);
+      total_sent_.fetch_add(static_cast<std::uint64_t>(taken), std::memory_order_relaxed);
       return static_cast<std::size_t>(taken);
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
@@ -68,48 +59,43 @@ std::optional<std::size_t> Reader::put(std::span<const iovec> buffers, Clock::ti
   }
 }
 
-Reader::Sent Reader::send(const Gathered& gathered, Clock::time_point now) {
-  const auto taken = put(gathered.buffers(), now);
+StreamClient::Sent StreamClient::send(const FrameRun& run, Clock::time_point now) {
+  assert(rest_.empty());
+  const auto taken = write(run.buffers(), now);
   if (!taken) return Sent::gone;
-  if (*taken == gathered.bytes()) {
-    next = gathered.next;
-    if (gathered.last_seq() != 0) said = gathered.last_seq();
-    return Sent::all;
-  }
-  const Gathered::Cut cut = gathered.cut(*taken);
-  if (cut.seq != 0) {
-    next = cut.seq + 1;
-    said = cut.seq;
-  }
+  const bool all = *taken == run.bytes();
+  const FrameRun::Cut cut = all ? FrameRun::Cut{.seq = run.last_seq()} : run.cut(*taken);
+  if (cut.seq != 0) cursor.sent(cut.seq);
+  if (all) cursor.skip_to(run.next);
   rest_ = cut.rest;
-  return Sent::part;
+  return all ? Sent::all : Sent::part;
 }
 
-Reader::Sent Reader::say(std::string_view text, Clock::time_point now) {
+StreamClient::Sent StreamClient::say(std::string_view text, Clock::time_point now) {
   rest_ += text;
   return send_rest(now);
 }
 
-Reader::Sent Reader::send_rest(Clock::time_point now) {
+StreamClient::Sent StreamClient::send_rest(Clock::time_point now) {
   if (rest_.empty()) return Sent::all;
   const iovec buffer{rest_.data(), rest_.size()};
-  const auto taken = put({&buffer, 1}, now);
+  const auto taken = write({&buffer, 1}, now);
   if (!taken) return Sent::gone;
   if (*taken < rest_.size()) {
     rest_.erase(0, *taken);
     return Sent::part;
   }
-  rest_ = {};  // its memory too: it may have been a big one
+  rest_ = {};  // frees its memory, which may be large
   return Sent::all;
 }
 
-void Reader::when_writable(std::function<void()> call) {
+void StreamClient::when_writable(std::function<void()> call) {
   socket_.async_wait(Socket::wait_write, [self = shared_from_this(), call = std::move(call)](error_code error) {
     if (error != asio::error::operation_aborted) call();
   });
 }
 
-void Reader::when_gone(std::function<void()> call) {
+void StreamClient::when_gone(std::function<void()> call) {
   socket_.async_wait(Socket::wait_read, [self = shared_from_this(), call = std::move(call)](error_code error) mutable {
     if (error == asio::error::operation_aborted) return;
     std::array<char, 512> input;
@@ -123,15 +109,15 @@ void Reader::when_gone(std::function<void()> call) {
   });
 }
 
-void Reader::end_sending() {
+void StreamClient::end_sending() {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
 }
 
-void Reader::close() {
+void StreamClient::close() {
   error_code ignored;
   socket_.close(ignored);
-  place_in_limits_.reset();
+  slot_.reset();
 }
 
 }  // namespace sessiond

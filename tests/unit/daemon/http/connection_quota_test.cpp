@@ -1,4 +1,4 @@
-#include "daemon/http/address_places.hpp"
+#include "daemon/http/connection_quota.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,47 +13,47 @@ ip::address at(const char* text) { return ip::make_address(text); }
 }  // namespace
 
 TEST_CASE("an address has so many places, and gets back what it leaves") {
-  AddressPlaces places;
-  auto one = places.take(at("192.0.2.1"), 2);
-  auto two = places.take(at("192.0.2.1"), 2);
+  ConnectionQuota quota;
+  auto one = quota.take(at("192.0.2.1"), 2);
+  auto two = quota.take(at("192.0.2.1"), 2);
   REQUIRE(one);
   REQUIRE(two);
-  CHECK(!places.take(at("192.0.2.1"), 2));
-  CHECK(places.take(at("192.0.2.2"), 2));
+  CHECK(!quota.take(at("192.0.2.1"), 2));
+  CHECK(quota.take(at("192.0.2.2"), 2));
   const std::shared_ptr<void> copy = *one;
   one->reset();
-  CHECK(!places.take(at("192.0.2.1"), 2));
+  CHECK(!quota.take(at("192.0.2.1"), 2));
   two->reset();
-  CHECK(places.take(at("192.0.2.1"), 2));
+  CHECK(quota.take(at("192.0.2.1"), 2));
 }
 
 TEST_CASE("0 is no limit, but counts for when there is one") {
-  AddressPlaces places;
+  ConnectionQuota quota;
   std::vector<std::shared_ptr<void>> held;
-  for (int i = 0; i < 100; ++i) held.push_back(places.take(at("192.0.2.1"), 0).value());
-  CHECK(!places.take(at("192.0.2.1"), 100));
-  CHECK(places.take(at("192.0.2.1"), 101));
+  for (int i = 0; i < 100; ++i) held.push_back(quota.take(at("192.0.2.1"), 0).value());
+  CHECK(!quota.take(at("192.0.2.1"), 100));
+  CHECK(quota.take(at("192.0.2.1"), 101));
 }
 
 TEST_CASE("an IPv6 network of 64 bits is one address, a mapped IPv4 address is that address") {
-  AddressPlaces places;
-  const auto held = places.take(at("2001:db8:0:1::1"), 1);
-  CHECK(!places.take(at("2001:db8:0:1:ffff:ffff:ffff:ffff"), 1));
-  CHECK(places.take(at("2001:db8:0:2::1"), 1));
-  const auto four = places.take(at("192.0.2.1"), 1);
-  CHECK(!places.take(at("::ffff:192.0.2.1"), 1));
-  CHECK(places.take(at("::ffff:192.0.2.2"), 1));
+  ConnectionQuota quota;
+  const auto held = quota.take(at("2001:db8:0:1::1"), 1);
+  CHECK(!quota.take(at("2001:db8:0:1:ffff:ffff:ffff:ffff"), 1));
+  CHECK(quota.take(at("2001:db8:0:2::1"), 1));
+  const auto four = quota.take(at("192.0.2.1"), 1);
+  CHECK(!quota.take(at("::ffff:192.0.2.1"), 1));
+  CHECK(quota.take(at("::ffff:192.0.2.2"), 1));
 }
 
 TEST_CASE("places outlive the count and go on any thread") {
   std::vector<std::shared_ptr<void>> held;
   {
-    AddressPlaces places;
-    for (int i = 0; i < 100; ++i) held.push_back(places.take(at("192.0.2.1"), 0).value());
+    ConnectionQuota quota;
+    for (int i = 0; i < 100; ++i) held.push_back(quota.take(at("192.0.2.1"), 0).value());
     std::thread([some = std::vector(held.begin(), held.begin() + 50)] {}).join();
     held.erase(held.begin(), held.begin() + 50);
-    CHECK(places.take(at("192.0.2.1"), 51));
-    CHECK(!places.take(at("192.0.2.1"), 50));
+    CHECK(quota.take(at("192.0.2.1"), 51));
+    CHECK(!quota.take(at("192.0.2.1"), 50));
   }
   held.clear();
 }

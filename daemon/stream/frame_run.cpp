@@ -1,30 +1,32 @@
-#include "daemon/stream/gather.hpp"
+#include "daemon/stream/frame_run.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace sessiond {
 namespace {
 
 constexpr std::size_t most_gathered_bytes = 256 << 10;
-constexpr std::size_t most_buffers = 512;  // under IOV_MAX
-constexpr std::uint64_t most_looked_at = 4096;
+constexpr std::size_t most_buffers = 512;       // under IOV_MAX
+constexpr std::uint64_t most_looked_at = 4096;  // events, so that other work gets its turn
 
 }  // namespace
 
-void Gathered::add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends) {
-  runs_.push_back({text, frames, ends});
+void FrameRun::add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends) {
+  assert(!ends.empty());
+  pieces_.push_back({text, frames, ends});
   // sendmsg only reads them.
   buffers_.push_back({const_cast<char*>(frames.data()), frames.size()});  // NOLINT(*-const-cast)
   bytes_ += frames.size();
   if (ends.back().seq != 0) last_seq_ = ends.back().seq;
 }
 
-void Gathered::keep(SharedBatch batch) {
+void FrameRun::keep(SharedBatch batch) {
   if (kept_.empty() || kept_.back() != batch) kept_.push_back(std::move(batch));
 }
 
-void Gathered::clear() {
-  runs_.clear();
+void FrameRun::clear() {
+  pieces_.clear();
   buffers_.clear();
   kept_.clear();
   bytes_ = 0;
@@ -32,16 +34,16 @@ void Gathered::clear() {
   next = 0;
 }
 
-bool Gathered::full() const { return bytes_ >= most_gathered_bytes || buffers_.size() >= most_buffers; }
+bool FrameRun::full() const { return bytes_ >= most_gathered_bytes || buffers_.size() >= most_buffers; }
 
-Gathered::Cut Gathered::cut(std::size_t taken) const {
+FrameRun::Cut FrameRun::cut(std::size_t taken) const {
   std::uint64_t before = 0;  // the last event sent whole
-  for (const Run& run : runs_) {
-    auto begin = static_cast<std::size_t>(run.frames.data() - run.text.data());
-    for (const FrameEnd& frame : run.ends) {
+  for (const Piece& piece : pieces_) {
+    auto begin = static_cast<std::size_t>(piece.frames.data() - piece.text.data());
+    for (const FrameEnd& frame : piece.ends) {
       const std::size_t size = frame.end - begin;
       if (taken == 0) return {before, {}};
-      if (taken < size) return {frame.seq != 0 ? frame.seq : before, run.text.substr(begin + taken, size - taken)};
+      if (taken < size) return {frame.seq != 0 ? frame.seq : before, piece.text.substr(begin + taken, size - taken)};
       taken -= size;
       begin = frame.end;
       if (frame.seq != 0) before = frame.seq;
@@ -50,7 +52,8 @@ Gathered::Cut Gathered::cut(std::size_t taken) const {
   return {before, {}};
 }
 
-void gather(Gathered& out, const Tail& tail, const StreamView& view, std::uint64_t from, std::uint64_t to) {
+void gather(FrameRun& out, const Tail& tail, const StreamView& view, std::uint64_t from, std::uint64_t to) {
+  assert(from >= tail.oldest());
   out.next = from;
   const std::uint64_t last = std::min(to, from + most_looked_at - 1);
   while (out.next <= last && !out.full()) {
@@ -72,7 +75,7 @@ void gather(Gathered& out, const Tail& tail, const StreamView& view, std::uint64
   }
 }
 
-void gather(Gathered& out, const SharedBatch& batch, const StreamView& view) {
+void gather(FrameRun& out, const SharedBatch& batch, const StreamView& view) {
   for (std::size_t index = 0; index < batch->size() && !out.full(); ++index) {
     if (!view.shows(batch->envelope_at(index))) continue;
     out.add(batch->text(), batch->frame_at(index), batch->ends_at(index));

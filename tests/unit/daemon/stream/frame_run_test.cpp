@@ -1,4 +1,4 @@
-#include "daemon/stream/gather.hpp"
+#include "daemon/stream/frame_run.hpp"
 
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ Tail filled(std::initializer_list<int> batches, std::size_t bytes = 0, std::size
   return tail;
 }
 
-std::string text_of(const Gathered& gathered) {
+std::string text_of(const FrameRun& gathered) {
   std::string out;
   for (const iovec& buffer : gathered.buffers()) out.append(static_cast<const char*>(buffer.iov_base), buffer.iov_len);
   return out;
@@ -67,7 +67,7 @@ TEST_CASE("what a view shows, over batches, from anywhere to anywhere") {
   for (const bool irc : {true, false}) {
     for (std::uint64_t from = 1; from <= 15; ++from) {
       for (std::uint64_t to = from; to <= 15; ++to) {
-        Gathered out;
+        FrameRun out;
         gather(out, tail, view(irc ? "" : "slack"), from, to);
         CHECK(text_of(out) == frames_of(tail, from, to, irc));
         CHECK(out.bytes() == text_of(out).size());
@@ -80,7 +80,7 @@ TEST_CASE("what a view shows, over batches, from anywhere to anywhere") {
 TEST_CASE("cut anywhere: the event that was begun, and its rest") {
   const Tail tail = filled({1, 4, 1, 7, 2});
   for (const bool irc : {true, false}) {
-    Gathered out;
+    FrameRun out;
     gather(out, tail, view(irc ? "" : "slack"), 2, 14);
     const std::string text = text_of(out);
     std::size_t begin = 0;
@@ -102,15 +102,15 @@ TEST_CASE("cut anywhere: the event that was begun, and its rest") {
 
 TEST_CASE("a gather is bounded, and takes one event of any size") {
   const Tail huge = filled({2}, 8 << 20);
-  Gathered one;
+  FrameRun one;
   gather(one, huge, view(), 1, 2);
   CHECK(one.next == 2);
   const Tail many = filled({3000}, 300);
-  Gathered some;
+  FrameRun some;
   gather(some, many, view(), 1, 3000);
   CHECK(some.bytes() < 270'000);
   CHECK(some.bytes() > 250'000);
-  Gathered none;
+  FrameRun none;
   gather(none, filled({5000}), view("nobody's"), 1, 5000);
   CHECK(none.empty());
   CHECK(none.next == 4097);

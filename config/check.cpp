@@ -11,19 +11,19 @@
 namespace sessiond::config {
 namespace {
 
-// The faults found so far, and which keys they have spoilt.
+// Collects faults, and knows which keys have one already.
 class Findings {
  public:
   explicit Findings(std::vector<ConfigFault>& faults) : faults_(faults), known_(faults.size()) {}
 
-  // `at` is wrong in view of `others`.
+  // Adds a fault at `at`, unless it or one of `others` has a fault already.
   void add(std::string_view at, std::initializer_list<std::string_view> others, std::string detail) {
     if (spoilt(at) || std::ranges::any_of(others, [&](std::string_view other) { return spoilt(other); })) return;
     faults_.push_back({std::string(at), std::move(detail)});
   }
 
  private:
-  // The key itself, what is inside it, or a group around it has a fault.
+  // Whether the key, something inside it, or a group around it has a fault.
   bool spoilt(std::string_view key) const {
     const auto covers = [](std::string_view outer, std::string_view inner) {
       return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
@@ -40,7 +40,7 @@ void check_listen(const Config::Listen& listen, Findings& findings) {
   std::vector<ListenAddress> seen;
   for (const std::string& text : listen.tcp) {
     const auto address = parse_listen_address(text);
-    if (!address) continue;  // only in a Config made by hand; reading has refused it
+    if (!address) continue;  // possible only in a Config made by code; parse_config refuses it
     if (!address->loopback && !listen.insecure && !listen.tls.cert)
       findings.add(
           "/listen/tcp", {"/listen/insecure", "/listen/tls"},

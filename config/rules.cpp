@@ -56,7 +56,7 @@ std::string origin_fault(std::string_view text) {
   }
   if (std::ranges::any_of(host, [](char c) { return c >= 'A' && c <= 'Z'; }))
     return "must be lower-case, as browsers send it";
-  return host_name_fault(host).empty() ? "" : "must be an origin, nothing behind host and port: https://host:port";
+  return host_name_fault(host).empty() ? "" : "must be an origin, with nothing after host and port: https://host:port";
 }
 
 std::string listen_address_fault(std::string_view text) {

@@ -6,12 +6,13 @@
 #include <optional>
 
 #include "daemon/backup/tar.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
-constexpr std::uint64_t most_believed = 1ULL << 60;   // of a member
-constexpr std::uint64_t most_extension = 1ULL << 20;  // of a pax header or long name
+constexpr std::uint64_t most_believed = 1ULL << 60;   // largest size of a member
+constexpr std::uint64_t most_extension = 1ULL << 20;  // largest size of a pax header or long name
 constexpr std::size_t most_name = 4096;
 
 std::unexpected<Problem> refuse_archive(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
@@ -26,7 +27,8 @@ std::optional<Number> digits(std::string_view text, int base) {
   return value;
 }
 
-// Octal digits among blanks and NULs, or GNU's base-256: the first bit set, big-endian. Nothing: neither, or negative.
+// Parses a number: octal digits among blanks and NULs, or GNU's base-256 (first bit set, big-endian). Nothing when it
+// is neither, or negative.
 std::optional<std::uint64_t> number(std::string_view field) {
   if ((static_cast<unsigned char>(field.front()) & 0x80U) != 0) {
     std::uint64_t value = static_cast<unsigned char>(field.front()) & 0x7FU;
@@ -51,7 +53,7 @@ bool sum_fits(std::string_view block) {
   return number(field) == sum - own + field.size() * ' ';
 }
 
-// Without "./" before and '/' behind. Nothing: it is empty or leads elsewhere.
+// Returns the name without "./" in front and '/' at the end. Nothing when it is empty or leads out of the folder.
 std::optional<std::string> plain_name(std::string_view name) {
   std::string out;
   if (name.starts_with('/') || name.size() > most_name || name.contains('\0')) return {};
@@ -74,11 +76,10 @@ Result<void> TarReader::feed(std::string_view bytes) {
       bytes.remove_prefix(piece.size());
       left_ -= piece.size();
       if (extending_ == 0) {
-        if (auto taken = sink_.data(piece); !taken) return taken;
+        TRY(sink_.data(piece));
       } else {
         extension_ += piece;
-        if (left_ == 0)
-          if (auto known = extension(); !known) return known;
+        if (left_ == 0) TRY(extension());
       }
     } else if (padding_ > 0) {
       const auto skipped = std::min<std::uint64_t>(padding_, bytes.size());
@@ -90,7 +91,7 @@ Result<void> TarReader::feed(std::string_view bytes) {
       block_ += piece;
       if (block_.size() < tar_block_size) break;
       const std::string block = std::exchange(block_, {});
-      if (auto read = header(block); !read) return read;
+      TRY(header(block));
     }
   }
   return {};
@@ -125,7 +126,7 @@ Result<void> TarReader::header(std::string_view block) {
   extending_ = 0;
   std::string name(until_nul(block.substr(0, 100)));
   const std::string_view prefix = until_nul(block.substr(345, 155));
-  // GNU's own format has other things there.
+  // GNU's format uses this field for something else.
   if (block.substr(257, 6) == std::string_view("ustar\0", 6) && !prefix.empty())
     name = fmt::format("{}/{}", prefix, name);
   if (!long_name_.empty()) name = std::exchange(long_name_, {});
@@ -136,7 +137,7 @@ Result<void> TarReader::header(std::string_view block) {
   if (!file && type != '5')
     return refuse_archive(
         fmt::format("\"{}\" is no plain file (a link, device or sparse file, type {:?})", name, type));
-  // Before POSIX a directory was a file whose name ends so.
+  // In pre-POSIX archives, a directory is a file whose name ends in a slash.
   if (type == '5' || name.ends_with('/')) member.kind = TarMember::Kind::directory;
   return start(std::move(member));
 }
@@ -161,7 +162,7 @@ Result<void> TarReader::extension() {
   const std::string text = std::exchange(extension_, {});
   if (extending_ == 'x') return pax(text);
   if (extending_ == 'L') long_name_ = until_nul(text);
-  return {};  // 'g' says nothing that a backup needs
+  return {};  // a global header ('g') has nothing that a backup needs
 }
 
 Result<void> TarReader::pax(std::string_view records) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "store/crc32.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -29,8 +30,8 @@ Unpacker::Unpacker(fs::path dir)
 Result<void> Unpacker::feed(std::string_view bytes) { return reader_.feed(bytes); }
 
 Result<void> Unpacker::start(const TarMember& member) {
-  if (auto closed = close_file(); !closed) return closed;
-  if (member.kind == TarMember::Kind::directory) return {};  // made with the first file in it
+  TRY(close_file());
+  if (member.kind == TarMember::Kind::directory) return {};  // created with the first file in it
   const fs::path name(member.name);
   is_manifest_ = name.filename() == manifest_name && std::distance(name.begin(), name.end()) <= 2;
   if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("there are two {}", manifest_name));
@@ -42,11 +43,9 @@ Result<void> Unpacker::start(const TarMember& member) {
   if (is_manifest_) manifest_at_ = name_;
   if (is_manifest_ || dir_.empty()) return {};
   const fs::path path = dir_ / name;
-  if (made_.insert(path.parent_path()).second)
-    if (auto made = make_dirs(path.parent_path()); !made) return made;
-  auto fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
-  if (!fd) return std::unexpected(std::move(fd.error()));
-  fd_ = std::move(*fd);
+  if (made_.insert(path.parent_path()).second) TRY(make_dirs(path.parent_path()));
+  TRY(auto fd, open_file(path, O_WRONLY | O_CREAT | O_EXCL));
+  fd_ = std::move(fd);
   return {};
 }
 
@@ -71,18 +70,18 @@ Result<void> Unpacker::close_file() {
 }
 
 Result<Manifest> Unpacker::finish() {
-  if (auto whole = reader_.finish(); !whole) return std::unexpected(std::move(whole.error()));
-  if (auto closed = close_file(); !closed) return std::unexpected(std::move(closed.error()));
+  TRY(reader_.finish());
+  TRY(close_file());
   if (manifest_at_.empty())
     return refuse_backup(fmt::format("there is no {}: this is no backup, or one that was interrupted", manifest_name));
   auto manifest = parse_manifest(manifest_);
   if (!manifest) return manifest;
   const std::string prefix = manifest_at_.substr(0, manifest_at_.size() - manifest_name.size());
-  if (auto same = check(*manifest, prefix); !same) return std::unexpected(std::move(same.error()));
+  TRY(check(*manifest, prefix));
   if (dir_.empty()) return manifest;
   root_ = prefix.empty() ? dir_ : dir_ / prefix.substr(0, prefix.size() - 1);
   const Fd fd(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // One call for all: an fsync of each of a hundred thousand transcripts would take minutes.
+  // One syncfs for all: an fsync of each of a hundred thousand transcripts would take minutes.
   if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir_.native(), errno));
   return manifest;
 }

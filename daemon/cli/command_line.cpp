@@ -17,7 +17,7 @@
 namespace sessiond {
 namespace {
 
-// How many single changes make one word of the other.
+// The edit distance between two words.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -154,7 +154,7 @@ class CommandLine {
     revoke_->add_option("id", revoke_options_.id, "The token's id")->type_name("ID")->required();
   }
 
-  // What is empty, as from a variable that is not set, is never what was meant: a limit would be none.
+  // Refuses an empty value, which probably comes from a variable that is not set.
   static CLI::Validator not_empty() {
     return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
   }
@@ -171,7 +171,7 @@ class CommandLine {
             },
             ""};
   }
-  // "90s" to the number of ms.
+  // Converts "90s" to the number of ms.
   static CLI::Validator overlap() {
     return {[](std::string& text) -> std::string {
               static constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
@@ -191,7 +191,7 @@ class CommandLine {
             },
             ""};
   }
-  // The daemon and its configuration want absolute paths; whoever types one means the directory they are in.
+  // Makes a path absolute: a relative one is meant from the working directory, which the daemon does not know.
   static CLI::Validator absolute() {
     return {[](std::string& text) -> std::string {
               if (text.empty()) return "is empty";
@@ -275,7 +275,7 @@ class CommandLine {
       return {.exit_code = 0, .out = out.str(), .err = err.str()};
     }
     CLI::App* at = deepest();
-    // CLI11 says only that a subcommand is missing.
+    // CLI11 only says that a subcommand is missing.
     if (error.get_name() == "RequiredError" && at->get_subcommands().empty() && !at->remaining().empty())
       return unknown(*at, at->remaining().front());
     return mistake(*at, error.what(), hint(*at, arguments));
@@ -287,7 +287,7 @@ class CommandLine {
 
   Answered mistake(CLI::App& at, std::string_view what, std::string_view hint) const {
     const std::string path = &at == &app_ ? "sessiond" : full_name(at);
-    // In these 2 says something of the files.
+    // For these commands, exit code 2 is a statement about the files.
     const int code = &at == doctor_ || &at == restore_ ? 64 : 2;
     return {.exit_code = code, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint, path)};
   }
@@ -299,7 +299,7 @@ class CommandLine {
     return "sessiond " + name;
   }
 
-  // What the first word that is not known may have been meant to be.
+  // Suggests a known word for the first unknown one.
   static std::string hint(CLI::App& at, std::span<const std::string> arguments) {
     std::vector<std::string> known;
     for (const CLI::App* each : at.get_subcommands([](CLI::App*) { return true; })) known.push_back(each->get_name());

@@ -52,7 +52,7 @@ namespace {
 
 constexpr int state_directory_in_use = 3;
 
-// Changes are made while no daemon runs and none can start; with one running (`in_use`) nothing is looked at either.
+// Repairs or migrates, holding the state lock so that no daemon can start. When a daemon runs (`in_use`), does nothing.
 void mend_and_examine(const DoctorCommand& command, const Config& config, Report& report, bool& in_use) {
   DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
   std::optional<StateLock> lock;
@@ -92,7 +92,7 @@ int run(const DoctorCommand& command) {
     for (const ConfigFault& fault : settings.error().faults)
       report.error("config", file, fmt::format("{}: {}", fault.pointer.empty() ? "/" : fault.pointer, fault.detail),
                    "sessiond config --check tells the same; sessiond config --print-defaults explains every key");
-    // Without a configuration only what was named can be looked at.
+    // Without a valid configuration, only a state directory that was named can be examined.
     const auto named = named_state_dir(command.where.state_dir);
     known = named.has_value();
     if (known) config.state_dir = *named;

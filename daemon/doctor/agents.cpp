@@ -1,4 +1,4 @@
-// Every agent's folder: sessions.json, its lock, what crashes and other programs left beside it.
+// Checks every agent's folder: sessions.json, its lock, and what crashes and foreign programs left beside it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 #include "store/names.hpp"
 #include "store/process.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t long_held_ms = 30'000;  // a lock is held for an exchange, under a second
+constexpr std::int64_t long_held_ms = 30'000;  // a lock is held while a file is replaced: less than a second
 
 std::string program_of(std::int64_t pid) {
   auto name = read_file(fmt::format("/proc/{}/comm", pid));
@@ -26,7 +27,7 @@ std::string program_of(std::int64_t pid) {
   return fmt::format(" ({})", *name);
 }
 
-// The first run of digits between dots: <name>.<pid>.<random>.tmp and <name>.lock.<pid>.<random>.
+// Returns the pid in <name>.<pid>.<random>.tmp and <name>.lock.<pid>.<random>: the first digits between two dots.
 std::optional<std::int64_t> pid_in(std::string_view name) {
   for (std::size_t at = name.find('.'); at != std::string_view::npos; at = name.find('.', at + 1)) {
     std::int64_t pid = 0;
@@ -115,7 +116,7 @@ class AgentCheck {
                                 fmt::join(unknown.begin(), end, ", "), unknown.size() > shown ? ", …" : ""));
   }
 
-  // Nothing: it cannot be said whose transcripts are whose.
+  // Nothing when it is not known which transcript belongs to which session.
   std::optional<std::vector<NamedEntry>> look_at_store() {
     if (told_) return {};
     auto read = read_store(store_);
@@ -145,7 +146,7 @@ class AgentCheck {
     return std::move(read->entries);
   }
 
-  // How many entries the generations beside the journal hold, the last one first.
+  // How many entries the earlier generations in journal/previous hold, the newest one first.
   std::optional<std::size_t> earlier_entries() const {
     for (const fs::path& file : {generations().current, generations().previous})
       if (const auto read = read_store(file); read && read->kind == StoreRead::Kind::good) return read->entries.size();
@@ -197,17 +198,18 @@ class AgentCheck {
   std::string agent_;
   fs::path store_;
   fs::path dir_;
-  bool told_ = false;        // what stands in the store's place
-  std::string unsettled_{};  // the temp file of a checkpoint that its note says was under way
+  bool told_ = false;        // something other than a file in the place of sessions.json was reported
+  std::string unsettled_{};  // the temporary file of a checkpoint that was under way, by its note
 };
 
-// Folders beside the agents' whose names are no agent ids: what is in them is not served.
+// Reports folders beside the agents' whose names are no agent ids: what is in them is not served.
 void check_names(Examination& exam) {
   const std::string& pattern = exam.options.path_template;
   const std::size_t mark = pattern.find("{agentId}");
   if (mark == std::string::npos) return;
   const std::size_t slash = pattern.rfind('/', mark);
-  if (slash == std::string::npos) return;  // beside journal/ and our other files anything may lie
+  // The agents share their folder with journal/ and more, so other names are expected there.
+  if (slash == std::string::npos) return;
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
   ModeCheck modes(exam);
   if (const auto status = stat_of(dir)) modes.look(dir, *status);
@@ -220,7 +222,7 @@ void check_names(Examination& exam) {
   modes.tell(dir);
 }
 
-// Why a holder that we cannot look at cannot be judged; "" when it can be.
+// Says why it is not known whether the holder lives; "" when it is known.
 std::string elsewhere(std::string_view host) {
   if (host.empty() || where_ran(host, false) == Host::here) return {};
   const auto without_namespace = [](std::string_view text) { return text.substr(0, text.rfind(':')); };
@@ -229,11 +231,10 @@ std::string elsewhere(std::string_view host) {
   return "on another machine, or before a reboot";
 }
 
-// Judged and taken away by the rules of FORMATS §3: only when its holder is provably gone.
+// Removes a lock only when its holder is provably gone (store/lock/README.md).
 Result<Step> free_lock(const fs::path& target) {
   std::vector<Eviction> evictions;
-  const auto lock = FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions);
-  if (!lock) return std::unexpected(lock.error());
+  TRY(const auto lock, FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions));
   Step step{.path = target.native() + ".lock", .detail = "was released meanwhile"};
   if (!evictions.empty())
     step.detail = fmt::format("taken away: {}; it said {}", evictions[0].reason, evictions[0].holder);
@@ -284,9 +285,8 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
                                     in_bytes(static_cast<std::uint64_t>(status.st_size))),
               .advice = "remove it, once no program writes here; doctor --repair moves it away"},
              [&]() -> Result<Step> {
-               auto kept = exam.put_away(path);
-               if (!kept) return std::unexpected(kept.error());
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+               TRY(auto kept, exam.put_away(path));
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
              });
 }
 
@@ -307,9 +307,8 @@ bool check_kind(Examination& exam, const fs::path& path, const struct stat& stat
               .detail = std::move(what),
               .advice = "put the file itself there; or sessiond doctor --repair, which moves it to journal/kept"},
              [&]() -> Result<Step> {
-               auto kept = exam.put_away(path);
-               if (!kept) return std::unexpected(kept.error());
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+               TRY(auto kept, exam.put_away(path));
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
              });
   return true;
 }
@@ -326,7 +325,7 @@ void check_agents(Examination& exam) {
   check_names(exam);
   check_databases(exam);
   auto agents = exam.paths.agents();
-  for (std::string& agent : exam.paths.kept_agents())  // its folder may be gone
+  for (std::string& agent : exam.paths.kept_agents())  // agents whose folder may be gone
     if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(std::move(agent));
   if (agents.empty()) exam.report.ok("agents", exam.options.state_dir.native(), "no agent has sessions yet");
   for (const std::string& agent : agents) {

@@ -1,4 +1,5 @@
-// The state directory itself: that it is there and ours alone, the file system under it, and who works in it.
+// Checks the state directory itself: that it exists, that only its owner can access it, its file system, and which
+// daemon runs in it.
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/statvfs.h>
@@ -96,7 +97,8 @@ void check_daemon(Examination& exam) {
       exam.report.ok("daemon", lock, fmt::format("no daemon runs here; the last one had pid {}", (*owner)->pid));
       break;
     case StateOwner::State::elsewhere:
-      // What looks torn may then be in flight: judged as if it ran only when the file is fresh would be guessing.
+      // Taken as not running, so what another machine is writing may look torn. Judging by a file's age would be
+      // guessing.
       exam.report.ok("daemon", lock,
                      fmt::format("the last one had pid {} before a reboot, in another container or on another machine; "
                                  "taken as not running",
@@ -134,7 +136,7 @@ struct Kind {
   std::uint64_t magic;
   std::string_view name;
 };
-// Local, but without RENAME_EXCHANGE.
+// Local file systems that have no RENAME_EXCHANGE.
 constexpr std::array without_exchange{
     Kind{MSDOS_SUPER_MAGIC, "FAT"},    Kind{0x2011BAB0, "exFAT"}, Kind{0x5346544E, "NTFS"},
     Kind{0x7366746E, "NTFS"},          Kind{0x482B, "HFS+"},      Kind{ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
@@ -149,7 +151,7 @@ void check_file_system(Examination& exam) {
   }
   const auto magic = static_cast<std::uint64_t>(kind.f_type) & 0xFFFFFFFF;
   if (const std::string_view name = network_file_system(exam.options.state_dir); !name.empty()) {
-    // Locks or renames do not hold there what they promise, or not for all machines that mount it.
+    // Locks or renames are not reliable there, or not for all machines that mount it.
     exam.report.warning(
         "file_system", dir,
         fmt::format("lies on {}, where the locks of other programs and atomic renames may not hold", name),
@@ -173,7 +175,7 @@ void check_file_system(Examination& exam) {
   exam.report.ok("file_system", dir, fmt::format("local, type {:#x}", magic));
 }
 
-// Who can read it can see hashes, which are no use; who can write it is admin.
+// Reading tokens.json reveals only hashes, but writing it makes an admin.
 void check_secret_file(Examination& exam, const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return;

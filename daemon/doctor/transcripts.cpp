@@ -1,4 +1,4 @@
-// Transcripts against entries: which file is whose, which is nobody's, and what in each can be read.
+// Compares transcripts with the entries of sessions.json: which session each belongs to, if any, and what can be read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "daemon/doctor/inspect_transcript.hpp"
 #include "store/lock/lock.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::doctor {
@@ -34,19 +35,17 @@ namespace {
 
 constexpr std::chrono::milliseconds lock_wait{2000};
 
-// Under the lock that others take, so that nobody writes behind what is cut off.
+// Holds the transcript's lock, so that no foreign program appends meanwhile.
 Result<Step> mend_transcript(const fs::path& path) {
   std::vector<Eviction> evictions;
-  const auto lock = FileLock::acquire(path, {.timeout = lock_wait}, evictions);
-  if (!lock) return std::unexpected(lock.error());
-  const auto mended = mend_end(path);
-  if (!mended) return std::unexpected(mended.error());
-  if (!*mended) return Step{.path = path.native(), .detail = "was mended meanwhile"};
-  if ((*mended)->torn.empty()) return Step{.path = path.native(), .detail = "its last line got its newline"};
-  return Step{.path = path.native(),
-              .detail = fmt::format("a torn last line was cut off at offset {} ({})", (*mended)->offset,
-                                    in_bytes((*mended)->bytes)),
-              .kept = (*mended)->torn.native()};
+  TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
+  TRY(const auto mended, mend_end(path));
+  if (!mended) return Step{.path = path.native(), .detail = "was mended meanwhile"};
+  if (mended->torn.empty()) return Step{.path = path.native(), .detail = "its last line got its newline"};
+  return Step{
+      .path = path.native(),
+      .detail = fmt::format("a torn last line was cut off at offset {} ({})", mended->offset, in_bytes(mended->bytes)),
+      .kept = mended->torn.native()};
 }
 
 class TranscriptCheck {
@@ -89,7 +88,7 @@ class TranscriptCheck {
   }
 
  private:
-  // What the transcripts of a session id, topics included, hold and should hold.
+  // The entries that the transcripts of a session id hold, topics included, and those that they should hold.
   struct Held {
     std::int64_t counted = 0;  // messageCount
     std::int64_t found = 0;
@@ -101,7 +100,7 @@ class TranscriptCheck {
     const auto state = inspect_transcript(path, exam_.options.cancel);
     if (!state) {
       if (state.error().code == Code::draining) return;
-      // Archived or written anew meanwhile.
+      // It was archived or rewritten meanwhile.
       struct stat now{};
       if (::lstat(path.c_str(), &now) != 0 || now.st_size < file.status.st_size) return;
       exam_.report.error("transcript", path.native(), state.error().detail,
@@ -149,13 +148,13 @@ class TranscriptCheck {
     }
     if (state.ends_in_newline) return;
     if (state.torn_bytes == 0) {
-      ++unended_;  // the next append puts it first
+      ++unended_;  // the next append writes the missing newline first
       if (exam_.repair)
         exam_.fault({.check = "transcript", .path = path.native(), .detail = "has no last newline"},
                     [&] { return mend_transcript(path); });
       return;
     }
-    // Whoever writes it right now has not finished.
+    // A program is still writing it.
     if (exam_.daemon_running || (age_ms(file.status) < 5'000 && !exam_.repair)) return;
     exam_.fault({.level = Finding::Level::warning,
                  .check = "transcript",
@@ -185,7 +184,7 @@ class TranscriptCheck {
                            "it was copied or renamed; its entries are served all the same");
   }
 
-  // The session id whose transcript it is, or that of a topic; "" when it is nobody's.
+  // Returns the session id that the transcript, or topic transcript, belongs to; "" when it belongs to none.
   std::string session_of(std::string_view file) const {
     if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
     for (std::size_t at = file.find("-topic-"); at != std::string_view::npos; at = file.find("-topic-", at + 1)) {
@@ -208,7 +207,8 @@ class TranscriptCheck {
           fmt::format("{} session{} no transcript yet, e.g. {}", missing, missing == 1 ? " has" : "s have", example));
   }
 
-  // Entries that were written, by messageCount, and are not there. What the journal has beyond CHECKPOINT comes back.
+  // Reports entries that messageCount counts and the transcripts lack. Entries that the journal has beyond CHECKPOINT
+  // are not missing: the next start writes them.
   void tell_lost() {
     if (exam_.daemon_running || exam_.lags(agent_)) return;
     for (const auto& [id, held] : sessions_) {

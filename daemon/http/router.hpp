@@ -20,7 +20,7 @@ namespace sessiond {
 
 // Who sends this request to a route that needs this permission; the Problem is what the client gets (unauthorized,
 // too_many_requests).
-using Authenticator = std::function<Result<Principal>(const Request&, Permission)>;
+using Authenticate = std::function<Result<Principal>(const Request&, Permission)>;
 
 // The query parameters that a route knows; any other one is bad_request before its handler runs.
 using QueryNames = std::vector<std::string_view>;
@@ -36,7 +36,7 @@ class Router {
     QueryNames query;
   };
 
-  explicit Router(Authenticator authenticator);
+  explicit Router(Authenticate authenticator);
   ~Router();
   Router(Router&&) noexcept;
 
@@ -74,7 +74,7 @@ class Router {
   std::optional<Response> refusal(Request& request, const Route& route, bool has_body) const;
   std::string allow_all() const;
 
-  Authenticator authenticator_;
+  Authenticate authenticator_;
   Observer observer_;
   std::vector<Route> routes_;
   std::unique_ptr<Node> root_;

@@ -55,9 +55,9 @@ void check_listen(const Config::Listen& listen, Findings& findings) {
   if (listen.tls.cert.has_value() != listen.tls.key.has_value())
     findings.add("/listen/tls", {"/listen/tls/cert", "/listen/tls/key"}, "needs both cert and key");
   if (listen.tls.client_ca && !listen.tls.cert)
-    findings.add("/listen/tls/clientCa", {"/listen/tls/cert"}, "means nothing without cert and key");
+    findings.add("/listen/tls/clientCa", {"/listen/tls/cert"}, "has no effect without cert and key");
   if (listen.tcp.empty() && !listen.unix)
-    findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: nobody could reach the daemon");
+    findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: no client could reach the daemon");
 }
 
 }  // namespace
@@ -80,15 +80,14 @@ void find_contradictions(const Config& config, std::vector<ConfigFault>& faults)
                              config.journal.segment_bytes));
   if (config.stream.heartbeat_ms > config.stream.stall_timeout_ms &&
       config.stream.heartbeat_ms != Config::Stream{}.heartbeat_ms)
-    findings.add(
-        "/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
-        fmt::format("{} is longer than stallTimeoutMs, {}: a reader that has gone would not be noticed in time",
-                    config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
+    findings.add("/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
+                 fmt::format("{} is longer than stallTimeoutMs, {}: a client that is gone would not be noticed in time",
+                             config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
   const Config::Lock& lock = config.store.lock;
   if (lock.poll_interval_ms > lock.timeout_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/timeoutMs"},
-                 fmt::format("{} is longer than timeoutMs, {}: the lock would be tried once", lock.poll_interval_ms,
-                             lock.timeout_ms));
+                 fmt::format("{} is longer than timeoutMs, {}: the lock would be tried only once",
+                             lock.poll_interval_ms, lock.timeout_ms));
   if (lock.poll_interval_ms > lock.stale_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/staleMs"},
                  fmt::format("{} is longer than staleMs, {}", lock.poll_interval_ms, lock.stale_ms));

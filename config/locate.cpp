@@ -66,7 +66,7 @@ std::expected<std::string, ConfigFault> read_file_at(const std::string& path) {
     break;
   }
   if (text.size() > most_file_bytes)
-    return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB: no configuration of ours", path)});
+    return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB, which no configuration is", path)});
   return text;
 }
 

@@ -140,7 +140,7 @@ void read_value(const boost::json::value& value, std::vector<std::string>& field
     const Place at = place.at(std::to_string(index++));
     auto text = read_text(element, each, "a string", at);
     if (!text) continue;
-    if (!seen.insert(*text).second) at.fault("stands in the list twice");
+    if (!seen.insert(*text).second) at.fault("occurs twice in the list");
     texts.push_back(std::move(*text));
   }
   if (texts.size() == index) field = std::move(texts);

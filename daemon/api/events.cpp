@@ -15,7 +15,7 @@ Result<void> takes(const Request& request, std::string_view answer) {
   for (const std::string& type : {std::string(answer), group + "/*", std::string("*/*")}) {
     if (accept.empty() || accept.find(type) != std::string_view::npos) return {};
   }
-  return fail(Code::not_acceptable, "this route answers " + std::string(answer));
+  return fail(Code::not_acceptable, "this route replies with " + std::string(answer));
 }
 
 // Opens a stream or answers a poll, by token or by ticket.

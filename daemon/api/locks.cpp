@@ -92,7 +92,7 @@ Result<fs::path> lock_target(const Api& api, const std::string& agent, const Req
   const auto transcript = query_text(request, "transcript");
   if (!transcript) return api.ledger.paths().store_file(agent);
   if (!transcript->ends_with(".jsonl") || transcript->contains('/') || transcript->contains('\0'))
-    return fail(Code::bad_request, "transcript: the name of a .jsonl file in the agent's folder");
+    return fail(Code::bad_request, "transcript must be the name of a .jsonl file in the agent's folder");
   return sessions_folder(api, agent) / *transcript;
 }
 

@@ -31,7 +31,7 @@ HandlerResult put_policy(Api& api, Request& request) {
   CO_TRY(require_full_scope(request, "change the policy"));
   std::string_view match = trim(request.header("if-match"));
   if (match.empty())
-    co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send tells the current ETag");
+    co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send returns the current ETag");
   const std::string current = policy_etag(to_json(api.ledger.rules().send_policy));
   if (match != "*" && match != "\"" + current + "\"" && match != current) {
     co_return std::unexpected(
@@ -105,7 +105,7 @@ Result<std::string> evaluate_case(const Request& request, const SendPolicy& poli
                                   bool trace_of_one) {
   const SendQuestion question = send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
   if (!may_ask(request.principal, question))
-    return fail(Code::forbidden, "this token may only ask about what lies within its scope");
+    return fail(Code::forbidden, "this token may ask only about sessions within its scope");
   return to_json(evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }
 

@@ -73,7 +73,7 @@ Result<Decision> within_scope(Result<Decision> decided, const Principal& princip
   const Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
   if (principal.sees_whole_agent(about.agent)) return decided;
   if (!principal.sees(about.agent, about.key, about.channel))
-    return fail(Code::forbidden, fmt::format("{} would then lie outside what this token may see", about.key));
+    return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
   for (const Event& event : decided->events) {
     for (const std::string_view part : {"set", "entry"}) {
       const std::string_view fields = json::find(event.data, part).value_or("{}");

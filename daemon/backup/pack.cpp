@@ -47,8 +47,9 @@ Result<void> Packer::pack(std::string& out) {
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, file.size - offset_));
   TRY(const auto bytes, read_at(fd_.get(), offset_, wanted, file.path));
   if (bytes.size() < wanted)
-    return fail(Code::degraded,
-                fmt::format("{} became shorter while it was read: another program writes it; try again", file.name));
+    return fail(
+        Code::degraded,
+        fmt::format("{} became shorter while it was read: a foreign program is writing it; try again", file.name));
   out += bytes;
   crc_ = crc32_of(bytes, crc_);
   offset_ += wanted;
@@ -57,7 +58,7 @@ Result<void> Packer::pack(std::string& out) {
   if (::fstat(fd_.get(), &now) != 0) return std::unexpected(io_problem("stat", file.path, errno));
   if (file.written_ns && (identity(now).mtime_ns != *file.written_ns || identity(now).size != file.size))
     return fail(Code::degraded,
-                fmt::format("{} was written while it was read: another program writes it; try again", file.name));
+                fmt::format("{} changed while it was read: a foreign program is writing it; try again", file.name));
   append_tar_padding(out, file.size);
   if (manifest_) manifest_->files[file.name] = {.size = file.size, .crc = crc_};
   fd_ = {};
@@ -97,7 +98,7 @@ Result<StateCut> cut_of_backup(const fs::path& dir) {
       return std::unexpected(io_problem("stat", it->path().native(), errno));
     if (S_ISDIR(status.st_mode)) continue;
     if (!S_ISREG(status.st_mode))
-      return fail(Code::validation_failed, fmt::format("{} is no plain file", it->path().native()));
+      return fail(Code::validation_failed, fmt::format("{} is not a regular file", it->path().native()));
     cut.files.push_back({.name = it->path().lexically_relative(dir).native(),
                          .path = it->path().native(),
                          .size = static_cast<std::uint64_t>(status.st_size),

@@ -99,7 +99,7 @@ Result<void> TarReader::feed(std::string_view bytes) {
 
 Result<void> TarReader::finish() const {
   if (ended_) return {};
-  return refuse_archive(begun_ ? "the archive is cut off: its end is missing" : "there is no archive: nothing came");
+  return refuse_archive(begun_ ? "the archive is cut short: its end is missing" : "the archive is empty");
 }
 
 Result<void> TarReader::header(std::string_view block) {
@@ -108,18 +108,18 @@ Result<void> TarReader::header(std::string_view block) {
     return {};
   }
   if (!sum_fits(block))
-    return refuse_archive(begun_ ? "the archive is damaged: a header's sum does not fit"
-                                 : "this is no tar archive (a compressed one is to be unpacked first: zcat FILE | …)");
+    return refuse_archive(begun_ ? "the archive is damaged: the checksum of a header is wrong"
+                                 : "this is not a tar archive (unpack a compressed one first: zcat FILE | …)");
   begun_ = true;
   const char type = block[156];
   const auto size = number(block.substr(124, 12));
   const auto mtime = number(block.substr(136, 12));
-  if (!size || *size > most_believed) return refuse_archive("the archive is damaged: a size is none");
+  if (!size || *size > most_believed) return refuse_archive("the archive is damaged: a size is not valid");
   left_ = *size;
   padding_ = (tar_block_size - *size % tar_block_size) % tar_block_size;
   if (type == 'x' || type == 'g' || type == 'L') {
     if (*size > most_extension || *size == 0)
-      return refuse_archive("the archive is damaged: a header of unlikely size");
+      return refuse_archive("the archive is damaged: an extended header is too large");
     extending_ = type;
     return {};
   }
@@ -136,7 +136,7 @@ Result<void> TarReader::header(std::string_view block) {
   const bool file = type == '0' || type == '\0' || type == '7';
   if (!file && type != '5')
     return refuse_archive(
-        fmt::format("\"{}\" is no plain file (a link, device or sparse file, type {:?})", name, type));
+        fmt::format("\"{}\" is not a regular file (a link, device or sparse file, type {:?})", name, type));
   // In pre-POSIX archives, a directory is a file whose name ends in a slash.
   if (type == '5' || name.ends_with('/')) member.kind = TarMember::Kind::directory;
   return start(std::move(member));
@@ -145,7 +145,7 @@ Result<void> TarReader::header(std::string_view block) {
 Result<void> TarReader::start(TarMember member) {
   if (const std::string size = std::exchange(long_size_, {}); !size.empty()) {
     const auto bytes = digits<std::uint64_t>(size, 10);
-    if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is none");
+    if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is not valid");
     member.size = left_ = *bytes;
     padding_ = (tar_block_size - *bytes % tar_block_size) % tar_block_size;
   }
@@ -171,14 +171,15 @@ Result<void> TarReader::pax(std::string_view records) {
     const auto length = digits<std::size_t>(records.substr(0, blank), 10);
     if (blank == std::string_view::npos || !length || *length < blank + 3 || *length > records.size() ||
         records[*length - 1] != '\n')
-      return refuse_archive("the archive is damaged: a pax header is none");
+      return refuse_archive("the archive is damaged: a pax header is not valid");
     const std::string_view record = records.substr(blank + 1, *length - blank - 2);
     records.remove_prefix(*length);
     const std::size_t equals = record.find('=');
-    if (equals == std::string_view::npos) return refuse_archive("the archive is damaged: a pax header is none");
+    if (equals == std::string_view::npos) return refuse_archive("the archive is damaged: a pax header is not valid");
     const std::string_view key = record.substr(0, equals);
     const std::string_view value = record.substr(equals + 1);
-    if (key.starts_with("GNU.sparse.")) return refuse_archive("sparse files are not read: make the archive without -S");
+    if (key.starts_with("GNU.sparse."))
+      return refuse_archive("sparse files are not supported: make the archive without -S");
     if (key == "path") long_name_ = value;
     if (key == "size") long_size_ = value;
     if (key == "mtime") long_mtime_ = value;

@@ -34,9 +34,9 @@ Result<void> Unpacker::start(const TarMember& member) {
   if (member.kind == TarMember::Kind::directory) return {};  // created with the first file in it
   const fs::path name(member.name);
   is_manifest_ = name.filename() == manifest_name && std::distance(name.begin(), name.end()) <= 2;
-  if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("there are two {}", manifest_name));
+  if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("{} occurs twice", manifest_name));
   if (is_manifest_ && member.size > most_manifest) return refuse_backup(fmt::format("{} is too large", manifest_name));
-  if (files_.contains(member.name)) return refuse_backup(fmt::format("{} is there twice", member.name));
+  if (files_.contains(member.name)) return refuse_backup(fmt::format("{} occurs twice", member.name));
   name_ = member.name;
   mtime_ = member.mtime;
   file_ = {};
@@ -73,7 +73,7 @@ Result<Manifest> Unpacker::finish() {
   TRY(reader_.finish());
   TRY(close_file());
   if (manifest_at_.empty())
-    return refuse_backup(fmt::format("there is no {}: this is no backup, or one that was interrupted", manifest_name));
+    return refuse_backup(fmt::format("there is no {}: this is not a backup, or an interrupted one", manifest_name));
   auto manifest = parse_manifest(manifest_);
   if (!manifest) return manifest;
   const std::string prefix = manifest_at_.substr(0, manifest_at_.size() - manifest_name.size());
@@ -89,15 +89,15 @@ Result<Manifest> Unpacker::finish() {
 Result<void> Unpacker::check(const Manifest& manifest, const std::string& prefix) const {
   for (const auto& [name, wanted] : manifest.files) {
     const auto there = files_.find(prefix + name);
-    if (there == files_.end()) return refuse_backup(fmt::format("{} is missing, which {} names", name, manifest_name));
+    if (there == files_.end()) return refuse_backup(fmt::format("{} is missing, but {} lists it", name, manifest_name));
     if (there->second != wanted)
       return refuse_backup(
-          fmt::format("{} is not what was backed up: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}", name,
+          fmt::format("{} differs from the backup: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}", name,
                       there->second.size, there->second.crc, wanted.size, wanted.crc));
   }
   for (const auto& [name, file] : files_) {
     if (!name.starts_with(prefix) || !manifest.files.contains(std::string_view(name).substr(prefix.size())))
-      return refuse_backup(fmt::format("{} is not among what {} names", name, manifest_name));
+      return refuse_backup(fmt::format("{} is not listed in {}", name, manifest_name));
   }
   return {};
 }

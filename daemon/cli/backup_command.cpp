@@ -30,7 +30,7 @@ Result<void> prepare(const fs::path& dir) {
   if (fs::exists(dir, error) && !fs::is_empty(dir, error))
     return fail(Code::validation_failed,
                 error ? fmt::format("{}: {}", dir.native(), error.message())
-                      : fmt::format("{} is not empty: name a directory that is, or that is to be made", dir.native()));
+                      : fmt::format("{} is not empty: name an empty directory, or a new one", dir.native()));
   TRY(make_dirs(dir));
   if (::chmod(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", dir.native(), errno));
   return {};
@@ -71,7 +71,7 @@ int backup_failed(const Problem& problem, std::string_view then = "") {
 int run(const BackupCommand& command) {
   const bool to_stdout = command.to == "-";
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
-    fmt::print(stderr, "sessiond backup: an archive is nothing for a terminal: sessiond backup - > FILE.tar\n");
+    fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup - > FILE.tar\n");
     return 2;
   }
   const auto settings = load_settings(command.where.config, command.where.state_dir);
@@ -96,8 +96,8 @@ int run(const BackupCommand& command) {
   }
   if (!manifest)
     return backup_failed(manifest.error(),
-                         to_stdout ? "; the archive is not whole"
-                                   : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
+                         to_stdout ? "; the archive is incomplete"
+                                   : fmt::format("; {} is incomplete: it has no {}", dir.native(), manifest_name));
   fmt::print(stderr, "{} as of {}: {}, {}\n", settings->config.state_dir,
              manifest->as_of.empty() ? "now" : manifest->as_of, counted(manifest->files.size(), "file"),
              counted(manifest->bytes(), "byte"));

@@ -77,7 +77,7 @@ std::expected<void, CallError> read_to_end(int fd, const std::filesystem::path& 
 
 Result<void> append_up_to(std::string& text, std::string_view piece, std::size_t most) {
   text += piece;
-  if (text.size() > most) return fail(Code::degraded, fmt::format("the answer is larger than {} bytes", most));
+  if (text.size() > most) return fail(Code::degraded, fmt::format("the reply is larger than {} bytes", most));
   return {};
 }
 
@@ -113,29 +113,29 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
   const std::size_t head_end = text.find("\r\n\r\n");
-  if (head_end == std::string_view::npos) return std::unexpected("the answer was cut off");
+  if (head_end == std::string_view::npos) return std::unexpected("the reply was cut short");
   std::string_view head = text.substr(0, head_end + 2);
   const std::string_view body = text.substr(head_end + 4);
   constexpr std::size_t status_at = std::string_view("HTTP/1.1 ").size();
   const auto status =
       head.starts_with("HTTP/1.") && head.size() > status_at + 3 ? number(head.substr(status_at, 3)) : std::nullopt;
-  if (!status) return std::unexpected("the answer is no HTTP");
+  if (!status) return std::unexpected("the reply is not HTTP");
 
   std::optional<std::uint64_t> length;
   for (head.remove_prefix(head.find("\r\n") + 2); !head.empty(); head.remove_prefix(head.find("\r\n") + 2)) {
     const std::string_view line = head.substr(0, head.find("\r\n"));
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return std::unexpected("the answer is no HTTP");
+    if (colon == std::string_view::npos) return std::unexpected("the reply is not HTTP");
     const std::string_view value = trim(line.substr(colon + 1));
     // The daemon's replies to Connection: close are not chunked, so this one comes from another program.
     if (equals_nocase(line.substr(0, colon), "transfer-encoding"))
       return std::unexpected(
-          fmt::format("the answer has Transfer-Encoding {}, which sessiond does not send here", value));
+          fmt::format("the reply has Transfer-Encoding {}, which sessiond does not send here", value));
     if (!equals_nocase(line.substr(0, colon), "content-length")) continue;
     length = number(value);
-    if (!length) return std::unexpected("the answer is no HTTP");
+    if (!length) return std::unexpected("the reply is not HTTP");
   }
-  if (length && *length > body.size()) return std::unexpected("the answer was cut off");
+  if (length && *length > body.size()) return std::unexpected("the reply was cut short");
   return DaemonReply{.status = static_cast<int>(*status),
                      .body = std::string(length ? body.substr(0, static_cast<std::size_t>(*length)) : body)};
 }

@@ -154,7 +154,7 @@ class Scratch {
     const Problem problem = io_problem("create directory", path_.native(), errno);
     return fail(problem.code, problem.detail +
                                   "; the state directory is replaced as a whole, so its parent must be "
-                                  "writable: name one below that is (--state-dir, stateDir)");
+                                  "writable: name a state directory with a writable parent (--state-dir, stateDir)");
   }
   const fs::path& path() const { return path_; }
 
@@ -176,14 +176,14 @@ Result<Restored> unpack(const Config& config, const std::string& from, Unpacker&
   TRY(auto manifest, unpacker.finish());
   if (manifest.path_template != config.store.path_template)
     return fail(Code::validation_failed,
-                fmt::format("the backup has its sessions in {}, store.pathTemplate is {}: set it to the former",
+                fmt::format("the backup has its sessions in {}, but store.pathTemplate is {}: change that key",
                             manifest.path_template, config.store.path_template));
   const fs::path& fresh = unpacker.root();
   if (::chmod(fresh.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", fresh.native(), errno));
   TRY(mint_new_epoch(fresh / "journal"));
   Restored restored{.manifest = std::move(manifest)};
   if (auto done = bring_up_to_date(config, fresh); !done)
-    restored.faults.push_back("it was backed up so: " + done.error().detail);
+    restored.faults.push_back("the backup has this fault: " + done.error().detail);
   TRY(sync_all(fresh));
   return restored;
 }

@@ -50,7 +50,7 @@ class AgentCheck {
   void run() {
     if (auto below = resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
       exam_.report.error("agents", dir_.native(), below.error().detail,
-                         "nothing of it is served: put the files themselves there");
+                         "it is not served: put the files themselves there");
       return;
     }
     if (const auto note = read_note(generations().note)) unsettled_ = note->temp;
@@ -83,7 +83,7 @@ class AgentCheck {
     }
     if (name == store_name) return;
     if (!unsettled_.empty() && name.starts_with(unsettled_)) {
-      exam_.report.ok("temporary", path.native(), "of a checkpoint that was interrupted: the next start settles it");
+      exam_.report.ok("temporary", path.native(), "left by an interrupted checkpoint: the next start removes it");
       return;
     }
     if (name.ends_with(".lock")) {
@@ -97,11 +97,11 @@ class AgentCheck {
           "quarantine", path.native(),
           fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
                       in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-          fmt::format("look whether it holds what is missing elsewhere, then run: rm -r '{}'", path.native()));
+          fmt::format("check whether it has anything that is missing elsewhere, then run: rm -r '{}'", path.native()));
     } else if (name.ends_with(".sqlite") || name.ends_with(".db")) {
-      exam_.report.warning("foreign_gateway", path.native(),
-                           "a database: OpenClaw 2026.8 and later keep sessions there",
-                           "let only one of them serve this directory: what such a version writes is not seen here");
+      exam_.report.warning(
+          "foreign_gateway", path.native(), "a database: OpenClaw 2026.8 and later keep sessions there",
+          "let only one of them serve this directory: sessiond does not read what such a version writes");
     } else {
       unknown.push_back(file.name);
     }
@@ -112,7 +112,7 @@ class AgentCheck {
     constexpr std::size_t shown = 5;
     const auto end = unknown.begin() + static_cast<std::ptrdiff_t>(std::min(shown, unknown.size()));
     exam_.report.ok("foreign_file", dir_.native(),
-                    fmt::format("{} not ours and left alone: {}{}", unknown.size(),
+                    fmt::format("{} foreign and not changed: {}{}", unknown.size(),
                                 fmt::join(unknown.begin(), end, ", "), unknown.size() > shown ? ", …" : ""));
   }
 
@@ -123,7 +123,7 @@ class AgentCheck {
     const std::string path = store_.native();
     if (!read) {
       exam_.report.error("sessions", path, read.error().detail,
-                         "make it a plain file that the daemon's user can read and write");
+                         "make it a regular file that the daemon's user can read and write");
       return {};
     }
     switch (read->kind) {
@@ -137,8 +137,7 @@ class AgentCheck {
         break;
     }
     for (const std::string& oddity : read->oddities)
-      exam_.report.warning("sessions", path, oddity,
-                           "look which one is meant; sessiond goes on with the file as it is");
+      exam_.report.warning("sessions", path, oddity, "find out which one is right; sessiond uses the file as it is");
     exam_.report.ok("sessions", path,
                     fmt::format("{} entr{}, {}", read->entries.size(), read->entries.size() == 1 ? "y" : "ies",
                                 in_bytes(read->snapshot.id.size)));
@@ -157,7 +156,7 @@ class AgentCheck {
     const auto earlier = earlier_entries();
     if (earlier.value_or(0) == 0) return exam_.report.ok("sessions", store_.native(), "none yet");
     exam_.report.error(
-        "sessions", store_.native(), fmt::format("is gone; an earlier generation has {} entries", *earlier),
+        "sessions", store_.native(), fmt::format("is missing; an earlier generation has {} entries", *earlier),
         "start sessiond, or doctor --repair: it is rebuilt from that generation and the journal. To remove "
         "an agent, first delete its sessions (DELETE, or put {} in its sessions.json), then its folder");
     exam_.damaged_stores.push_back(agent_);
@@ -188,9 +187,9 @@ class AgentCheck {
     exam_.report.error("checkpoint", store_.native(),
                        fmt::format("{} of {} entries have a rev above the journal's last seq {}, e.g. {}", ahead,
                                    entries.size(), *exam_.head, example),
-                       "the end of the journal was lost, or store and journal are of different copies: put back the "
-                       "journal that belongs to it if there is one; else start once with sessiond serve --repair, or "
-                       "run sessiond doctor --repair: the journal goes on above it, under a new epoch");
+                       "the end of the journal was lost, or store and journal are from different copies: put the "
+                       "right journal back if there is one; else start once with sessiond serve --repair, or "
+                       "run sessiond doctor --repair: the journal continues above that seq, in a new epoch");
     exam_.damaged_journal = true;
   }
 
@@ -216,7 +215,7 @@ void check_names(Examination& exam) {
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
     if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())
-      exam.report.warning("agents", (dir / entry.name).native(), "is no agent id: its sessions are not served",
+      exam.report.warning("agents", (dir / entry.name).native(), "is not an agent id: its sessions are not served",
                           "rename it to [a-z0-9][a-z0-9_-]*, or move it away");
   }
   modes.tell(dir);
@@ -227,7 +226,7 @@ std::string elsewhere(std::string_view host) {
   if (host.empty() || where_ran(host, false) == Host::here) return {};
   const auto without_namespace = [](std::string_view text) { return text.substr(0, text.rfind(':')); };
   if (without_namespace(host_identity()).ends_with(without_namespace(host)))
-    return "in another container of this machine (its pid namespace is another)";
+    return "in another container (pid namespace) of this machine";
   return "on another machine, or before a reboot";
 }
 
@@ -237,7 +236,7 @@ Result<Step> free_lock(const fs::path& target) {
   TRY(const auto lock, FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions));
   Step step{.path = target.native() + ".lock", .detail = "was released meanwhile"};
   if (!evictions.empty())
-    step.detail = fmt::format("taken away: {}; it said {}", evictions[0].reason, evictions[0].holder);
+    step.detail = fmt::format("removed: {}; its content was {}", evictions[0].reason, evictions[0].holder);
   return step;
 }
 
@@ -255,22 +254,22 @@ void check_lock(Examination& exam, const fs::path& target) {
                 .check = "lock",
                 .path = path,
                 .detail = fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
-                .advice = "nothing to do: sessiond takes it away when it needs it, doctor --repair at once"},
+                .advice = "nothing to do: sessiond removes it when it needs the lock, doctor --repair does so now"},
                [&] { return free_lock(target); });
   } else if (!where.empty()) {
     exam.report.warning("foreign_gateway", path, fmt::format("held by pid {} {}; {} old", holder->pid, where, age),
-                        "pids cannot be compared with that one's: run all that write here in one pid namespace, on one "
-                        "machine. If it is gone, sessiond takes the lock away after store.lock.staleMs");
+                        "its pid cannot be checked from here: run all programs that write here in one pid namespace of "
+                        "one machine. If it is gone, sessiond removes the lock after store.lock.staleMs");
   } else if (holder->pid <= 0) {
-    exam.report.warning("lock", path, fmt::format("does not say who holds it; {} old", age),
-                        "sessiond takes it away when it has seen it unchanged for store.lock.staleMs");
+    exam.report.warning("lock", path, fmt::format("does not name its holder; {} old", age),
+                        "sessiond removes it when it stays unchanged for store.lock.staleMs");
   } else if (exam.daemon_running && holder->pid == exam.daemon_pid) {
     exam.report.ok("lock", path, fmt::format("held by the daemon for {}", age));
   } else {
     exam.report.warning(
         "foreign_gateway", path,
         fmt::format("held by {}, {}{}", who, age, holder->age_ms > long_held_ms ? ", which is long" : ""),
-        "another program writes this directory: set store.mode to \"shared\", or stop it");
+        "a foreign program writes this directory: set store.mode to \"shared\", or stop the program");
   }
 }
 
@@ -283,7 +282,7 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
               .path = path.native(),
               .detail = fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
                                     in_bytes(static_cast<std::uint64_t>(status.st_size))),
-              .advice = "remove it, once no program writes here; doctor --repair moves it away"},
+              .advice = "remove it when no program writes here; doctor --repair moves it away"},
              [&]() -> Result<Step> {
                TRY(auto kept, exam.put_away(path));
                return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
@@ -292,7 +291,7 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
 
 bool check_kind(Examination& exam, const fs::path& path, const struct stat& status) {
   if (S_ISREG(status.st_mode)) return false;
-  std::string what = S_ISDIR(status.st_mode) ? "is a folder, where a file is expected" : "is not a regular file";
+  std::string what = S_ISDIR(status.st_mode) ? "is a folder, but a file is expected" : "is not a regular file";
   const bool link = S_ISLNK(status.st_mode);
   if (link) {
     const bool inside =

@@ -87,7 +87,7 @@ Result<Step> ModeCheck::correct(const fs::path& dir) const {
       return std::unexpected(io_problem("chmod", each.path.native(), errno));
   }
   return Step{.path = dir.native(),
-              .detail = fmt::format("{} file{} given to their owner alone (0600, directories 0700), e.g. {} ({:04o})",
+              .detail = fmt::format("{} file{} restricted to their owner (0600, directories 0700), e.g. {} ({:04o})",
                                     wrong_.size(), wrong_.size() == 1 ? "" : "s", wrong_.front().path.native(),
                                     wrong_.front().mode)};
 }
@@ -155,7 +155,7 @@ void examine(Examination& exam) {
     check_gateways(exam);
   }
   if (exam.cancelled())
-    exam.report.warning("doctor", "", "the examination was broken off: not everything was looked at", "run it again");
+    exam.report.warning("doctor", "", "the examination was interrupted: some checks were not made", "run it again");
 }
 
 }  // namespace doctor

@@ -40,7 +40,7 @@ std::optional<Version> parse_version(std::string_view text) {
 // Says how this version harms a store that it shares with the daemon; "" when it follows the lock protocol.
 std::string habits_of(const std::optional<Version>& version, bool maintenance_configured) {
   if (!version) return "if it is 2026.4.29 or later it prunes stores to 500 entries, from 2026.5 on without a lock";
-  if (*version >= Version{2026, 8, 0}) return "it keeps sessions in SQLite: what it does is not seen here";
+  if (*version >= Version{2026, 8, 0}) return "it keeps sessions in SQLite, which sessiond does not read";
   std::string text;
   if (*version >= Version{2026, 4, 29} && !maintenance_configured)
     text = "it prunes a store to 500 entries unless session.maintenance says otherwise";

@@ -50,8 +50,7 @@ class JournalCheck {
       return;
     }
     if (names->empty()) {
-      if (exam_.checkpoint)
-        tell_broken(dir_.native(), "there is a CHECKPOINT, but not one segment: events may be lost");
+      if (exam_.checkpoint) tell_broken(dir_.native(), "there is a CHECKPOINT but no segment: events may be lost");
       return;
     }
     epoch_ = load_epoch(dir_);
@@ -65,7 +64,7 @@ class JournalCheck {
       look_at_checkpoint(*exam_.checkpoint);
     } else if (!stat_of(dir_ / "CHECKPOINT")) {
       exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
-                      "there is none: the next start goes through the whole journal");
+                      "there is none: the next start reads the whole journal");
     }
     exam_.report.ok("journal", dir_.native(),
                     fmt::format("{} segment{}, {}, seqs {} to {}, epoch {}", segments_, segments_ == 1 ? "" : "s",
@@ -109,7 +108,7 @@ class JournalCheck {
     const auto seq = sound ? json::int_at(*text, "seq") : std::nullopt;
     if (!seq || *seq < 0) {
       exam_.report.warning("checkpoint", path.native(), "is damaged",
-                           "nothing is lost: the next start goes through the whole journal");
+                           "nothing is lost: the next start reads the whole journal");
       return {};
     }
     CheckpointFile checkpoint{.epoch = json::string_at(*text, "epoch").value_or(""),
@@ -130,11 +129,11 @@ class JournalCheck {
                          fmt::format("the files hold events to seq {}, the journal ends at {}: its end was lost, or an "
                                      "old one was put here",
                                      most, next_ - 1),
-                         "put back the newer one if there is one; else " + std::string(repair_advice));
+                         "put the newer one back if there is one; else " + std::string(repair_advice));
     } else if (epoch_ && !checkpoint.epoch.empty() && checkpoint.epoch != epoch_->epoch) {
       exam_.report.warning("checkpoint", path,
                            fmt::format("is of epoch {}, the journal of {}", checkpoint.epoch, epoch_->epoch),
-                           "settled with the next checkpoint of a running daemon");
+                           "the next checkpoint of a running daemon corrects it");
     }
     std::uint64_t least = checkpoint.seq;
     for (const auto& [agent, reached] : checkpoint.agents) least = std::min(least, reached);
@@ -163,7 +162,7 @@ class JournalCheck {
   void look_at_segment(const SegmentName& name, std::uint64_t until) {
     const fs::path path = dir_ / to_string(name);
     if (const auto status = stat_of(path); status && !S_ISREG(status->st_mode))
-      return tell_broken(path.native(), "is no file: the segment that stood here is gone");
+      return tell_broken(path.native(), "is not a file: the segment that was here is gone");
     const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
     if (!file) {
       // Retention has deleted it, which begins with the oldest segment.
@@ -196,8 +195,8 @@ class JournalCheck {
       const Damage& torn = scan.damages.front();
       if (!exam_.daemon_running)
         exam_.report.ok("journal", path.native(),
-                        fmt::format("ends in a torn batch at offset {} ({}), as a kill leaves it: nobody was told that "
-                                    "it was stored, the next start cuts it off",
+                        fmt::format("ends in a torn batch at offset {} ({}), as after a kill: no client was told that "
+                                    "it was stored; the next start cuts it off",
                                     torn.offset, in_bytes(torn.end - torn.offset)));
       return;
     }
@@ -229,7 +228,7 @@ class JournalCheck {
       exam_.fault({.level = Finding::Level::warning,
                    .check = "journal",
                    .path = index_path(path).native(),
-                   .detail = "does not say what its segment holds",
+                   .detail = "does not describe what its segment holds",
                    .advice = "remove it while no daemon runs, or run sessiond doctor --repair: it is made again"},
                   [&]() -> Result<Step> {
                     TRY(auto kept, exam_.put_away(index_path(path)));

@@ -99,7 +99,7 @@ class JournalFiles {
       if (exam_.daemon_running) continue;  // the daemon may be writing the last line
       for (std::string& damage : damages)
         exam_.report.warning("idempotency", path.native(), std::move(damage),
-                             "requests of those keys are not recognised when they come again; nothing to do");
+                             "a repeated request with one of those keys is not recognised; nothing to do");
     }
     exam_.report.ok("idempotency", dir.native(), fmt::format("{} answers, {}", count, in_bytes(bytes)));
   }
@@ -108,7 +108,7 @@ class JournalFiles {
     const auto text = path.extension() == ".jsonl" ? read_file(path) : Result<std::string>("");
     if (exam_.daemon_running || path.extension() != ".jsonl" || (text && KnownEnds::is_sound(*text))) return;
     exam_.report.warning("known_ends", path.native(), text ? "is damaged" : text.error().detail,
-                         "nothing to do: the next start makes it anew with all that stands in the transcripts by then");
+                         "nothing to do: the next start makes it anew from the transcripts");
   }
 
   // Checks the folders of known transcript ends, of archives, of line indexes (which are made anew when missing) and of
@@ -145,8 +145,8 @@ class JournalFiles {
                          "run the doctor as the user that the daemon runs as; check the disk");
     if (name == "kept")
       exam_.report.ok("kept", dir.native(),
-                      fmt::format("{} files that repairs and migrations took away, {}; remove what nobody needs", files,
-                                  in_bytes(bytes)));
+                      fmt::format("{} files that repairs and migrations removed, {}; delete what you do not need",
+                                  files, in_bytes(bytes)));
   }
 
   void look_at_previous(const fs::path& dir, ModeCheck& modes) {
@@ -165,7 +165,7 @@ class JournalFiles {
                      .check = "previous",
                      .path = path.native(),
                      .detail = fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
-                     .advice = "it is only needed when sessions.json is damaged too, and made again with checkpoints; "
+                     .advice = "it is needed only when sessions.json is damaged too, and checkpoints make it anew; "
                                "sessiond doctor --repair moves it away"},
                     [&]() -> Result<Step> {
                       TRY(auto kept, exam_.put_away(path));

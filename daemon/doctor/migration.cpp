@@ -32,8 +32,8 @@ class TranscriptMigration {
     for (const doctor::Listed& file : list_dir(exam_, "migrate", dir_)) {
       if (!S_ISREG(file.status.st_mode) || !doctor::is_transcript(file.name) || !is_old(file)) continue;
       if (auto done = migrate(file); !done)
-        exam_.report.error("migrate", (dir_ / file.name).native(), fmt::format("is as it was: {}", done.error().detail),
-                           "settle that and run it again");
+        exam_.report.error("migrate", (dir_ / file.name).native(),
+                           fmt::format("was not changed: {}", done.error().detail), "correct this and run it again");
     }
   }
 
@@ -59,7 +59,7 @@ class TranscriptMigration {
     exam_.report.step(
         {.action = "migrate",
          .path = path.native(),
-         .detail = fmt::format("{}: {} of {} entries written anew, now version 3", was, done.changed, done.entries),
+         .detail = fmt::format("{}: {} of {} entries rewritten, now version 3", was, done.changed, done.entries),
          .kept = kept.native()});
     return {};
   }

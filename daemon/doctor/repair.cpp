@@ -62,14 +62,14 @@ Report run_repair(const Config& config) {
   if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
   if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && stat_of(checkpoint)) {
     if (auto kept = exam.put_away(checkpoint); !kept)  // without a CHECKPOINT, the whole journal is applied again
-      report.error("repair", checkpoint.native(), kept.error().detail, "see to it that it can be moved");
+      report.error("repair", checkpoint.native(), kept.error().detail, "make sure that it can be moved");
   }
 
   const std::string place = exam.damaged_journal ? exam.paths.journal_dir().native() : config.state_dir;
   const auto repairs = rebuild(config, exam.damaged_stores);
   if (!repairs) {
     report.error("repair", place, fmt::format("could not be rebuilt: {}", repairs.error().detail),
-                 "what could be kept is beside it; see the log above");
+                 "what was kept is beside it; see the log above");
     return report;
   }
   for (const std::string& what : *repairs) report.step({.action = "rebuild", .path = place, .detail = what});

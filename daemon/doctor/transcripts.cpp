@@ -40,11 +40,11 @@ Result<Step> mend_transcript(const fs::path& path) {
   std::vector<Eviction> evictions;
   TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
   TRY(const auto mended, mend_end(path));
-  if (!mended) return Step{.path = path.native(), .detail = "was mended meanwhile"};
-  if (mended->torn.empty()) return Step{.path = path.native(), .detail = "its last line got its newline"};
+  if (!mended) return Step{.path = path.native(), .detail = "was completed by its writer meanwhile"};
+  if (mended->torn.empty()) return Step{.path = path.native(), .detail = "added the missing newline to its last line"};
   return Step{
       .path = path.native(),
-      .detail = fmt::format("a torn last line was cut off at offset {} ({})", mended->offset, in_bytes(mended->bytes)),
+      .detail = fmt::format("cut off a torn last line at offset {} ({})", mended->offset, in_bytes(mended->bytes)),
       .kept = mended->torn.native()};
 }
 
@@ -104,7 +104,7 @@ class TranscriptCheck {
       struct stat now{};
       if (::lstat(path.c_str(), &now) != 0 || now.st_size < file.status.st_size) return;
       exam_.report.error("transcript", path.native(), state.error().detail,
-                         "make it a plain file that the daemon's user can read; check the disk");
+                         "make it a regular file that the daemon's user can read; check the disk");
       return;
     }
     if (archived) {
@@ -132,7 +132,7 @@ class TranscriptCheck {
           fmt::format("{} of {} lines cannot be read, the first is line {} at offset {}{}", state.unreadable,
                       state.entries + (state.has_header ? 1 : 0), state.first_unreadable, state.first_offset,
                       state.first_unreadable == 1 ? ", which should be the header" : ""),
-          "nothing is cut: all other entries are served, these as type \"unreadable\"");
+          "nothing is removed: these lines are served as type \"unreadable\", all others as they are");
     if (state.blank > 0)
       exam_.report.warning("transcript", path.native(), fmt::format("{} blank lines", state.blank),
                            "they are served as type \"unreadable\"");
@@ -142,8 +142,8 @@ class TranscriptCheck {
     if (state.size == 0) {
       if (!exam_.daemon_running)
         exam_.report.warning("transcript", path.native(), "is empty",
-                             "the machine may have gone down before it was on disk: lines that the journal has come "
-                             "back with the next start");
+                             "the machine may have crashed before the file was on disk: the next start writes the "
+                             "lines that the journal has");
       return;
     }
     if (state.ends_in_newline) return;
@@ -180,8 +180,8 @@ class TranscriptCheck {
     const bool fits =
         file.name.contains(state.header_id) || (owner != owners_.end() && owner->second == state.header_id);
     if (!fits)
-      exam_.report.warning("transcript", path.native(), fmt::format("its header is of session {}", state.header_id),
-                           "it was copied or renamed; its entries are served all the same");
+      exam_.report.warning("transcript", path.native(), fmt::format("its header names session {}", state.header_id),
+                           "it was copied or renamed; its entries are served nevertheless");
   }
 
   // Returns the session id that the transcript, or topic transcript, belongs to; "" when it belongs to none.
@@ -221,11 +221,11 @@ class TranscriptCheck {
                                  : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
                    .advice = "sessiond doctor --repair brings back what the journal still has. What is missing after "
                              "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
-                             "if another program has reset the session, all is well"},
+                             "if a foreign program has reset the session, nothing is missing"},
                   [&]() -> Result<Step> {
                     exam_.lost_lines = true;
                     return Step{.path = (dir_ / (id + ".jsonl")).native(),
-                                .detail = "the journal is gone through for what is missing"};
+                                .detail = "the journal is applied again to restore what is missing"};
                   });
     }
   }

@@ -110,7 +110,8 @@ void show_first_token(const FirstToken& first) {
                                                               : "read it from that file; it is not logged"}});
     return;
   }
-  fmt::print("sessiond: the first admin token, shown this once (kept in {}):\n{}\n", first.path.string(), first.token);
+  fmt::print("sessiond: the first admin token, shown only this once (stored in {}):\n{}\n", first.path.string(),
+             first.token);
   std::fflush(stdout);
 }
 
@@ -358,7 +359,7 @@ int serve(const ServeOptions& options) {
   if (auto made = make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
   const auto lock = StateLock::acquire_for_daemon(state_dir, [&state_dir, &manager](const std::string& holder) {
     log::warn("state_directory_waits", {{"path", state_dir.native()}, {"holder", holder}});
-    manager.starting(fmt::format("waiting for {}, which has the state directory", holder));
+    manager.starting(fmt::format("waiting for {}, which uses the state directory", holder));
   });
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());

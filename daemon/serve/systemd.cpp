@@ -119,7 +119,7 @@ void ServiceManager::starting(std::string_view status) { tell(fmt::format("STATU
 
 void ServiceManager::ready(std::string_view status) { tell(fmt::format("READY=1\nSTATUS={}", status)); }
 
-void ServiceManager::stopping() { tell("STOPPING=1\nSTATUS=ending what runs, then the last checkpoint"); }
+void ServiceManager::stopping() { tell("STOPPING=1\nSTATUS=finishing open requests, then the last checkpoint"); }
 
 ServiceManager::Reload ServiceManager::reloading() const {
   timespec now{};
@@ -149,14 +149,13 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
     // A socket that the unit names "tcp" or "unix" must be one; other names are not checked.
     if (!bound || (name == "tcp" && !bound->tcp) || (name == "unix" && bound->tcp)) {
       const bool known = name == "tcp" || name == "unix";
-      return fail(
-          Code::validation_failed,
-          fmt::format("descriptor {} ({}), which was handed over at the start, is no {} stream socket that listens", fd,
-                      name, known ? name : "tcp or unix"));
+      return fail(Code::validation_failed,
+                  fmt::format("descriptor {} ({}), which systemd handed over, is not a listening {} stream socket", fd,
+                              name, known ? name : "tcp or unix"));
     }
     if (bound->tcp && !bound->loopback && !anywhere) {
       return fail(Code::validation_failed,
-                  fmt::format("{}, which was handed over at the start, can be reached from other machines: set "
+                  fmt::format("{}, which systemd handed over, can be reached from other machines: set "
                               "/listen/tls, let the socket unit listen on 127.0.0.1, or set /listen/insecure to true",
                               bound->name));
     }

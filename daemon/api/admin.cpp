@@ -67,8 +67,7 @@ Response created_response(const CreatedToken& created, std::string_view more = {
 HandlerResult create_token(Api& api, Request& request) {
   CO_TRY(auto body, body_of(request, api));
   CO_TRY(auto wish, parse_new_token(body, unix_ms()));
-  if (auto fine = check_secrets(api, request, "", body); !fine)  // a note is no place for one either
-    co_return std::unexpected(std::move(fine.error()));
+  CO_TRY(check_secrets(api, request, "", body));  // in the token's note
   CO_TRY(auto created, api.tokens.create(wish, unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
     CO_TRY(api.tokens.revoke(created.info.id));

@@ -11,19 +11,19 @@
 namespace sessiond::config {
 namespace {
 
-// The faults found so far, and which keys they have spoilt.
+// Collects faults, and knows which keys have one already.
 class Findings {
  public:
   explicit Findings(std::vector<ConfigFault>& faults) : faults_(faults), known_(faults.size()) {}
 
-  // `at` is wrong in view of `others`.
+  // Adds a fault at `at`, unless it or one of `others` has a fault already.
   void add(std::string_view at, std::initializer_list<std::string_view> others, std::string detail) {
     if (spoilt(at) || std::ranges::any_of(others, [&](std::string_view other) { return spoilt(other); })) return;
     faults_.push_back({std::string(at), std::move(detail)});
   }
 
  private:
-  // The key itself, what is inside it, or a group around it has a fault.
+  // Whether the key, something inside it, or a group around it has a fault.
   bool spoilt(std::string_view key) const {
     const auto covers = [](std::string_view outer, std::string_view inner) {
       return inner.starts_with(outer) && (inner.size() == outer.size() || inner[outer.size()] == '/');
@@ -40,7 +40,7 @@ void check_listen(const Config::Listen& listen, Findings& findings) {
   std::vector<ListenAddress> seen;
   for (const std::string& text : listen.tcp) {
     const auto address = parse_listen_address(text);
-    if (!address) continue;  // only in a Config made by hand; reading has refused it
+    if (!address) continue;  // possible only in a Config made by code; parse_config refuses it
     if (!address->loopback && !listen.insecure && !listen.tls.cert)
       findings.add(
           "/listen/tcp", {"/listen/insecure", "/listen/tls"},
@@ -55,9 +55,9 @@ void check_listen(const Config::Listen& listen, Findings& findings) {
   if (listen.tls.cert.has_value() != listen.tls.key.has_value())
     findings.add("/listen/tls", {"/listen/tls/cert", "/listen/tls/key"}, "needs both cert and key");
   if (listen.tls.client_ca && !listen.tls.cert)
-    findings.add("/listen/tls/clientCa", {"/listen/tls/cert"}, "means nothing without cert and key");
+    findings.add("/listen/tls/clientCa", {"/listen/tls/cert"}, "has no effect without cert and key");
   if (listen.tcp.empty() && !listen.unix)
-    findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: nobody could reach the daemon");
+    findings.add("/listen", {"/listen/tcp", "/listen/unix"}, "neither tcp nor unix: no client could reach the daemon");
 }
 
 }  // namespace
@@ -80,15 +80,14 @@ void find_contradictions(const Config& config, std::vector<ConfigFault>& faults)
                              config.journal.segment_bytes));
   if (config.stream.heartbeat_ms > config.stream.stall_timeout_ms &&
       config.stream.heartbeat_ms != Config::Stream{}.heartbeat_ms)
-    findings.add(
-        "/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
-        fmt::format("{} is longer than stallTimeoutMs, {}: a reader that has gone would not be noticed in time",
-                    config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
+    findings.add("/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
+                 fmt::format("{} is longer than stallTimeoutMs, {}: a client that is gone would not be noticed in time",
+                             config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
   const Config::Lock& lock = config.store.lock;
   if (lock.poll_interval_ms > lock.timeout_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/timeoutMs"},
-                 fmt::format("{} is longer than timeoutMs, {}: the lock would be tried once", lock.poll_interval_ms,
-                             lock.timeout_ms));
+                 fmt::format("{} is longer than timeoutMs, {}: the lock would be tried only once",
+                             lock.poll_interval_ms, lock.timeout_ms));
   if (lock.poll_interval_ms > lock.stale_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/staleMs"},
                  fmt::format("{} is longer than staleMs, {}", lock.poll_interval_ms, lock.stale_ms));

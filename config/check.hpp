@@ -1,4 +1,4 @@
-// Keys that contradict each other although each is valid alone.
+// Finds keys that contradict each other although each is valid alone.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace sessiond::config {
 
-// Adds a fault for each contradiction. Where a key that takes part has a fault already, nothing is added: its value is
-// not what was meant.
+// Adds a fault for each contradiction. Skips a contradiction if one of its keys has a fault already, since that key's
+// value is not the intended one.
 void find_contradictions(const Config& config, std::vector<ConfigFault>& faults);
 
 }  // namespace sessiond::config

@@ -1,5 +1,5 @@
 // Addresses of `listen.tcp`: "127.0.0.1:7433", "[::1]:7433" or "localhost:7433" (which is 127.0.0.1). Names are not
-// resolved, so what is listened on never depends on DNS; port 0 takes any free port.
+// resolved, so the address never depends on DNS. Port 0 means any free port.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ std::string working_dir() {
   return getcwd(buffer.data(), buffer.size()) == nullptr ? std::string(".") : std::string(buffer.data());
 }
 
-// Only what certainly is not there may be passed over: a dangling link or a closed directory is not.
+// Whether the file certainly does not exist. A dangling link or a folder without access does not count.
 bool certainly_absent(const std::string& path) {
   struct stat status{};
   return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -66,11 +66,11 @@ std::expected<std::string, ConfigFault> read_file_at(const std::string& path) {
     break;
   }
   if (text.size() > most_file_bytes)
-    return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB: no configuration of ours", path)});
+    return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB, which no configuration is", path)});
   return text;
 }
 
-// "~" and "~/…" with HOME in their place; a fault where there is no HOME.
+// Replaces "~" and "~/…" by HOME; adds a fault when HOME is not set.
 void expand_home(std::string& path, std::string_view home, std::string_view pointer, std::vector<ConfigFault>& faults) {
   if (path != "~" && !path.starts_with("~/")) return;
   if (home.starts_with('/'))
@@ -98,7 +98,7 @@ Located locate_config(const std::optional<std::string>& cli_option, const Enviro
   if (cli_option && !cli_option->empty()) return {*cli_option};
   if (const auto named = lookup(environment, "SESSIOND_CONFIG"); !named.empty()) return {std::string(named)};
   std::string dir(lookup(environment, "XDG_CONFIG_HOME"));
-  if (!dir.starts_with('/')) {  // the XDG specification: a relative one is to be ignored
+  if (!dir.starts_with('/')) {  // the XDG specification says to ignore a relative path
     const auto home = lookup(environment, "HOME");
     if (!home.starts_with('/')) return {};
     dir = fmt::format("{}/.config", home);

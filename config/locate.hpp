@@ -1,5 +1,5 @@
-// Where the configuration comes from, and what the process's surroundings add to it. None of this reads the real
-// environment but process_environment, so all of it can be tested with any.
+// Locates the configuration file and applies environment variables to the configuration. Only process_environment()
+// reads the real environment, so that tests can pass any other.
 #pragma once
 
 #include <expected>
@@ -14,31 +14,31 @@
 
 namespace sessiond {
 
-using Environment = std::map<std::string, std::string, std::less<>>;  // an empty value counts as not set
+using Environment = std::map<std::string, std::string, std::less<>>;  // an empty value means not set
 
-// The variables of this process; HOME comes from the user database where it is not set.
+// Returns the variables of this process. HOME comes from the user database if it is not set.
 Environment process_environment();
 inline constexpr std::string_view state_dir_variable = "SESSIOND_STATE_DIR";
 
 struct Located {
-  std::string path{};  // empty: there is no file, the defaults hold
+  std::string path{};  // empty when there is no file and the defaults apply
   friend bool operator==(const Located&, const Located&) = default;
 };
 
-// --config, else SESSIOND_CONFIG, else $XDG_CONFIG_HOME/sessiond/sessiond.json (~/.config/…) if there is one. A file
-// that was named is never passed over: that it cannot be read is load_config's fault.
+// Returns --config, else SESSIOND_CONFIG, else $XDG_CONFIG_HOME/sessiond/sessiond.json (~/.config/…) if it exists. A
+// file that is named explicitly is returned even if it does not exist; load_config then reports the fault.
 Located locate_config(const std::optional<std::string>& cli_option, const Environment& environment);
 
-// SESSIOND_STATE_DIR overrides stateDir (a relative one is below the working directory), OPENCLAW_SESSION_CACHE_TTL_MS
-// store.cacheTtlMs.
+// Applies SESSIOND_STATE_DIR to stateDir (a relative path starts at the working directory), and
+// OPENCLAW_SESSION_CACHE_TTL_MS to store.cacheTtlMs.
 std::vector<ConfigFault> apply_environment(Config& config, const Environment& environment);
 
-// Makes stateDir and listen.unix absolute: ~ is HOME, {stateDir} the state directory. Faults: no HOME, a socket path
-// that the kernel would not take (more than 107 bytes).
+// Makes stateDir and listen.unix absolute: replaces ~ by HOME and {stateDir} by the state directory. Faults: HOME is
+// not set; the socket path is longer than the kernel allows (107 bytes).
 std::vector<ConfigFault> resolve_paths(Config& config, const Environment& environment);
 
-// All of it: read the file (at most 1 MiB), parse, apply_environment, resolve_paths. All faults of all steps. The state
-// directory is `state_dir` (--state-dir), else SESSIOND_STATE_DIR, else the file's.
+// Does all steps: reads the file (at most 1 MiB), parses it, and calls apply_environment and resolve_paths. Returns the
+// faults of all steps. The state directory is `state_dir` (--state-dir), else SESSIOND_STATE_DIR, else the file's.
 std::expected<Config, std::vector<ConfigFault>> load_config(const Located& located, const Environment& environment,
                                                             const std::optional<std::string>& state_dir = {},
                                                             const SendPolicyCheck& check_send_policy = {});

@@ -44,7 +44,7 @@ class JsonWriter {
   }
 };
 
-// Every key with its value as text.
+// Collects every key with its value as text.
 class Values {
  public:
   std::vector<std::pair<std::string, std::string>> all;
@@ -86,7 +86,7 @@ std::string in_units(std::int64_t number, std::string_view key) {
   return std::to_string(number);
 }
 
-// What may stand at a key, for people; "" where the type says it all.
+// Describes the values that a key may have; "" when its type says it all.
 template <class Field, class Rule>
 std::string range_of(std::string_view name, const Field& field, Rule rule) {
   if constexpr (std::is_same_v<Rule, Between>) {
@@ -181,7 +181,7 @@ std::vector<std::string> changed_keys(const Config& before, const Config& after)
   std::vector<std::string> changed;
   for (const auto& value : fresh.all)
     if (std::ranges::find(old.all, value) == old.all.end()) changed.push_back(value.first);
-  for (const auto& [key, value] : old.all)  // of a group that is left out now
+  for (const auto& [key, value] : old.all)  // keys of a group that is absent now
     if (std::ranges::find(fresh.all, key, &std::pair<std::string, std::string>::first) == fresh.all.end())
       changed.push_back(key);
   return changed;

@@ -1,4 +1,4 @@
-// Configurations as text: the annotated file that is shipped as config/sessiond.json, and the effective values as JSON.
+// Prints configurations: the annotated file that is shipped as config/sessiond.json, and the effective values as JSON.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace sessiond {
 
-// Every key with its default, its range and what it is for, as JSON with comments; parse_config of it gives Config{}.
+// Returns every key with its default, range and purpose, as JSON with comments. parse_config() of it returns Config{}.
 std::string print_defaults();
 
-// Every key as plain JSON on one line (GET /v1/admin/config; nothing in it is secret today). parse_config reads it
-// back.
+// Returns every key as plain JSON on one line, which parse_config() can read. No key is secret: GET /v1/admin/config
+// returns this.
 std::string to_json(const Config& config);
 
-// The keys whose values differ, as JSON pointers, in the order of the file.
+// Returns the JSON pointers of the keys whose values differ, in the order of the file.
 std::vector<std::string> changed_keys(const Config& before, const Config& after);
 
 }  // namespace sessiond

@@ -15,7 +15,7 @@
 namespace sessiond::config {
 namespace {
 
-// Sets what the JSON object has and notes what no key took.
+// Sets the keys that the JSON object has, and notes members that are no key.
 class Reader {
  public:
   Reader(const boost::json::object& root, std::vector<ConfigFault>& faults) : faults_(faults) {

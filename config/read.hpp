@@ -1,5 +1,5 @@
-// Reads a configuration: JSON with comments and trailing commas. Either every key is understood and every value in
-// range, or the answer is all faults at once; what is left out has its default. Nothing is looked up outside the text.
+// Parses a configuration: JSON with comments and trailing commas. Unknown keys and values out of range are faults, and
+// all faults are returned at once. An absent key has its default. Reads nothing but the text.
 #pragma once
 
 #include <expected>
@@ -11,16 +11,16 @@
 
 namespace sessiond {
 
-// `check_send_policy` is asked about send_policy_json, so that its faults come with all others; policy/ knows its
-// rules.
+// `check_send_policy` checks send_policy_json, so that its faults are returned with all others. (The rules are in
+// policy/, which config/ does not include.)
 using SendPolicyCheck = std::function<std::vector<ConfigFault>(std::string_view json)>;
 std::expected<Config, std::vector<ConfigFault>> parse_config(std::string_view text,
                                                              const SendPolicyCheck& check_send_policy = {});
 
 namespace config {
 
-// Sets the keys that `text` gives and leaves the others; a key with a fault keeps its value. Contradictions between
-// keys are not looked for.
+// Sets the keys that `text` has and leaves the others as they are; a key with a fault keeps its value. Does not look
+// for contradictions between keys.
 void overlay(Config& config, std::string_view text, std::vector<ConfigFault>& faults);
 
 }  // namespace config

@@ -19,7 +19,7 @@ std::string path_fault(std::string_view text, std::string_view start_of_other) {
   if (has_control(text)) return "holds a control character";
   if (text.starts_with('/') || text == "~" || text.starts_with("~/")) return {};
   if (!start_of_other.empty() && text.starts_with(start_of_other)) return {};
-  if (text.starts_with('~')) return "only the own home directory can be written as ~: begin with ~/ or /";
+  if (text.starts_with('~')) return "only your own home directory can be written as ~: begin with ~/ or /";
   return fmt::format("must be an absolute path or begin with ~/{}{}", start_of_other.empty() ? "" : " or ",
                      start_of_other);
 }
@@ -56,7 +56,7 @@ std::string origin_fault(std::string_view text) {
   }
   if (std::ranges::any_of(host, [](char c) { return c >= 'A' && c <= 'Z'; }))
     return "must be lower-case, as browsers send it";
-  return host_name_fault(host).empty() ? "" : "must be an origin, nothing behind host and port: https://host:port";
+  return host_name_fault(host).empty() ? "" : "must be an origin, with nothing after host and port: https://host:port";
 }
 
 std::string listen_address_fault(std::string_view text) {
@@ -72,7 +72,7 @@ std::string host_name_fault(std::string_view text) {
     if (text.back() == ']' && is_ipv6(text.substr(1, text.size() - 2))) return {};
     return "is not an IPv6 address in brackets (no port)";
   }
-  if (is_ipv6(text)) return fmt::format("an IPv6 address stands in brackets: [{}]", text);
+  if (is_ipv6(text)) return fmt::format("an IPv6 address must be in brackets: [{}]", text);
   if (text.find(':') != std::string_view::npos) return "must be a host name or address without port";
   const bool fine = std::ranges::all_of(text, [](char c) { return is_alnum(c) || c == '.' || c == '-' || c == '_'; });
   return fine ? "" : "must be a host name or address: letters, digits, '.', '-' and '_'";
@@ -81,7 +81,7 @@ std::string host_name_fault(std::string_view text) {
 std::string path_template_fault(std::string_view text) {
   if (text.empty()) return "must not be empty";
   if (has_control(text)) return "holds a control character";
-  if (text.starts_with('/') || text.starts_with('~')) return "must be relative: it lies below stateDir";
+  if (text.starts_with('/') || text.starts_with('~')) return "must be relative: it is a path below stateDir";
   int placeholders = 0;
   std::string_view last;
   std::string_view rest = text;
@@ -90,7 +90,7 @@ std::string path_template_fault(std::string_view text) {
     last = rest.substr(0, slash);
     if (last.empty()) return "holds an empty directory name";
     if (last == "." || last == "..") return "must stay below stateDir: '.' and '..' are refused";
-    if (first && last == "journal") return "must not lie in journal/, which is the daemon's own";
+    if (first && last == "journal") return "must not be in journal/, which belongs to the daemon";
     if (last == "{agentId}") {
       ++placeholders;
     } else if (last.find_first_of("{}") != std::string_view::npos) {

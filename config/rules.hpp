@@ -1,5 +1,5 @@
-// What a value must be, beyond its type: the ranges and the rules for strings that config/describe.hpp names at each
-// key. A string rule answers with what is wrong, or with "" when nothing is.
+// Rules for values beyond their type: ranges and rules for strings, which config/describe.hpp names for each key. A
+// string rule returns what is wrong, or "".
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct BetweenReal {
 
 using TextRule = std::string (*)(std::string_view text);
 
-struct OneOrMany {  // a list; a single string stands for a list of one
+struct OneOrMany {  // a list; a single string means a list of one
   TextRule each;
 };
 
@@ -33,7 +33,7 @@ std::string socket_path_fault(std::string_view text);     // absolute, below ~ o
 std::string file_path_fault(std::string_view text);       // as socket_path_fault
 std::string origin_fault(std::string_view text);          // "https://host[:port]"
 std::string listen_address_fault(std::string_view text);  // see parse_listen_address
-std::string host_name_fault(std::string_view text);       // what a Host header may hold, without port
+std::string host_name_fault(std::string_view text);       // a host as in a Host header, without port
 std::string path_template_fault(std::string_view text);   // relative, {agentId} one whole directory
 std::string main_key_fault(std::string_view text);
 std::string trigger_fault(std::string_view text);

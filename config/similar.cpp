@@ -10,7 +10,7 @@
 namespace sessiond::config {
 namespace {
 
-// Notes the pointer of every key and group there is; none of their names needs escaping.
+// Collects the pointers of all keys and groups. None of their names needs escaping.
 class Pointers {
  public:
   std::vector<std::string> all;
@@ -44,7 +44,7 @@ std::string folded(std::string_view name) {
   return out;
 }
 
-// Levenshtein; both are short.
+// The Levenshtein distance. Both texts are short.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -60,7 +60,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-constexpr std::size_t longest_name = 64;  // what is longer is no misspelt key of ours
+constexpr std::size_t longest_name = 64;  // a longer name is no misspelt key
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What somebody may have meant by a key that does not exist.
+// Suggests the key that was probably meant by an unknown one.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace sessiond::config {
 
-// ", did you mean /limits/bodyBytes?" for a misspelt neighbour or a key that belongs in another group, else "".
+// Returns ", did you mean /limits/bodyBytes?" when a key of the same group has a similar name, or another group has a
+// key of this name; else "".
 std::string suggestion(std::string_view unknown_pointer);
 
 }  // namespace sessiond::config

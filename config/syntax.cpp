@@ -12,7 +12,7 @@ namespace {
 
 namespace bj = boost::json;
 
-// Builds the value as Boost's own parser does, and remembers on the way which names each open object has had.
+// Builds the value as Boost's own parser does, and remembers the names that each open object has so far.
 struct Handler {
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);

@@ -1,5 +1,5 @@
-// JSON with comments and trailing commas, read into a value together with the JSON pointer of every member that is
-// given twice (Boost.JSON itself silently keeps the last). Depth at most 32.
+// Parses JSON with comments and trailing commas, at most 32 levels deep. Also returns the JSON pointers of members that
+// occur twice, which Boost.JSON itself does not report.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -17,7 +17,7 @@ struct Document {
   std::vector<std::string> duplicates;  // JSON pointers, in the order of the text
 };
 
-// The fault names line and column (from 1, in characters) and what stands there.
+// The fault has line and column (from 1, in characters) and the text there.
 std::expected<Document, ConfigFault> parse_document(std::string_view text);
 
 // "/limits" and "a/b" give "/limits/a~1b".

@@ -19,7 +19,7 @@ void wrong_kind(const Place& place, std::string_view wanted, const boost::json::
 std::string_view view(const boost::json::string& text) { return {text.data(), text.size()}; }
 std::string_view view(const boost::json::string_view& text) { return {text.data(), text.size()}; }
 
-// A string that fits the rule; faults go to `place`.
+// Returns the value if it is a string that fits the rule; else adds a fault.
 std::optional<std::string> read_text(const boost::json::value& value, TextRule rule, std::string_view wanted,
                                      const Place& place) {
   if (!value.is_string()) {
@@ -33,7 +33,7 @@ std::optional<std::string> read_text(const boost::json::value& value, TextRule r
   return std::nullopt;
 }
 
-// 3.0 and 1e6 are integers too; what a double cannot hold exactly is none.
+// Accepts 3.0 and 1e6 as integers, unless they are beyond what a double holds exactly.
 std::optional<std::int64_t> as_integer(const boost::json::value& value) {
   if (value.is_int64()) return value.get_int64();
   if (!value.is_double()) return std::nullopt;
@@ -140,7 +140,7 @@ void read_value(const boost::json::value& value, std::vector<std::string>& field
     const Place at = place.at(std::to_string(index++));
     auto text = read_text(element, each, "a string", at);
     if (!text) continue;
-    if (!seen.insert(*text).second) at.fault("stands in the list twice");
+    if (!seen.insert(*text).second) at.fault("occurs twice in the list");
     texts.push_back(std::move(*text));
   }
   if (texts.size() == index) field = std::move(texts);
@@ -154,7 +154,7 @@ void read_value(const boost::json::value& value, std::vector<std::string>& field
 void read_value(const boost::json::value& value, Links& field, Any, const Place& place) {
   if (!value.is_object()) return wrong_kind(place, "an object", value);
   Links links;
-  std::map<std::string, std::string> owners;  // lower-cased peer -> who it is
+  std::map<std::string, std::string> owners;  // peer in lower case -> canonical name
   for (const auto& member : value.get_object()) {
     const std::string name(view(member.key()));
     const Place at = place.at(name);

@@ -1,5 +1,5 @@
-// Each kind of value that a key can have, read from JSON and written as JSON. Reading leaves the field alone and notes
-// a fault, with the pointer of the very value, when type, range or rule do not fit.
+// Reads and writes each kind of value that a key can have. When type, range or rule do not fit, reading leaves the
+// field unchanged and adds a fault with the pointer of the value.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -19,7 +19,7 @@
 
 namespace sessiond::config {
 
-// Where a value stands, and where its faults go.
+// The pointer of a value, and the list to which its faults are added.
 struct Place {
   std::vector<ConfigFault>& faults;
   std::string pointer;
@@ -48,7 +48,7 @@ void read_value(const boost::json::value& value, Number& field, Between range, c
   if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
 }
 
-// The index of the name the value is; a fault that lists all names otherwise.
+// Returns the index of the name that the value has; else adds a fault that lists all names.
 std::optional<std::size_t> read_choice(const boost::json::value& value, const std::vector<std::string_view>& names,
                                        const Place& place);
 

@@ -1,4 +1,4 @@
-// Operating the daemon: who am I, tokens, checkpoint, backup, configuration, doctor, audit log (API §§7, 8).
+// Operating the daemon: whoami, tokens, checkpoint, backup, configuration, doctor, streams, audit log.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,21 +6,18 @@
 
 #include "config/print.hpp"
 #include "daemon/api/audit.hpp"
-#include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/backup/pack.hpp"
 #include "daemon/doctor/doctor.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
-#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
 
 constexpr std::int64_t most_audit_lines = 1000;
 
-Served whoami(Api& api, Request& request) {
+HandlerResult whoami(Api& api, Request& request) {
   const Principal& who = request.principal;
   std::string body;
   json::ObjectWriter writer(body);
@@ -30,36 +27,34 @@ Served whoami(Api& api, Request& request) {
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   writer.string("note", who.note);
-  if (const std::string csrf = api.door.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
+  if (const std::string csrf = api.authenticator.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
   writer.close();
   co_return json_response(std::move(body));
 }
 
-Served list_tokens(Api& api, Request&) {
+HandlerResult list_tokens(Api& api, Request&) {
   std::string body = "{\"data\":[";
-  for (const TokenInfo& info : api.tokens.list()) body.append(body.back() == '[' ? "" : ",").append(to_json(info));
+  for (const TokenInfo& info : api.tokens.list()) append_element(body, to_json(info));
   co_return json_response(body + "]}");
 }
 
 asio::awaitable<Result<void>> save_tokens(Api& api) {
-  co_return co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
+  co_return co_await on_disk(api, [&api] { return api.tokens.save(); });
 }
 
-asio::awaitable<Result<void>> tell_created(Api& api, const TokenInfo& info, std::string actor) {
+asio::awaitable<Result<void>> announce_created(Api& api, const TokenInfo& info, const Request& request) {
   const std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), name(info.role));
-  auto told = co_await api.ledger.announce(EventType::token_created, data, std::move(actor));
-  if (!told) co_return std::unexpected(std::move(told.error()));
+  CO_TRY(co_await api.ledger.announce(EventType::token_created, data, request.principal.id));
   co_return Result<void>{};
 }
 
-asio::awaitable<Result<void>> tell_revoked(Api& api, const std::string& id, std::string actor) {
-  auto told =
-      co_await api.ledger.announce(EventType::token_revoked, "{\"id\":" + json::quote(id) + "}", std::move(actor));
-  if (!told) co_return std::unexpected(std::move(told.error()));
+asio::awaitable<Result<void>> announce_revoked(Api& api, const std::string& id, const Request& request) {
+  const std::string data = fmt::format(R"({{"id":{}}})", json::quote(id));
+  CO_TRY(co_await api.ledger.announce(EventType::token_revoked, data, request.principal.id));
   co_return Result<void>{};
 }
 
-// The one answer that holds a token's text.
+// The reply that contains a new token's text. No other reply does.
 Response created_response(const CreatedToken& created, std::string_view more = {}) {
   std::string out = to_json(created.info);
   out.pop_back();
@@ -69,88 +64,73 @@ Response created_response(const CreatedToken& created, std::string_view more = {
   return response;
 }
 
-Served create_token(Api& api, Request& request) {
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto wish = parse_new_token(*body, unix_ms());
-  if (!wish) co_return std::unexpected(std::move(wish.error()));
-  if (auto fine = check_secrets(api, request, "", *body); !fine)  // a note is no place for one either
-    co_return std::unexpected(std::move(fine.error()));
-  auto created = api.tokens.create(*wish, unix_ms());
-  if (!created) co_return std::unexpected(std::move(created.error()));
+HandlerResult create_token(Api& api, Request& request) {
+  CO_TRY(auto body, body_of(request, api));
+  CO_TRY(auto wish, parse_new_token(body, unix_ms()));
+  CO_TRY(check_secrets(api, request, "", body));  // in the token's note
+  CO_TRY(auto created, api.tokens.create(wish, unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
-    if (auto gone = api.tokens.revoke(created->info.id); !gone) co_return std::unexpected(std::move(gone.error()));
+    CO_TRY(api.tokens.revoke(created.info.id));
     co_return std::unexpected(std::move(saved.error()));
   }
-  if (auto told = co_await tell_created(api, created->info, request.principal.id); !told)
-    co_return std::unexpected(std::move(told.error()));
-  co_return created_response(*created);
+  CO_TRY(co_await announce_created(api, created.info, request));
+  co_return created_response(created);
 }
 
-Served rotate_token(Api& api, Request& request) {
-  auto body = json_body(request, api.config.limits.json_depth, true);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  const std::int64_t overlap = fields->integer("overlapMs").value_or(default_overlap_ms);
-  if (overlap > max_overlap_ms) fields->fault("overlapMs", fmt::format("must be at most {} (7 days)", max_overlap_ms));
-  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-  auto rotated = api.tokens.rotate(request.params.at(0), overlap, unix_ms());
-  if (!rotated) co_return std::unexpected(std::move(rotated.error()));
+HandlerResult rotate_token(Api& api, Request& request) {
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const std::int64_t overlap = fields.integer("overlapMs").value_or(default_overlap_ms);
+  if (overlap > max_overlap_ms) fields.fault("overlapMs", fmt::format("must be at most {} (7 days)", max_overlap_ms));
+  CO_TRY(fields.done());
+  CO_TRY(auto rotated, api.tokens.rotate(request.params.at(0), overlap, unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
-    api.tokens.undo(*rotated);
+    api.tokens.undo(rotated);
     co_return std::unexpected(std::move(saved.error()));
   }
   api.streams.check_tokens();
-  if (auto told = co_await tell_created(api, rotated->made.info, request.principal.id); !told)
-    co_return std::unexpected(std::move(told.error()));
-  if (rotated->revoked) {
-    if (auto told = co_await tell_revoked(api, rotated->before.id, request.principal.id); !told)
-      co_return std::unexpected(std::move(told.error()));
+  CO_TRY(co_await announce_created(api, rotated.made.info, request));
+  if (rotated.revoked) {
+    CO_TRY(co_await announce_revoked(api, rotated.before.id, request));
   }
-  co_return created_response(rotated->made, fmt::format(R"(,"replaces":{{"id":{},"expiresAt":{}}})",
-                                                        json::quote(rotated->before.id), rotated->ends_at));
+  co_return created_response(rotated.made, fmt::format(R"(,"replaces":{{"id":{},"expiresAt":{}}})",
+                                                       json::quote(rotated.before.id), rotated.ends_at));
 }
 
-Served revoke_token(Api& api, Request& request) {
+HandlerResult revoke_token(Api& api, Request& request) {
   const std::string id = request.params.at(0);
-  if (auto gone = api.tokens.revoke(id); !gone) co_return std::unexpected(std::move(gone.error()));
+  CO_TRY(api.tokens.revoke(id));
   api.streams.check_tokens();
-  if (auto saved = co_await save_tokens(api); !saved) co_return std::unexpected(std::move(saved.error()));
-  if (auto told = co_await tell_revoked(api, id, request.principal.id); !told)
-    co_return std::unexpected(std::move(told.error()));
+  CO_TRY(co_await save_tokens(api));
+  CO_TRY(co_await announce_revoked(api, id, request));
   co_return no_content();
 }
 
-Served checkpoint(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may make a checkpoint of all agents");
-  if (auto done = co_await api.ledger.checkpoint_all(); !done) co_return std::unexpected(std::move(done.error()));
+HandlerResult checkpoint(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "make a checkpoint of all agents"));
+  CO_TRY(co_await api.ledger.checkpoint_all());
   co_return json_response(fmt::format(R"({{"asOf":"{}"}})", api.ledger.as_of(0)));
 }
 
-Served configuration(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may read the configuration");
+HandlerResult configuration(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "read the configuration"));
   co_return json_response(to_json(api.config));
 }
 
-Served doctor(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may run the doctor");
-  auto report = co_await hop(api.ledger.disk().get_executor(), [&api] {
+HandlerResult doctor(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "run the doctor"));
+  auto report = co_await on_disk(api, [&api] {
     return run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
   });
   for (const std::string& repair : api.ledger.status().repairs) report.ok("repaired", "", repair);
   co_return json_response(to_json(report));
 }
 
-// False: the client is gone or slow, the daemon drains, or a file could not be read. The archive then ends without its
-// manifest, and whoever reads it knows.
+// Sends the archive. Returns false when the client is gone or too slow, the daemon drains, or a file could not be read:
+// the archive then ends without its manifest, so that its reader knows that it is incomplete.
 asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packer, std::string request_id,
                                    StreamWriter& writer) {
   for (;;) {
-    const auto bytes = co_await hop(api.ledger.disk().get_executor(), [packer] { return packer->next(); });
+    const auto bytes = co_await on_disk(api, [packer] { return packer->next(); });
     if (!bytes) {
       log::error("backup_failed", {{"requestId", request_id}, {"error", bytes.error().detail}});
       co_return false;
@@ -160,14 +140,12 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packe
   }
 }
 
-Served backup(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may make a backup");
-  auto cut = co_await api.ledger.cut();
-  if (!cut) co_return std::unexpected(std::move(cut.error()));
-  const std::string as_of = (*cut)->as_of;
-  // Whoever lets go of it last, its links are removed on a disk thread.
-  const std::shared_ptr<Packer> packer(new Packer(std::move(**cut), api.config.store.path_template, unix_ms()),
+HandlerResult backup(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "make a backup"));
+  CO_TRY(auto cut, co_await api.ledger.cut());
+  const std::string as_of = cut->as_of;
+  // Whichever owner releases the packer last, its links are removed on a disk thread.
+  const std::shared_ptr<Packer> packer(new Packer(std::move(*cut), api.config.store.path_template, unix_ms()),
                                        [disk = api.ledger.disk().get_executor()](Packer* last) {
                                          asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
                                        });
@@ -180,7 +158,8 @@ Served backup(Api& api, Request& request) {
     if (whole) {
       log::info("backup_sent", {{"requestId", id}, {"asOf", as_of}});
     } else {
-      log::warn("backup_broken_off", {{"requestId", id}, {"next", "ask again; what was sent is no backup"}});
+      log::warn("backup_broken_off",
+                {{"requestId", id}, {"next", "request the backup again; what was sent is not a backup"}});
     }
   };
   co_return response;
@@ -204,22 +183,19 @@ std::string to_json(const StreamInfo& stream, const std::string& epoch) {
   return out;
 }
 
-Served list_streams(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may list the streams");
+HandlerResult list_streams(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "list the streams"));
   auto streams = co_await api.streams.list();
   std::ranges::sort(streams, {}, &StreamInfo::id);
   std::string body = "{\"data\":[";
   for (const StreamInfo& stream : streams) {
-    if (body.back() != '[') body += ',';
-    body += to_json(stream, api.ledger.epoch());
+    append_element(body, to_json(stream, api.ledger.epoch()));
   }
   co_return json_response(body + "]}");
 }
 
-Served close_stream(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may close streams");
+HandlerResult close_stream(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "close streams"));
   const std::string& text = request.params.at(0);
   std::uint64_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
@@ -228,14 +204,11 @@ Served close_stream(Api& api, Request& request) {
   co_return no_content();
 }
 
-Served get_audit(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may read the audit log");
-  const auto limit = query_int(request, "limit", 1, most_audit_lines);
-  if (!limit) co_return std::unexpected(limit.error());
-  auto lines = co_await api.audit.newest(static_cast<std::size_t>(limit->value_or(100)));
-  if (!lines) co_return std::unexpected(std::move(lines.error()));
-  co_return json_response(fmt::format(R"({{"data":[{}]}})", fmt::join(*lines, ",")));
+HandlerResult get_audit(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "read the audit log"));
+  CO_TRY(const auto limit, query_int(request, "limit", 1, most_audit_lines));
+  CO_TRY(auto lines, co_await api.audit.newest(static_cast<std::size_t>(limit.value_or(100))));
+  co_return json_response(fmt::format(R"({{"data":[{}]}})", fmt::join(lines, ",")));
 }
 
 }  // namespace

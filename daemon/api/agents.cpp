@@ -1,4 +1,4 @@
-// The agents there are (API §3).
+// The agents.
 #include <fmt/format.h>
 
 #include "daemon/api/handler.hpp"
@@ -6,8 +6,8 @@
 namespace sessiond {
 namespace {
 
-// {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}; for a token that does not see the whole agent, of what it
-// sees. Nothing when it sees none of it: then it does not know that there is such an agent.
+// {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}. For a token that sees only part of the agent, it counts that
+// part only and has no bytes, checkpointLagMs and dirty; nothing when the token sees no session of the agent.
 std::optional<std::string> agent_json(const Api& api, const AgentState& state, const Principal& principal) {
   std::size_t sessions = state.size();
   std::int64_t updated = state.by_updated().empty() ? 0 : (*state.by_updated().rbegin())->updated_at;
@@ -37,7 +37,7 @@ std::optional<std::string> agent_json(const Api& api, const AgentState& state, c
   return out;
 }
 
-Served list(Api& api, Request& request) {
+HandlerResult list(Api& api, Request& request) {
   std::string body = "{\"data\":[";
   std::uint64_t last_seq = 0;
   std::vector<std::string> degraded;
@@ -57,23 +57,20 @@ Served list(Api& api, Request& request) {
     }
     if (!*shown) continue;
     last_seq = std::max(last_seq, seq);
-    body.append(body.back() == '[' ? "" : ",").append(**shown);
+    append_element(body, **shown);
   }
   body += fmt::format(R"(]{},"asOf":"{}"}})", degraded_member(request.principal, degraded), api.ledger.as_of(last_seq));
   co_return json_response(std::move(body));
 }
 
-Served get_agent(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  co_return co_await api.ledger.show(
-      *agent, wants_fresh(request), [&](const AgentState& state, const Seen& seen) -> Result<Response> {
-        auto body = agent_json(api, state, request.principal);
-        if (!body) return fail(Code::agent_not_found, fmt::format("there is no agent {}", *agent));  // as the ledger
-        body->pop_back();
-        *body += fmt::format(R"(,"asOf":"{}"}})", api.ledger.as_of(seen.seq()));
-        return json_response(std::move(*body));
-      });
+HandlerResult get_agent(Api& api, Request& request) {
+  CO_TRY(auto agent, agent_param(request));
+  co_return co_await api.ledger.show(agent, wants_fresh(request),
+                                     [&](const AgentState& state, const Seen& seen) -> Result<Response> {
+                                       auto body = agent_json(api, state, request.principal);
+                                       if (!body) return no_such_agent(agent);
+                                       return as_of_response(api, std::move(*body), seen.seq());
+                                     });
 }
 
 }  // namespace

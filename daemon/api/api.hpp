@@ -1,4 +1,5 @@
-// The HTTP API (API.md): one file a resource, each adds its routes. A handler parses, asks the ledger, answers.
+// The HTTP API: one file for each resource (web/openapi.json describes them all), each of which adds its routes.
+// Everything here runs on the loop's thread.
 #pragma once
 
 #include <functional>
@@ -7,7 +8,7 @@
 
 #include "config/config.hpp"
 #include "daemon/api/audit.hpp"
-#include "daemon/api/door.hpp"
+#include "daemon/api/authenticator.hpp"
 #include "daemon/auth/tickets.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
@@ -17,18 +18,19 @@
 
 namespace sessiond {
 
+// What handlers work with. It lives as long as the daemon listens.
 struct Api {
   const Config& config;
   Ledger& ledger;
   Tokens& tokens;
   Streams& streams;
   Tickets& tickets;
-  Door& door;
+  Authenticator& authenticator;
   AuditLog& audit;
-  const Counters* counters = nullptr;  // of the server; set before it listens
+  const Counters* counters = nullptr;  // the server's; set before it listens
   bool draining = false;
-  bool policy_is_changing = false;  // a PUT of the send policy is on its way to policy.json
-  std::string cursor_secret{};      // signs list cursors
+  bool policy_is_changing = false;  // a PUT is writing policy.json at the moment
+  std::string cursor_secret{};      // signs the cursors of lists
   std::int64_t started_at = 0;      // ms since the epoch
 };
 
@@ -43,7 +45,7 @@ void add_policy_routes(Router& router, Api& api);   // send policy
 void add_event_routes(Router& router, Api& api);    // SSE
 void add_ticket_routes(Router& router, Api& api);   // tickets for SSE
 void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config, backup, doctor, audit log
-void add_lock_routes(Router& router, Api& api);     // locks shared with other programs
+void add_lock_routes(Router& router, Api& api);     // locks shared with foreign programs
 void add_login_routes(Router& router, Api& api);    // login and logout of browsers
 
 inline void add_routes(Router& router, Api& api) {

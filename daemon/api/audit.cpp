@@ -23,22 +23,20 @@ namespace {
 
 constexpr std::chrono::milliseconds gather_time{200};
 constexpr std::chrono::milliseconds retry_time{1000};
-constexpr std::size_t gather_bytes = 256 << 10;  // written at once
-constexpr std::size_t most_gathered = 4U << 20;  // beyond it lines are dropped, and counted
-constexpr std::size_t tail_bytes = 4U << 20;     // looked at for the newest lines
+constexpr std::size_t gather_bytes = 256 << 10;  // with this much, lines are written at once
+constexpr std::size_t most_gathered = 4U << 20;  // more lines than this are dropped and counted
+constexpr std::size_t tail_bytes = 4U << 20;     // how much of each file is searched for the newest lines
 constexpr int kept = 4;                          // older files
-
-bool reads(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 
 bool refuses(int status) { return status == 401 || status == 403 || status == 421 || status == 429; }
 
-// What is published and kept nowhere, many times a second.
-bool passes_by(const Router::Route& route) {
+// Routes that publish something that is not stored, many times a second: they are logged only when refused.
+bool is_ephemeral(const Router::Route& route) {
   return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
 }
 
-// The segments of the path that the pattern's {agent} and {key} took.
-void write_place(json::ObjectWriter& out, const Router::Route& route, const Request& request) {
+// Writes the values that the path has for the pattern's {agent} and {key}.
+void write_path_values(json::ObjectWriter& out, const Router::Route& route, const Request& request) {
   const auto names = split_path(route.pattern);
   const auto values = split_path(request.path);
   if (!names || !values) return;
@@ -59,7 +57,7 @@ std::string line_of(const Request& request, const Router::Route* route, const Re
   out.string("method", request.method);
   if (route != nullptr) {
     out.string("route", route->pattern);
-    write_place(out, *route, request);
+    write_path_values(out, *route, request);
   }
   out.integer("status", response.status);
   if (response.status >= 400) {
@@ -78,19 +76,20 @@ std::string line_of(const Request& request, const Router::Route* route, const Re
 void rotate(const std::string& path) {
   for (int age = kept; age >= 1; --age) {
     const std::string newer = age == 1 ? path : fmt::format("{}.{}", path, age - 1);
-    ::rename(newer.c_str(), fmt::format("{}.{}", path, age).c_str());  // what is not there need not move
+    ::rename(newer.c_str(),
+             fmt::format("{}.{}", path, age).c_str());  // a file that does not exist fails to move, which is fine
   }
 }
 
-// Takes what it wrote from the front of `lines`.
+// Appends `lines` to the log, and removes from their front what was written.
 Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
-  if (auto made = make_dirs(options.path.parent_path()); !made) return made;
+  TRY(make_dirs(options.path.parent_path()));
   while (!lines.empty()) {
     struct stat there{};
     const bool is_there = ::lstat(options.path.c_str(), &there) == 0;
     const std::uint64_t size = is_there ? static_cast<std::uint64_t>(there.st_size) : 0;
     const std::uint64_t room = options.max_bytes - std::min(size, options.max_bytes);
-    // Up to the last line end that fits; a line longer than a file has one of its own.
+    // As many whole lines as fit into the file; a line longer than audit.maxBytes gets a file of its own.
     std::size_t fits = lines.size() <= room ? lines.size() : lines.rfind('\n', room) + 1;
     if (fits == 0 && size > 0) {
       rotate(options.path.native());
@@ -98,17 +97,16 @@ Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
     }
     if (fits == 0) fits = lines.find('\n') + 1;
     // Opened anew each time, so that whoever else rotates it may.
-    auto fd = open_file(options.path, O_WRONLY | O_APPEND | O_CREAT);
-    if (!fd) return std::unexpected(std::move(fd.error()));
-    if (auto written = write_all(fd->get(), lines.substr(0, fits), options.path.native()); !written) return written;
+    TRY(auto fd, open_file(options.path, O_WRONLY | O_APPEND | O_CREAT));
+    TRY(write_all(fd.get(), lines.substr(0, fits), options.path.native()));
     lines.remove_prefix(fits);
   }
   return {};
 }
 
-// Whether append() would work; makes no file.
+// Checks whether append() would work. Creates no file.
 Result<void> try_to_open(const fs::path& path) {
-  if (auto made = make_dirs(path.parent_path()); !made) return made;
+  TRY(make_dirs(path.parent_path()));
   const auto fd = open_file(path, O_WRONLY | O_APPEND);
   if (fd || fd.error().code != Code::not_found) return fd ? Result<void>{} : std::unexpected(fd.error());
   if (::access(path.parent_path().c_str(), W_OK | X_OK) == 0) return {};
@@ -126,14 +124,13 @@ Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t c
     if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", file, errno));
     const auto size = static_cast<std::uint64_t>(status.st_size);
     const std::uint64_t from = size > tail_bytes ? size - tail_bytes : 0;
-    const auto text = read_at(fd->get(), from, static_cast<std::size_t>(size - from), file);
-    if (!text) return std::unexpected(text.error());
-    std::string_view rest = *text;
+    TRY(const auto text, read_at(fd->get(), from, static_cast<std::size_t>(size - from), file));
+    std::string_view rest = text;
     while (!rest.empty() && lines.size() < count) {
       rest.remove_suffix(rest.ends_with('\n') ? 1 : 0);
       const std::size_t begin = rest.rfind('\n') + 1;  // npos + 1 is 0
-      if (begin == 0 && from != 0) break;              // cut off
-      // A kill may have torn one.
+      if (begin == 0 && from != 0) break;              // the line begins before `from`
+      // A line that a kill cut short is left out.
       if (const std::string_view line = rest.substr(begin); json::check(line)) lines.emplace_back(line);
       rest = rest.substr(0, begin);
     }
@@ -149,9 +146,9 @@ AuditLog::AuditLog(asio::io_context& io, asio::thread_pool& disk, Options option
 
 void AuditLog::reconfigure(Options options) { options_ = std::move(options); }
 
-void AuditLog::tell(const Request& request, const Router::Route* route, const Response& response) {
+void AuditLog::record(const Request& request, const Router::Route* route, const Response& response) {
   if (options_.path.empty()) return;
-  const bool write = route != nullptr && !reads(request.method) && !(passes_by(*route) && response.status < 400);
+  const bool write = route != nullptr && !is_safe(request.method) && !(is_ephemeral(*route) && response.status < 400);
   if (!write && !refuses(response.status)) return;
   if (gathered_.size() > most_gathered) {
     ++dropped_;
@@ -200,7 +197,7 @@ asio::awaitable<Result<void>> AuditLog::flush() {
 }
 
 asio::awaitable<Result<std::vector<std::string>>> AuditLog::newest(std::size_t count) {
-  if (auto flushed = co_await flush(); !flushed) co_return std::unexpected(std::move(flushed.error()));
+  CO_TRY(co_await flush());
   if (options_.path.empty()) co_return fail(Code::not_found, "there is no audit log: audit.path is null");
   co_return co_await hop(disk_, [path = options_.path, count] { return read_newest(path, count); });
 }

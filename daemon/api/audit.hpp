@@ -1,7 +1,7 @@
-// The audit log: JSONL, one line for every write and every refusal: when, who, from where, what, which session, its rev
-// and what came of it; never a body, a query or a secret (API §7, FORMATS). Lines gather for a moment and are appended
-// by a disk thread; at audit.maxBytes the file becomes <path>.1 and so on up to .4. It is no journal: a kill -9 takes
-// the last moment's lines, and the journal has those writes with their actor.
+// The audit log: JSONL, one line for every write and every refusal. A line has the time, the token, the peer, the
+// route, the session and its rev, and the status; never a body, a query or a secret. Lines are collected for 200 ms and
+// appended by a disk thread. At audit.maxBytes the file is renamed to <path>.1, and so on up to .4. The audit log is
+// not durable: a kill -9 loses the lines of the last moment. The journal has those writes too, with their actor.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,6 +18,7 @@
 
 namespace sessiond {
 
+// Used on the loop's thread only.
 class AuditLog {
  public:
   struct Options {
@@ -27,13 +28,14 @@ class AuditLog {
   AuditLog(boost::asio::io_context& io, boost::asio::thread_pool& disk, Options options);
 
   void reconfigure(Options options);
-  // If it is a write or a refusal.
-  void tell(const Request& request, const Router::Route* route, const Response& response);
+  // Adds a line if the request was a write or was refused.
+  void record(const Request& request, const Router::Route* route, const Response& response);
   boost::asio::awaitable<Result<void>> flush();
-  // Finds out, before the first line is there, whether lines can be written; blocks. Tried again until they can.
+  // Checks whether lines can be written, before the first one has to be. Blocks. Tries again until they can.
   void check();
   const std::string& trouble() const { return trouble_; }  // why lines cannot be written; "" when they can
-  // The newest lines, oldest of them first; those that gather still are among them.
+  // Returns the newest `count` lines, oldest first, including those that are not written yet. Errors: not_found when
+  // audit.path is null.
   boost::asio::awaitable<Result<std::vector<std::string>>> newest(std::size_t count);
 
  private:
@@ -44,7 +46,7 @@ class AuditLog {
   boost::asio::steady_timer timer_;
   Options options_;
   std::string gathered_;
-  std::uint64_t dropped_ = 0;  // lines, for want of a disk that takes them
+  std::uint64_t dropped_ = 0;  // lines that found no room while the disk took none
   bool scheduled_ = false;
   std::string trouble_;
 };

@@ -1,7 +1,6 @@
-// What chat bridges call: inbound and outbound messages, idempotent by the platform's event id (API §5).
+// The routes for chat bridges: inbound and outbound messages, idempotent by the platform's event id.
 #include <fmt/format.h>
 
-#include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "policy/routing.hpp"
 #include "policy/secret_scan.hpp"
@@ -31,7 +30,7 @@ std::optional<std::string> checked_topic(Fields& fields) {
 
 void check_content(Fields& fields, const std::optional<std::string>& text, std::optional<std::string_view> content,
                    std::string& into) {
-  if (text && content) fields.fault("content", "is exclusive with text");
+  if (text && content) fields.fault("content", "and text exclude each other");
   if (!content || *content == "null") return;
   if (json::kind(*content) != json::Kind::array && json::kind(*content) != json::Kind::string)
     fields.fault("content", "must be an array of parts or a string");
@@ -39,22 +38,20 @@ void check_content(Fields& fields, const std::optional<std::string>& text, std::
   into = *content;
 }
 
-// A message says something, or brings something: what the field `beside` holds.
-void check_said(Fields& fields, const std::optional<std::string>& text, std::string_view beside, bool brings) {
-  if (brings || fields.has("content") || (text ? !text->empty() : fields.has("text"))) return;
-  fields.fault("text", text ? "is empty" : fmt::format("text, content or {} is needed", beside));
+// Checks that a message is not empty: it has text or content, or the field `other` (attachments, media URLs) holds
+// something.
+void check_not_empty(Fields& fields, const std::optional<std::string>& text, std::string_view other, bool has_other) {
+  if (has_other || fields.has("content") || (text ? !text->empty() : fields.has("text"))) return;
+  fields.fault("text", text ? "is empty" : fmt::format("text, content or {} is needed", other));
 }
 
-Served inbound(Api& api, Request& request) {
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  const auto text = [&fields](std::string_view name) { return fields->string(name).value_or(""); };
+HandlerResult inbound(Api& api, Request& request) {
+  CO_TRY(auto fields, body_fields(request, api));
+  const auto text = [&fields](std::string_view name) { return fields.string(name).value_or(""); };
   Inbound command;
-  const std::string named = fields->string("agent").value_or("main");
+  const std::string named = fields.string("agent").value_or("main");
   const auto agent = normalize_agent_id(named);
-  if (!agent || find_secret(named)) fields->fault("agent", "is no agent id");
+  if (!agent || find_secret(named)) fields.fault("agent", "is not a valid agent id");
   command.channel = text("channel");
   command.account_id = text("accountId");
   command.chat_type = text("chatType");
@@ -68,42 +65,41 @@ Served inbound(Api& api, Request& request) {
   command.group_channel = text("groupChannel");
   command.display_name = text("displayName");
   command.message_id = text("messageId");
-  command.timestamp = fields->time("timestamp");
-  command.mentioned = fields->boolean("mentioned").value_or(false);
-  command.activate = fields->boolean("activate");
-  check_thread(*fields, fields->raw("threadId"), command.thread_id);
-  command.topic = checked_topic(*fields);
-  command.text = fields->string("text", api.config.limits.body_bytes);
-  check_content(*fields, command.text, fields->raw("content"), command.content);
-  if (const auto attachments = fields->array("attachments")) command.attachments = json::compact(*attachments);
+  command.timestamp = fields.time("timestamp");
+  command.mentioned = fields.boolean("mentioned").value_or(false);
+  command.activate = fields.boolean("activate");
+  check_thread(fields, fields.raw("threadId"), command.thread_id);
+  command.topic = checked_topic(fields);
+  command.text = fields.string("text", api.config.limits.body_bytes);
+  check_content(fields, command.text, fields.raw("content"), command.content);
+  if (const auto attachments = fields.array("attachments")) command.attachments = json::compact(*attachments);
   if (command.attachments == "[]") command.attachments.clear();
-  check_said(*fields, command.text, "attachments", !command.attachments.empty());
+  check_not_empty(fields, command.text, "attachments", !command.attachments.empty());
   const std::string key = text("idempotencyKey");
-  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  CO_TRY(fields.done());
   if (!request.principal.sees_agent(*agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
 
   // The key is known before the decision, so scope is too.
   const std::string thread =
       command.thread_id.empty() ? "" : json::as_string(command.thread_id).value_or(command.thread_id);
-  auto routed = route(api.ledger.rules().routing, {.agent = *agent,
-                                                   .channel = command.channel,
-                                                   .account_id = command.account_id,
-                                                   .chat_type = command.chat_type,
-                                                   .peer = command.peer,
-                                                   .thread_id = thread});
-  if (!routed) co_return std::unexpected(std::move(routed.error()));
-  const auto refusal = [key = routed->key] {
+  CO_TRY(auto routed, route(api.ledger.rules().routing, {.agent = *agent,
+                                                         .channel = command.channel,
+                                                         .account_id = command.account_id,
+                                                         .chat_type = command.chat_type,
+                                                         .peer = command.peer,
+                                                         .thread_id = thread}));
+  const auto refusal = [key = routed.key] {
     return fail(Code::forbidden, fmt::format("this token may not post into {}", key));
   };
-  if (!request.principal.sees(*agent, routed->key, routed->channel)) co_return refusal();
-  auto intent = intent_of(request, key);
-  if (!intent) co_return std::unexpected(std::move(intent.error()));
-  // A conversation that channels share (session.dmScope) is in one of them at a time. Who sees only another one may not
-  // take it over, and with it what was said there; a key that names the channel is that channel's all the same.
+  if (!request.principal.sees(*agent, routed.key, routed.channel)) co_return refusal();
+  CO_TRY(auto requester, requester_of(request, key));
+  // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
+  // another channel must not take it over, since it would then see the messages. When the key itself names the token's
+  // channel, the conversation belongs to that channel.
   auto decide = [decide = scoped(std::move(command), request.principal), principal = request.principal, refusal,
-                 route = *routed](const AgentState& state, const Context& context,
-                                  const FetchedLines& lines) -> Result<Decision> {
+                 route = routed](const AgentState& state, const Context& context,
+                                 const FetchedLines& lines) -> Result<Decision> {
     const Session* there = state.find_key(route.key);
     if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
         !equals_nocase(parse_key(route.key).channel, route.channel)) {
@@ -111,44 +107,34 @@ Served inbound(Api& api, Request& request) {
     }
     return decide(state, context, lines);
   };
-  auto reply = co_await api.ledger.commit(*agent, std::move(*intent), std::move(decide), true);
-  if (!reply) co_return std::unexpected(std::move(reply.error()));
-  co_return to_response(std::move(*reply));
+  CO_TRY(auto reply, co_await api.ledger.commit(*agent, std::move(requester), std::move(decide), true));
+  co_return to_response(std::move(reply));
 }
 
-Served outbound(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto target = target_param(request, api, Match::ignored);
-  if (!target) co_return std::unexpected(std::move(target.error()));
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  Outbound command{.target = *target};
-  command.topic = checked_topic(*fields);
-  command.text = fields->string("text", api.config.limits.body_bytes);
-  check_content(*fields, command.text, fields->raw("content"), command.content);
-  command.media_urls = fields->strings("mediaUrls");
-  command.usage = json::compact(fields->object("usage").value_or(""));
-  command.model = fields->string("model", 256).value_or("");
-  command.provider = fields->string("provider", 256).value_or("");
-  command.stop_reason = fields->string("stopReason", 256).value_or("");
-  command.to = fields->string("to").value_or("");
-  command.message_id = fields->string("messageId", 128).value_or("");
+HandlerResult outbound(Api& api, Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api));
+  Outbound command{.target = path.target};
+  command.topic = checked_topic(fields);
+  command.text = fields.string("text", api.config.limits.body_bytes);
+  check_content(fields, command.text, fields.raw("content"), command.content);
+  command.media_urls = fields.strings("mediaUrls");
+  command.usage = json::compact(fields.object("usage").value_or(""));
+  command.model = fields.string("model", 256).value_or("");
+  command.provider = fields.string("provider", 256).value_or("");
+  command.stop_reason = fields.string("stopReason", 256).value_or("");
+  command.to = fields.string("to").value_or("");
+  command.message_id = fields.string("messageId", 128).value_or("");
   if (!command.message_id.empty() && !valid_entry_id(command.message_id))
-    fields->fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
-  command.mirror_only = fields->boolean("mirrorOnly").value_or(false);
-  check_said(*fields, command.text, "mediaUrls", !command.media_urls.empty());
-  const std::string key = fields->string("idempotencyKey").value_or("");
-  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-  auto intent = intent_of(request, key);
-  if (!intent) co_return std::unexpected(std::move(intent.error()));
+    fields.fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
+  command.mirror_only = fields.boolean("mirrorOnly").value_or(false);
+  check_not_empty(fields, command.text, "mediaUrls", !command.media_urls.empty());
+  const std::string key = fields.string("idempotencyKey").value_or("");
+  CO_TRY(fields.done());
+  CO_TRY(auto requester, requester_of(request, key));
   command.instance = request.path;
   command.request_id = request.request_id;
-  auto reply = co_await api.ledger.commit(*agent, std::move(*intent), scoped(std::move(command), request.principal));
-  if (!reply) co_return std::unexpected(std::move(reply.error()));
-  co_return to_response(std::move(*reply));
+  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
 }
 
 }  // namespace

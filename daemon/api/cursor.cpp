@@ -4,6 +4,9 @@
 #include <openssl/hmac.h>
 
 #include <array>
+#include <optional>
+
+#include "store/json/raw_json.hpp"
 
 namespace sessiond {
 namespace {
@@ -48,11 +51,13 @@ std::string seal_cursor(const Api& api, std::string_view text) {
   return hex_signature(api.cursor_secret, text) + to_hex(text);
 }
 
-std::optional<std::string> open_cursor(const Api& api, std::string_view cursor) {
-  if (cursor.size() < signature_digits) return {};
-  auto text = from_hex(cursor.substr(signature_digits));
-  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, signature_digits)) return {};
-  return text;
+Result<std::string> open_cursor(const Api& api, std::string_view cursor, std::string_view list) {
+  const auto text = cursor.size() < signature_digits ? std::nullopt : from_hex(cursor.substr(signature_digits));
+  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, signature_digits))
+    return fail(Code::bad_cursor, "cursor: was not made by this daemon");
+  if (json::string_at(*text, "f") != list)
+    return fail(Code::bad_cursor, "cursor: was made for another list, other filters or another order");
+  return *text;
 }
 
 }  // namespace sessiond

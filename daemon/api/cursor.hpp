@@ -1,7 +1,6 @@
-// Cursors of lists: a position as text, signed so that nobody makes one up.
+// Cursors of lists: a position as JSON text, signed so that clients cannot make one up.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,7 +8,9 @@
 
 namespace sessiond {
 
+// `text` is a JSON object; its member "f" says which list the cursor is for, filters and order included.
 std::string seal_cursor(const Api& api, std::string_view text);
-std::optional<std::string> open_cursor(const Api& api, std::string_view cursor);  // nothing: not one of ours
+// The text of a cursor that was sealed for `list`. Errors: bad_cursor.
+Result<std::string> open_cursor(const Api& api, std::string_view cursor, std::string_view list);
 
 }  // namespace sessiond

@@ -1,95 +1,76 @@
-// Event streams over everything, an agent, a session (API §6): as Server-Sent Events, or with ?poll=1 as JSON pages;
-// and what is published to them without being kept.
-#include "daemon/api/fields.hpp"
+// Event streams over everything, an agent or a session, as Server-Sent Events or, with ?poll=1, as JSON pages. Also
+// ephemeral events (typing, text deltas), which are published to open streams and not stored.
 #include "daemon/api/handler.hpp"
 #include "daemon/api/tickets.hpp"
-#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
 
 constexpr std::size_t most_delta_bytes = 256 << 10;
 
-// EventSource asks for text/event-stream, curl for anything; a client that can take neither gets a clear answer.
+// Checks that the client accepts the type of the answer. Errors: not_acceptable.
 Result<void> takes(const Request& request, std::string_view answer) {
   const std::string_view accept = request.header("accept");
   const std::string group(answer.substr(0, answer.find('/')));
   for (const std::string& type : {std::string(answer), group + "/*", std::string("*/*")}) {
     if (accept.empty() || accept.find(type) != std::string_view::npos) return {};
   }
-  return fail(Code::not_acceptable, "this route answers " + std::string(answer));
+  return fail(Code::not_acceptable, "this route replies with " + std::string(answer));
 }
 
-// By token or by ticket.
-Served stream_for(Api& api, Request& request, StreamScope scope) {
+// Opens a stream or answers a poll, by token or by ticket.
+HandlerResult stream_for(Api& api, Request& request, StreamScope scope) {
   const bool polls = request.query_value("poll") != nullptr;
-  if (auto fine = takes(request, polls ? "application/json" : "text/event-stream"); !fine)
-    co_return std::unexpected(std::move(fine.error()));
-  auto ticket = take_ticket(api, request);
-  if (!ticket) co_return std::unexpected(std::move(ticket.error()));
+  CO_TRY(takes(request, polls ? "application/json" : "text/event-stream"));
+  CO_TRY(auto ticket, take_ticket(api, request));
   auto response = polls ? co_await api.streams.poll(request, std::move(scope), api.draining)
                         : co_await api.streams.open(request, std::move(scope));
-  if (response && *ticket) co_await remember_ticket(api, **ticket, *response);
+  if (response && ticket) co_await remember_ticket(api, *ticket, *response);
   co_return response;
 }
 
-Served whole_stream(Api& api, Request& request) { return stream_for(api, request, {}); }
+HandlerResult whole_stream(Api& api, Request& request) { return stream_for(api, request, {}); }
 
-Served agent_stream(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  co_return co_await stream_for(api, request, {.agent = *agent, .key = {}});
+HandlerResult agent_stream(Api& api, Request& request) {
+  CO_TRY(auto agent, agent_param(request));
+  co_return co_await stream_for(api, request, {.agent = agent, .key = {}});
 }
 
-asio::awaitable<Result<Session>> session_of(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto target = target_param(request, api, Match::ignored);
-  if (!target) co_return std::unexpected(std::move(target.error()));
-  co_return co_await api.ledger.show(*agent, false, [&](const AgentState& state, Seen& seen) -> Result<Session> {
-    auto session = visible(state, *target, request.principal);
-    if (!session) return std::unexpected(std::move(session.error()));
-    seen.only(**session, target->key);
-    return **session;
-  });
+asio::awaitable<Result<Session>> session_of(Api& api, const Request& request, const SessionPath& path) {
+  co_return co_await show_session(
+      api, request, path, false,
+      [](const AgentState&, const Session& session, const Seen&) -> Result<Session> { return session; });
 }
 
-Served session_stream(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto session = co_await session_of(api, request);
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  co_return co_await stream_for(api, request, {.agent = *agent, .key = session->key()});
+HandlerResult session_stream(Api& api, Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto session, co_await session_of(api, request, path));
+  co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key()});
 }
 
-// What is published and not kept: to whoever listens now, without an id.
-Served publish(Api& api, Request& request, EventType type) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
+// Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
+HandlerResult publish(Api& api, Request& request, EventType type) {
+  CO_TRY(auto path, session_path(request, api));
   const bool delta = type == EventType::text_delta;
-  auto body = json_body(request, api.config.limits.json_depth, !delta);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  auto topic = fields->string("topic", 80);
-  Ephemeral event{.type = type, .run_id = delta ? fields->string("runId", 128).value_or("") : "", .text = {}};
+  CO_TRY(auto fields, body_fields(request, api, delta ? Body::required : Body::optional));
+  auto topic = fields.string("topic", 80);
+  Ephemeral event{.type = type, .run_id = delta ? fields.string("runId", 128).value_or("") : "", .text = {}};
   if (delta) {
-    if (auto text = fields->string("text", most_delta_bytes)) {
+    if (auto text = fields.string("text", most_delta_bytes)) {
       event.text = std::move(*text);
     } else {
-      fields->fault("text", "is missing");
+      fields.fault("text", "is missing");
     }
   }
-  if (auto done = fields->done(); !done) co_return std::unexpected(std::move(done.error()));
-  auto session = co_await session_of(api, request);
-  if (!session) co_return std::unexpected(std::move(session.error()));
+  CO_TRY(fields.done());
+  CO_TRY(auto session, co_await session_of(api, request, path));
   event.envelope = {.time = unix_ms(),
                     .type = type,
-                    .agent = *agent,
-                    .key = session->key(),
-                    .session_id = session->session_id,
-                    .channel = session->channel,
-                    .chat_type = session->chat_type,
+                    .agent = path.agent,
+                    .key = session.key(),
+                    .session_id = session.session_id,
+                    .channel = session.channel,
+                    .chat_type = session.chat_type,
                     .topic = std::move(topic),
                     .actor = request.principal.id,
                     .source = "api"};
@@ -97,8 +78,8 @@ Served publish(Api& api, Request& request, EventType type) {
   co_return no_content();
 }
 
-Served typing(Api& api, Request& request) { return publish(api, request, EventType::session_typing); }
-Served deltas(Api& api, Request& request) { return publish(api, request, EventType::text_delta); }
+HandlerResult typing(Api& api, Request& request) { return publish(api, request, EventType::session_typing); }
+HandlerResult deltas(Api& api, Request& request) { return publish(api, request, EventType::text_delta); }
 
 }  // namespace
 

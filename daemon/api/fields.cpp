@@ -37,6 +37,7 @@ Result<std::string_view> json_body(const Request& request, std::size_t max_depth
 
 Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   Fields fields;
+  fields.text_ = object;
   fields.pointer_ = std::move(pointer);
   if (object.empty()) return fields;
   if (json::kind(object) != json::Kind::object) return fail_at(fields.pointer_, "must be an object");
@@ -97,7 +98,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
 std::optional<std::int64_t> Fields::time(std::string_view name) {
   const auto ms = integer(name);
   if (!ms || *ms <= last_time_ms) return ms;
-  fault(name, "lies after the year 9999");
+  fault(name, "is after the year 9999");
   return {};
 }
 
@@ -159,7 +160,7 @@ void Fields::fault(std::string_view name, std::string detail) {
 
 Result<void> Fields::done() {
   for (const Member& member : members_) {
-    if (!member.asked) fault(member.name, "is not known here");
+    if (!member.asked) fault(member.name, "is not a known field");
   }
   if (faults_.empty()) return {};
   Problem problem{.code = Code::validation_failed,

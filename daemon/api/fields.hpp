@@ -1,5 +1,5 @@
-// A request's JSON body, read once into typed values. Every fault is collected with its JSON pointer; members that
-// nobody asked for are faults too (API §1: unknown request fields are 422 on commands).
+// Reads the members of a request's JSON body as typed values. Faults are collected, each with its JSON pointer, and
+// done() returns them all. A member that was never asked for is a fault too: a misspelt field must not be ignored.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,39 @@
 
 namespace sessiond {
 
-// The body as one JSON value: unsupported_media_type, bad_request (with the place). An empty body is "" when
-// `optional`. A view into request.body.
+// Returns the body, which is one JSON value, as a view into request.body; an empty body is "" when `optional`. Errors:
+// unsupported_media_type; bad_request, with the byte where the body stops being JSON.
 Result<std::string_view> json_body(const Request& request, std::size_t max_depth, bool optional = false);
 
 class Fields {
  public:
-  // `object` must be a JSON object that json_body has passed, or "" (no fields).
+  // `object` is JSON that json_body() has checked, or "" for no fields. It must outlive this. `pointer` is where the
+  // object stands in the body.
   static Result<Fields> of(std::string_view object, std::string pointer = "");
 
-  // Absent and null are the same: nothing. Another type is a fault.
+  std::string_view text() const { return text_; }  // the object
+
+  // Each returns nothing when the member is absent or null, and adds a fault when it has another type.
   std::optional<std::string> string(std::string_view name, std::size_t max_bytes = 4096);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t least = 0);
   std::optional<std::int64_t> time(std::string_view name);  // ms since the epoch, up to the year 9999
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::string_view> object(std::string_view name);
   std::optional<std::string_view> array(std::string_view name);
-  std::optional<std::string_view> raw(std::string_view name);  // of any type, null too
+  std::optional<std::string_view> raw(std::string_view name);  // any type, also null
   std::vector<std::string> strings(std::string_view name, std::size_t most = 100);
-  // One of the texts; else a fault naming them.
+  // One of `texts`.
   std::optional<std::string> one_of(std::string_view name, std::initializer_list<std::string_view> texts);
   bool has(std::string_view name) const;
 
   void fault(std::string_view name, std::string detail);
-  // After all fields were asked for: validation_failed with every fault, unknown members included.
+  // Call it after all fields were read. Errors: validation_failed with every fault, unknown members included.
   Result<void> done();
 
  private:
   std::optional<std::string_view> take(std::string_view name);
 
+  std::string_view text_;
   std::string pointer_;
   struct Member {
     std::string name;
@@ -50,15 +54,15 @@ class Fields {
     bool asked = false;
   };
   std::vector<Member> members_;
-  std::vector<Fault> faults_;  // the first of them
+  std::vector<Fault> faults_;  // the first ones, at most limits::faults
   std::size_t fault_count_ = 0;
 };
 
-// The members of an object that json_body has passed (so each name is there once) as an edit that sets them (null:
-// unset).
+// Returns the edit that sets the object's members; null unsets a member. `object` has been checked by json_body(), so
+// each name occurs once.
 json::Edit edit_of(std::string_view object);
 
-// RFC 6901
+// Escapes a member name for a JSON pointer (RFC 6901).
 std::string pointer_token(std::string_view name);
 
 }  // namespace sessiond

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 
 #include "policy/secret_scan.hpp"
@@ -12,13 +13,8 @@
 namespace sessiond {
 namespace {
 
-// As decisions say it (resolve).
-std::string no_such_session(std::string_view agent, std::string_view key) {
-  return fmt::format("agent {} has no session {}", agent, key);
-}
-
-// Principal, method, path and key. The path is made from the route and its decoded parameters: one that is spelt in
-// another way is the same path.
+// The scope of an Idempotency-Key: principal, method, path and key. The path is made of the route and its decoded
+// parameters, so that two spellings of one path are the same scope.
 IdempotencyScope scope_of(const Request& request, std::string_view key) {
   IdempotencyScope scope;
   std::string path;
@@ -44,16 +40,16 @@ IdempotencyScope scope_of(const Request& request, std::string_view key) {
   return scope;
 }
 
-// All that says what is asked for: the body, the query in any order, If-Match.
-std::string said_by(const Request& request) {
-  std::string said = request.body;
+// The parts of a request that must be the same when it is sent again: body, query (in any order), If-Match.
+std::string repeatable_part(const Request& request) {
+  std::string part = request.body;
   auto query = request.query;
   std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
   for (const auto& [name, value] : query)
-    said += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
+    part += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
   if (const std::string_view match = trim(request.header("if-match")); !match.empty())
-    said.append(1, '\0').append("If-Match: ").append(match);
-  return said;
+    part.append(1, '\0').append("If-Match: ").append(match);
+  return part;
 }
 
 }  // namespace
@@ -90,7 +86,7 @@ Response to_response(Reply reply) {
   response.status = reply.status;
   if (reply.status >= 400) response.content_type = "application/problem+json";
   if (reply.status == 204) response.content_type.clear();
-  if (!reply.etag.empty()) response.headers.emplace_back("ETag", "\"" + reply.etag + "\"");
+  if (!reply.etag.empty()) set_etag(response, reply.etag);
   if (!reply.location.empty()) response.headers.emplace_back("Location", std::move(reply.location));
   if (reply.replayed) response.headers.emplace_back("Idempotency-Replayed", "true");
   response.body = std::move(reply.body);
@@ -99,102 +95,84 @@ Response to_response(Reply reply) {
 
 Result<std::string> agent_param(const Request& request) {
   const auto agent = normalize_agent_id(request.params.at(0));
-  // An id becomes the name of a folder: a token that came into the path by mistake must not.
+  // An agent id becomes the name of a folder, and a token that was pasted into the path must not.
   if (!agent || find_secret(request.params.at(0)))
-    return fail(Code::agent_not_found, fmt::format("{} is no agent id", json::quote(request.params.at(0))));
+    return fail(Code::agent_not_found, fmt::format("{} is not a valid agent id", json::quote(request.params.at(0))));
   if (!request.principal.sees_agent(*agent))
     return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
   return *agent;
 }
 
-Result<Target> target_param(const Request& request, const Api& api, Match wanted) {
-  Target target{.key = request.params.at(1), .if_match = {}};
-  if (target.key.size() > 512) return fail(Code::session_not_found, "a session key has at most 512 bytes");
+Result<SessionPath> session_path(const Request& request, const Api& api, Match wanted) {
+  SessionPath path;
+  TRY(path.agent, agent_param(request));
+  path.target.key = request.params.at(1);
+  if (path.target.key.size() > 512) return fail(Code::session_not_found, "a session key has at most 512 bytes");
+  if (wanted == Match::ignored) return path;
   std::string_view match = trim(request.header("if-match"));
-  if (wanted != Match::ignored) {
-    if (match.empty() && wanted == Match::required && api.config.api.require_if_match)
-      return fail(Code::precondition_required, "this daemon wants If-Match on writes");
-    while (!match.empty()) {
-      std::string_view one = trim(match.substr(0, match.find(',')));
-      match = match.find(',') == std::string_view::npos ? "" : match.substr(match.find(',') + 1);
-      if (one.starts_with("W/")) one.remove_prefix(2);
-      if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
-      if (!one.empty()) target.if_match.emplace_back(one);
-      if (target.if_match.size() > limits::if_match_tags)
-        return fail(Code::bad_request, fmt::format("If-Match names more than {} versions", limits::if_match_tags));
-    }
+  if (match.empty() && wanted == Match::required && api.config.api.require_if_match)
+    return fail(Code::precondition_required, "this daemon requires If-Match on writes (api.requireIfMatch)");
+  while (!match.empty()) {
+    std::string_view one = trim(match.substr(0, match.find(',')));
+    match = match.find(',') == std::string_view::npos ? "" : match.substr(match.find(',') + 1);
+    if (one.starts_with("W/")) one.remove_prefix(2);
+    if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
+    if (!one.empty()) path.target.if_match.emplace_back(one);
+    if (path.target.if_match.size() > limits::if_match_tags)
+      return fail(Code::bad_request, fmt::format("If-Match names more than {} versions", limits::if_match_tags));
   }
-  return target;
+  return path;
 }
 
-Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal) {
-  const Session* session = state.find(target.key);
-  if (session == nullptr || !principal.sees(state.id(), session->key(), session->channel)) {
-    return fail(Code::session_not_found, no_such_session(state.id(), target.key));
-  }
-  return session;
+Result<std::string_view> body_of(const Request& request, const Api& api, Body body) {
+  return json_body(request, api.config.limits.json_depth, body == Body::optional);
 }
 
-bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id) {
-  if (principal.sees_whole_agent(state.id())) return true;
-  const auto records = state.archives.of_id(session_id);
-  return !records.empty() && std::ranges::all_of(records, [&](const ArchiveRecord* record) {
-    return !record->key.empty() && principal.sees(state.id(), record->key, record->channel);
-  });
+Result<Fields> body_fields(const Request& request, const Api& api, Body body) {
+  TRY(const std::string_view object, body_of(request, api, body));
+  return Fields::of(object);
 }
 
-Problem as_seen(Problem problem, const Request& request) {
-  const bool about_agent = problem.code == Code::agent_not_found || problem.code == Code::degraded;
-  if (!about_agent || request.params.size() < 2) return problem;  // not about a session
-  const auto agent = normalize_agent_id(request.params[0]);
-  if (!agent || request.principal.sees_whole_agent(*agent)) return problem;
-  if (problem.code == Code::degraded) {
-    problem.detail = "this session cannot be served now";
-    return problem;
-  }
-  return {.code = Code::session_not_found, .detail = no_such_session(*agent, request.params[1])};
+std::filesystem::path sessions_folder(const Api& api, const std::string& agent) {
+  const Paths& paths = api.ledger.paths();
+  return paths.state_dir() / paths.sessions_dir(agent);
 }
 
-const Session* session_named(const AgentState& state, const Target& target) { return state.find(target.key); }
-
-const Session* session_named(const AgentState& state, const CreateSession& command) {
-  const auto made = canonical_key(command.key, state.id());
-  for (const std::string& key : {command.key, made.value_or("")}) {
-    const Session* there = key.empty() ? nullptr : state.find_key(key);
-    if (there != nullptr) return there;
-  }
-  return nullptr;
+asio::awaitable<Result<TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file) {
+  return api.ledger.read_transcript(std::move(agent), std::move(file),
+                                    [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
 }
 
-Result<Decision> within_scope(Result<Decision> decided, const Principal& principal) {
-  if (!decided || decided->events.empty()) return decided;
-  const Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
-  if (principal.sees_whole_agent(about.agent)) return decided;
-  if (!principal.sees(about.agent, about.key, about.channel))
-    return fail(Code::forbidden, fmt::format("{} would then lie outside what this token may see", about.key));
-  for (const Event& event : decided->events) {
-    for (const std::string_view part : {"set", "entry"}) {
-      const std::string_view fields = json::find(event.data, part).value_or("{}");
-      if (json::find(fields, "sessionFile"))
-        return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
-      const std::string_view delivery = json::find(fields, "deliveryContext").value_or("{}");
-      for (const auto& channel : {json::string_at(delivery, "channel"), json::string_at(fields, "lastChannel")}) {
-        if (channel && !principal.channel.empty() && !equals_nocase(trim(*channel), principal.channel))
-          return fail(Code::forbidden,
-                      fmt::format("this token may not have {} answered in another channel", about.key));
-      }
-    }
-  }
-  return decided;
+Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq) {
+  assert(body.ends_with('}'));
+  body.pop_back();
+  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", api.ledger.as_of(last_seq));
+  return json_response(std::move(body));
 }
+
+void set_etag(Response& response, std::string_view tag) {
+  response.headers.emplace_back("ETag", fmt::format("\"{}\"", tag));
+}
+
+void append_element(std::string& list, std::string_view element) {
+  assert(!list.empty());
+  if (list.back() != '[') list += ',';
+  list += element;
+}
+
+std::string page_end(std::string_view next, bool has_more) {
+  return fmt::format(R"(],"page":{{"next":{},"hasMore":{}}})", next.empty() ? "null" : json::quote(next), has_more);
+}
+
+bool is_safe(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 
 bool wants_fresh(const Request& request) {
   return request.header("cache-control").find("no-cache") != std::string_view::npos;
 }
 
-Result<Intent> intent_of(const Request& request, std::string_view body_key) {
-  Intent intent{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
-  intent.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
+Result<Requester> requester_of(const Request& request, std::string_view body_key) {
+  Requester requester{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
+  requester.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
   std::string_view key = request.header("idempotency-key");
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"')
     key = key.substr(1, key.size() - 2);  // structured-field string
@@ -206,12 +184,12 @@ Result<Intent> intent_of(const Request& request, std::string_view body_key) {
     if (std::ranges::any_of(request.headers, [](const auto& header) { return header.first == "idempotency-key"; })) {
       return fail(Code::bad_request, "Idempotency-Key is empty");
     }
-    return intent;
+    return requester;
   }
   if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
-  intent.scope = scope_of(request, key);
-  intent.request = digest(said_by(request));
-  return intent;
+  requester.scope = scope_of(request, key);
+  requester.request = digest(repeatable_part(request));
+  return requester;
 }
 
 Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
@@ -238,8 +216,7 @@ std::string degraded_member(const Principal& principal, const std::vector<std::s
   if (agents.empty()) return {};
   std::string out = ",\"degraded\":[";
   for (const std::string& agent : agents) {
-    if (!principal.sees_whole_agent(agent)) continue;
-    out.append(out.back() == '[' ? "" : ",").append(json::quote(agent));
+    if (principal.sees_whole_agent(agent)) append_element(out, json::quote(agent));
   }
   return out.back() == '[' ? "" : out + "]";
 }
@@ -247,6 +224,19 @@ std::string degraded_member(const Principal& principal, const std::vector<std::s
 std::optional<std::string> query_text(const Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+Result<std::string_view> query_choice(const Request& request, std::string_view name,
+                                      std::initializer_list<std::string_view> choices) {
+  const std::string* text = request.query_value(name);
+  if (text == nullptr) return *choices.begin();
+  if (const auto* found = std::ranges::find(choices, *text); found != choices.end()) return *found;
+  return fail(Code::bad_request, fmt::format("{} must be one of {}", name, fmt::join(choices, ", ")));
+}
+
+Result<std::size_t> page_limit(const Request& request) {
+  TRY(const auto limit, query_int(request, "limit", 1, 200));
+  return static_cast<std::size_t>(limit.value_or(50));
 }
 
 Result<std::vector<std::string>> query_names(const Request& request, std::string_view name) {

@@ -1,4 +1,15 @@
-// What all handlers share: results to replies, the agent and session a path names, who may see them.
+// The parts that handlers are made of. A handler reads a request (its path, query and body), asks the ledger, and
+// answers; a step that fails is handed on with CO_TRY, and answering() makes the reply of the problem:
+//
+//   HandlerResult archive(Api& api, Request& request) {
+//     CO_TRY(auto path, session_path(request, api, Match::honoured));
+//     CO_TRY(auto fields, body_fields(request, api, Body::optional));
+//     CO_TRY(fields.done());
+//     CO_TRY(auto requester, requester_of(request));
+//     co_return co_await commit(api, request, path.agent, ArchiveSession{.target = path.target}, std::move(requester));
+//   }
+//
+// Handlers run on the loop's thread. Disk work goes through on_disk().
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -7,17 +18,21 @@
 #include <utility>
 
 #include "daemon/api/api.hpp"
+#include "daemon/api/fields.hpp"
+#include "daemon/api/scope.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/show.hpp"
+#include "daemon/runtime/hop.hpp"
+#include "store/clock.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
-// To who sees only a part of an agent, one that is not there is one whose sessions all lie outside: what is answered
-// about a session must not tell the two apart.
-Problem as_seen(Problem problem, const Request& request);
+// What a route's handler returns: `HandlerResult get(Api& api, Request& request)`.
+using HandlerResult = asio::awaitable<Result<Response>>;
 
-// A handler that answers a Response or a Problem, as the router wants it.
+// A handler as the router wants it: a Problem becomes a problem+json reply, as the token may see it (as_seen).
 template <class Call>
 Handler answering(Call call) {
   return [call](Request& request) -> asio::awaitable<Response> {
@@ -26,99 +41,118 @@ Handler answering(Call call) {
   };
 }
 
-// What a route's handler is: `Served get(Api& api, Request& request)`.
-using Served = asio::awaitable<Result<Response>>;
-
 // How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self,
-// whoami);`, with the names of the query parameters that the route knows behind it, as openapi.json has them.
+// whoami);`. `query` names the query parameters that the route knows, as openapi.json has them.
 inline auto adding(Router& router, Api& api) {
   return [&router, &api](const char* method, const std::string& pattern, Permission permission,
-                         Served (*call)(Api&, Request&), QueryNames query = {}) {
+                         HandlerResult (*call)(Api&, Request&), QueryNames query = {}) {
     router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }),
                std::move(query));
   };
 }
 
-Response json_response(std::string body, int status = 200);
-Response no_content();  // 204
-Response to_response(Reply reply);
+// --- the path ---
 
-// {agent} of the path, normalised. forbidden when the token has not this agent.
-Result<std::string> agent_param(const Request& request);
-// {key} (or session id) of the path; an agent prefix of another agent is agent_mismatch.
-// `match`: whether If-Match is looked at, and asked for where api.requireIfMatch is set.
+// The session that a path names: /v1/agents/{agent}/sessions/{key}.
+struct SessionPath {
+  std::string agent;
+  Target target;
+};
+// Whether a route looks at If-Match, and asks for it where api.requireIfMatch is set.
 enum class Match : std::uint8_t { ignored, honoured, required };
-Result<Target> target_param(const Request& request, const Api& api, Match match);
-// The session a path names as the token may see it: else session_not_found. Never for archived transcripts.
-Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal);
-// `,"degraded":[…]` of a list over agents that lacks these, whose stores cannot be read; those of which the token sees
-// only a part are not named. "" when there are none.
-std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents);
-// Cache-Control: no-cache asks for a look at the disk.
-bool wants_fresh(const Request& request);
 
-// How a POST that commits is remembered: actor and Idempotency-Key (API §1). bad_request for a malformed key.
-Result<Intent> intent_of(const Request& request, std::string_view body_key = {});
+// {agent} of the path, normalised. Errors: agent_not_found when it is no agent id; forbidden when the token has no
+// access to the agent.
+Result<std::string> agent_param(const Request& request);
+// {agent} and {key} of the path; {key} may be a session id. The session need not exist. Errors: those of agent_param;
+// session_not_found for a key that is too long; precondition_required, bad_request for If-Match.
+Result<SessionPath> session_path(const Request& request, const Api& api, Match match = Match::ignored);
 
-// The session that a command is about, if it is there. For a new one: whoever has its key, as given or as it would be
-// made.
-const Session* session_named(const AgentState& state, const Target& target);
-const Session* session_named(const AgentState& state, const CreateSession& command);
-// Whether a token may read the archived transcripts of a session id: all that are known of it lie in its scope.
-bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id);
+// --- the query ---
+// Errors: bad_request, naming the parameter.
 
-// forbidden when a decision would make or change a session so that it lies outside the token's scope, is answered in
-// another channel than the token's, or reaches another's transcript through `sessionFile`.
-Result<Decision> within_scope(Result<Decision> decided, const Principal& principal);
-
-// Decides a command within the token's scope, before and after. What it may not see is not there: the answer is the one
-// that it would be then, to the letter; only what cannot be made because it is there is forbidden. Checks inside the
-// decision, so nothing slips between look and act.
-template <class Command>
-Decide scoped(Command command, Principal principal) {
-  return [command = std::move(command), principal = std::move(principal)](
-             const AgentState& state, const Context& context, const FetchedLines& lines) -> Result<Decision> {
-    Context seen = context;
-    seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
-                  .sees = [&](std::string_view of_key,
-                              std::string_view channel) { return principal.sees(state.id(), of_key, channel); },
-                  .all = &state};
-    const auto decided_on = [&](const AgentState& known) -> Result<Decision> {
-      if constexpr (requires { decide(known, command, seen, lines); }) {
-        return decide(known, command, seen, lines);
-      } else {
-        return decide(known, command, seen);
-      }
-    };
-    const Session* there = nullptr;
-    std::string_view key;
-    if constexpr (std::same_as<Command, PutSession>) {
-      key = command.target.key;
-      there = put_target(state, command);
-    } else if constexpr (requires { command.target; }) {
-      key = command.target.key;
-      there = session_named(state, command.target);
-    } else if constexpr (requires { command.reuse; }) {
-      key = command.key;
-      there = session_named(state, command);
-    }
-    if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
-      auto absent = decided_on(AgentState(state.id()));
-      if (!absent || absent->events.empty()) return absent;
-      return fail(Code::forbidden, "this token may not make the session " + std::string(key));
-    }
-    return within_scope(decided_on(state), principal);
-  };
-}
-
-std::string percent_encode(std::string_view text);
-
-// Query parameters. bad_request naming the parameter.
 Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
                                               std::int64_t most);
 Result<std::optional<bool>> query_bool(const Request& request, std::string_view name);
 std::optional<std::string> query_text(const Request& request, std::string_view name);
-// Names with commas between, sorted; empty: none. bad_request when they are more than store/limits.hpp allows.
+// One of `choices`, which are literals; the first one when the parameter is absent.
+Result<std::string_view> query_choice(const Request& request, std::string_view name,
+                                      std::initializer_list<std::string_view> choices);
+// Names with commas between, sorted. Empty when absent.
 Result<std::vector<std::string>> query_names(const Request& request, std::string_view name);
+// ?limit= of a list: 1 to 200, 50 when absent.
+Result<std::size_t> page_limit(const Request& request);
+
+// --- the headers and the body ---
+
+// Cache-Control: no-cache asks to look at the disk before answering.
+bool wants_fresh(const Request& request);
+// GET, HEAD or OPTIONS.
+bool is_safe(std::string_view method);
+
+enum class Body : std::uint8_t { required, optional };
+// The JSON body; a view into request.body. Errors: those of json_body().
+Result<std::string_view> body_of(const Request& request, const Api& api, Body body = Body::required);
+// The body's members. Errors: those of json_body(); validation_failed when it is no object.
+Result<Fields> body_fields(const Request& request, const Api& api, Body body = Body::required);
+
+// The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
+// bad_request for a malformed key; validation_failed when header and body differ.
+Result<Requester> requester_of(const Request& request, std::string_view body_key = {});
+
+// --- the ledger ---
+
+// Commits a command within the token's scope, and answers once the commit is durable. `create` makes an agent that does
+// not exist.
+template <class Command>
+HandlerResult commit(Api& api, const Request& request, std::string agent, Command command, Requester requester,
+                     bool create = false) {
+  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(requester),
+                                                scoped(std::move(command), request.principal), create));
+  co_return to_response(std::move(reply));
+}
+
+// Makes an answer of one session: `call(state, session, seen)`, as Ledger::show calls it. The answer depends on this
+// session alone. Errors: session_not_found also when the token may not see the session.
+template <class Call>
+asio::awaitable<std::invoke_result_t<Call&, const AgentState&, const Session&, Seen&>> show_session(
+    Api& api, const Request& request, const SessionPath& path, bool fresh, Call call) {
+  using Answer = std::invoke_result_t<Call&, const AgentState&, const Session&, Seen&>;
+  co_return co_await api.ledger.show(path.agent, fresh, [&](const AgentState& state, Seen& seen) -> Answer {
+    TRY(const Session* session, visible(state, path.target, request.principal));
+    seen.only(*session, path.target.key);
+    return call(state, *session, seen);
+  });
+}
+
+// Where a transcript ends. Errors: those of Ledger::read_transcript.
+asio::awaitable<Result<TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file);
+
+// Runs a call that blocks on a disk thread: `co_await on_disk(api, [] { return read(); })`.
+template <class Call>
+auto on_disk(const Api& api, Call call) {
+  return hop(api.ledger.disk().get_executor(), std::move(call));
+}
+
+// The folder that holds an agent's sessions.json and transcripts.
+std::filesystem::path sessions_folder(const Api& api, const std::string& agent);
+
+// --- the reply ---
+
+Response json_response(std::string body, int status = 200);
+Response no_content();  // 204
+Response to_response(Reply reply);
+// `body` is an object; gains the member asOf: the id of the event with the number `last_seq`.
+Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq);
+void set_etag(Response& response, std::string_view tag);
+
+// Appends an element to a JSON array that is being written: `list` ends with `[` or an element.
+void append_element(std::string& list, std::string_view element);
+// The end of a page of a list: `],"page":{…}`; `next` is the next page's cursor, empty on the last page.
+std::string page_end(std::string_view next, bool has_more);
+// `,"degraded":[…]`: the agents that a list over agents lacks because their stores cannot be read. Does not name agents
+// of which the token sees only a part. Empty when none is left.
+std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents);
+std::string percent_encode(std::string_view text);
 
 }  // namespace sessiond

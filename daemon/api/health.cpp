@@ -1,4 +1,4 @@
-// For operators and machines: is it alive, is it ready, how does it do, what does it serve (API §8).
+// Health, readiness, version, metrics, and the files that the daemon serves (dashboard, openapi.json).
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
@@ -12,16 +12,16 @@
 namespace sessiond {
 namespace {
 
-constexpr std::int64_t lag_warning_ms = 60'000;  // a checkpoint that far behind makes the daemon unready
+constexpr std::int64_t lag_warning_ms = 60'000;  // with a checkpoint lag above this the daemon is unready
 
-Served healthz(Api&, Request&) { co_return json_response(R"({"status":"ok"})"); }
+HandlerResult healthz(Api&, Request&) { co_return json_response(R"({"status":"ok"})"); }
 
-Served version(Api& api, Request&) {
+HandlerResult version(Api& api, Request&) {
   co_return json_response(fmt::format(R"({{"name":"sessiond","version":"{}","api":"v1","epoch":"{}"}})",
                                       SESSIOND_VERSION, api.ledger.epoch()));
 }
 
-// Nobody is turned away from /readyz, but what names agents and files is for who may see them all.
+// /readyz is open to all, but only a token that sees everything is told the names of agents and files.
 bool may_read_details(Api& api, const Request& request) {
   const std::string_view authorization = request.header("authorization");
   if (authorization.empty()) return request.local_admin;
@@ -29,16 +29,16 @@ bool may_read_details(Api& api, const Request& request) {
   return who && who->sees_everything();
 }
 
-// How far the journal was read through since the start; null when it is done.
+// The progress of the check that reads the whole journal after a start; null when it is done.
 std::string journal_check_json(const JournalCheck& check) {
   if (check.done()) return "null";
   return fmt::format(R"({{"segments":{},"ofSegments":{},"bytes":{},"ofBytes":{}}})", check.segments, check.of_segments,
                      check.bytes, check.of_bytes);
 }
 
-// 200 when it can take writes and its files follow; 503 with every reason otherwise. Repairs are told, they make nobody
-// unready.
-Served readyz(Api& api, Request& request) {
+// 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
+// listed, but do not make the daemon unready.
+HandlerResult readyz(Api& api, Request& request) {
   LedgerStatus status = api.ledger.status();
   const bool details = may_read_details(api, request);
   if (!details) {
@@ -80,15 +80,14 @@ Served readyz(Api& api, Request& request) {
   co_return json_response(std::move(body), reasons.empty() ? 200 : 503);
 }
 
-Served metrics(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may read metrics, which count everything");
+HandlerResult metrics(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "read metrics, which count everything"));
   Response response = json_response(metrics_text(api, co_await api.streams.list()));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   co_return response;
 }
 
-// 'sha256-…' of what stands between <tag> and </tag>, so that nothing else runs, not even inline.
+// Returns 'sha256-…' of the text between <tag> and </tag>, for a Content-Security-Policy that allows only this element.
 std::string hash_of_element(std::string_view page, std::string_view tag) {
   const std::size_t begin = page.find(fmt::format("<{}>", tag)) + tag.size() + 2;
   const std::string_view content = page.substr(begin, page.find(fmt::format("</{}>", tag), begin) - begin);
@@ -98,7 +97,7 @@ std::string hash_of_element(std::string_view page, std::string_view tag) {
   return fmt::format("'sha256-{}'", std::string(base64.begin(), base64.begin() + size));
 }
 
-Served dashboard(Api&, Request&) {
+HandlerResult dashboard(Api&, Request&) {
   static const std::string policy = fmt::format(
       "default-src 'none'; style-src {}; script-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'; "
       "frame-ancestors 'none'; require-trusted-types-for 'script'",
@@ -113,7 +112,7 @@ Served dashboard(Api&, Request&) {
   co_return response;
 }
 
-Served openapi(Api&, Request&) {
+HandlerResult openapi(Api&, Request&) {
   Response response;
   response.fixed = assets::openapi;
   co_return response;

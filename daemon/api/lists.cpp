@@ -1,5 +1,5 @@
-// Lists of sessions: of one agent, or over all that the token may see, in pages that stay right while sessions come and
-// move (API §1). A cursor is a position in the order (updatedAt or key), signed, and holds the first page's asOf.
+// Lists of sessions: of one agent, or of all that the token may see. Pages stay consistent while sessions come and
+// move: a cursor is a position in the order (updatedAt or key), signed, with the asOf of the first page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +8,8 @@
 #include <map>
 
 #include "daemon/api/cursor.hpp"
-#include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/decide/view.hpp"
-#include "store/clock.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -26,9 +24,9 @@ struct Query {
   Sort sort = Sort::newest_first;
   std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, text;
   std::optional<std::int64_t> updated_since;
-  std::optional<bool> archived = false;  // nothing: any
+  std::optional<bool> archived = false;  // nothing: both
   SessionView view{.snapshots = false};
-  std::string filters;  // as asked, for the cursor to hold to
+  std::string filters;  // the query without cursor and limit; a cursor is valid for the same filters only
 };
 
 struct Position {
@@ -54,27 +52,17 @@ struct Cursor {
   std::string as_of;
 };
 Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view cursor) {
-  const auto bad = [](std::string_view why) { return fail(Code::bad_cursor, fmt::format("cursor: {}", why)); };
-  const auto text = open_cursor(api, cursor);
-  if (!text) return bad("not one of ours");
-  if (json::string_at(*text, "f") != query.filters) return bad("made for other filters or another order");
-  return Cursor{{json::int_at(*text, "u").value_or(0), json::string_at(*text, "k").value_or(""),
-                 json::string_at(*text, "a").value_or("")},
-                json::string_at(*text, "s").value_or("")};
+  TRY(const auto text, open_cursor(api, cursor, query.filters));
+  return Cursor{{json::int_at(text, "u").value_or(0), json::string_at(text, "k").value_or(""),
+                 json::string_at(text, "a").value_or("")},
+                json::string_at(text, "s").value_or("")};
 }
 
 Result<Query> read_query(const Request& request, std::int64_t now, bool over_agents) {
   Query query;
-  auto limit = query_int(request, "limit", 1, 200);
-  if (!limit) return std::unexpected(std::move(limit.error()));
-  query.limit = static_cast<std::size_t>(limit->value_or(50));
-  const std::string sort = query_text(request, "sort").value_or("-updatedAt");
-  if (sort == "updatedAt")
-    query.sort = Sort::oldest_first;
-  else if (sort == "key")
-    query.sort = Sort::key;
-  else if (sort != "-updatedAt")
-    return fail(Code::bad_request, "sort must be -updatedAt, updatedAt or key");
+  TRY(query.limit, page_limit(request));
+  TRY(const auto sort, query_choice(request, "sort", {"-updatedAt", "updatedAt", "key"}));
+  query.sort = sort == "key" ? Sort::key : sort == "updatedAt" ? Sort::oldest_first : Sort::newest_first;
   const auto text = [&request](std::string_view name) { return query_text(request, name); };
   query.channel = text("channel");
   query.chat_type = text("chatType");
@@ -89,25 +77,19 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   if (query.spawned_by) query.spawned_by = folded_key(*query.spawned_by);
   query.text = text("q");
   if (query.text) query.text = fold_case(*query.text);
-  auto since = query_int(request, "updatedSince", 0, INT64_MAX);
-  if (!since) return std::unexpected(std::move(since.error()));
-  query.updated_since = *since;
-  auto active = query_int(request, "activeMinutes", 1, 10'000'000);
-  if (!active) return std::unexpected(std::move(active.error()));
-  if (*active) query.updated_since = std::max(query.updated_since.value_or(0), now - **active * 60'000);
-  const std::string archived = text("archived").value_or("false");
-  if (archived == "true")
-    query.archived = true;
-  else if (archived == "any")
+  TRY(query.updated_since, query_int(request, "updatedSince", 0, INT64_MAX));
+  TRY(auto active, query_int(request, "activeMinutes", 1, 10'000'000));
+  if (active) query.updated_since = std::max(query.updated_since.value_or(0), now - *active * 60'000);
+  TRY(const auto archived, query_choice(request, "archived", {"false", "true", "any"}));
+  if (archived == "any") {
     query.archived.reset();
-  else if (archived != "false")
-    return fail(Code::bad_request, "archived must be false, true or any");
+  } else {
+    query.archived = archived == "true";
+  }
   const auto include = text("include");
   if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
   query.view.snapshots = include.has_value();
-  auto fields = query_names(request, "fields");
-  if (!fields) return std::unexpected(std::move(fields.error()));
-  query.view.fields = std::move(*fields);
+  TRY(query.view.fields, query_names(request, "fields"));
   for (const auto& [name, value] : request.query) {
     if (name != "cursor" && name != "limit") query.filters += name + "=" + value + "&";
   }
@@ -136,7 +118,7 @@ bool matches(const Query& query, const Session& session) {
          holds(json::string_at(*entry, "subject").value_or(""));
 }
 
-// Strictly behind `after` in the order of the list?
+// Whether `at` comes strictly after `after` in the order of the list.
 bool behind(Sort sort, const Position& at, const Position& after) {
   if (sort == Sort::key) return std::tie(at.key, at.agent) > std::tie(after.key, after.agent);
   const auto left = std::tie(at.updated_at, at.key, at.agent);
@@ -144,16 +126,16 @@ bool behind(Sort sort, const Position& at, const Position& after) {
   return sort == Sort::oldest_first ? left > right : left < right;
 }
 
-// How far one agent was looked through for a page.
+// How far one agent's sessions were examined for a page.
 struct Progress {
-  std::optional<Position> after{};  // looked at so far
+  std::optional<Position> after{};  // the last session examined
   std::vector<Position> found{};    // up to limit+1
-  std::size_t looked = 0;           // of what the token sees
+  std::size_t looked = 0;           // examined sessions that the token may see
   bool ended = false;
-  std::optional<Position> cut{};  // where looking ended before the end of the agent
+  std::optional<Position> cut{};  // where the examination stopped at limits::list_scan
 };
 
-// Looks on, at so many sessions.
+// Continues the examination of one agent, until `budget` sessions were examined or the page is full.
 class Scanner {
  public:
   Scanner(const AgentState& state, const Query& query, const Principal& principal, Progress& progress,
@@ -194,14 +176,14 @@ class Scanner {
  private:
   ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
 
-  // False: not further now.
+  // Examines one session. Returns false when the examination stops here for now.
   bool look(const Session* session) {
     if (budget_ == 0) return false;
     --budget_;
     Position at{session->updated_at, session->key(), state_.id()};
     if (after_ && !behind(query_.sort, at, *after_)) return true;
     progress_.after = at;
-    // Before they are counted: neither the cursor nor the end of a page may tell of what the token does not see.
+    // Skips what the token may not see before counting, so that neither cursor nor page end depends on it.
     if (!principal_.sees(state_.id(), session->key(), session->channel)) return true;
     if (matches(query_, *session)) progress_.found.push_back(at);
     if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
@@ -234,7 +216,7 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
   std::optional<Position> end = cut;
   std::string body = "{\"data\":[";
   std::size_t shown = 0;
-  std::size_t read = 0;  // bytes of entries
+  std::size_t read = 0;  // bytes of entries read
   for (const Position& at : found) {
     if (shown == query.limit || body.size() > limits::page_bytes || read > limits::list_read) {
       more = true;
@@ -244,17 +226,15 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
     end = at;
     const auto state = std::ranges::find(states, at.agent, &AgentState::id);
     const Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
-    // It may have gone, or moved out of sight, while others had their turn.
+    // It may have been deleted or moved out of the token's scope since it was examined.
     if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
-    if (body.back() != '[') body += ',';
     read += session->entry()->size();
-    body += session_json(at.agent, *session, query.view);
+    append_element(body, session_json(at.agent, *session, query.view));
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";
   body +=
-      fmt::format(R"(],"page":{{"next":{},"hasMore":{}}}{},"asOf":"{}"}})", next.empty() ? "null" : json::quote(next),
-                  more, degraded_member(request.principal, degraded), as_of);
+      page_end(next, more) + fmt::format(R"({},"asOf":"{}"}})", degraded_member(request.principal, degraded), as_of);
   Response response = json_response(std::move(body));
   if (!next.empty()) {
     std::string link = request.path + "?";
@@ -266,64 +246,60 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
   return response;
 }
 
-// What one turn made of a page: how far it came, or the page.
+// The result of one turn: how far the examination came, or the page.
 struct Turn {
   Progresses progresses{};
   std::string as_of{};
   std::optional<Response> page{};
 };
 
-Served list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
-  auto query = read_query(request, unix_ms(), over_agents);
-  if (!query) co_return std::unexpected(std::move(query.error()));
+HandlerResult list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
+  CO_TRY(auto query, read_query(request, unix_ms(), over_agents));
   std::optional<Position> after;
   std::string as_of;
   if (const auto text = query_text(request, "cursor")) {
-    auto cursor = read_cursor(api, *query, *text);
-    if (!cursor) co_return std::unexpected(std::move(cursor.error()));
-    after = std::move(cursor->at);
-    as_of = std::move(cursor->as_of);
+    CO_TRY(auto cursor, read_cursor(api, query, *text));
+    after = std::move(cursor.at);
+    as_of = std::move(cursor.as_of);
   }
   // A token that sees only part of an agent must not learn whether the agent exists.
   const bool may_be_absent = over_agents || !request.principal.sees_whole_agent(agents.front());
   bool fresh = wants_fresh(request);
-  // A few sessions at a time, so that others get their turn. What changes meanwhile is newer than the page's asOf: an
-  // event tells of it.
+  // Examines limits::slice_sessions sessions at a time, so that other requests get their turn. A change in between is
+  // newer than the page's asOf, so the client learns of it from an event.
   std::vector<std::string> degraded;
   for (Progresses progresses;;) {
-    auto turn = co_await api.ledger.show_all(
-        agents, fresh,
-        [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
-          if (states.empty() && !may_be_absent)
-            return fail(Code::agent_not_found, fmt::format("there is no agent {}", agents.front()));
-          Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
-          std::size_t budget = limits::slice_sessions;
-          bool ended = true;
-          for (const AgentState* state : states) {
-            Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
-            if (!progress.ended) Scanner(*state, *query, request.principal, progress, budget).run();
-            ended = ended && progress.ended;
-          }
-          if (ended) now.page = page_of(api, request, *query, now.as_of, states, now.progresses, degraded);
-          return now;
-        },
-        over_agents ? &degraded : nullptr);
-    if (!turn) co_return std::unexpected(std::move(turn.error()));
-    if (turn->page) co_return std::move(*turn->page);
-    progresses = std::move(turn->progresses);
-    as_of = std::move(turn->as_of);
+    CO_TRY(auto turn,
+           co_await api.ledger.show_all(
+               agents, fresh,
+               [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
+                 if (states.empty() && !may_be_absent) return no_such_agent(agents.front());
+                 Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
+                 std::size_t budget = limits::slice_sessions;
+                 bool ended = true;
+                 for (const AgentState* state : states) {
+                   Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
+                   if (!progress.ended) Scanner(*state, query, request.principal, progress, budget).run();
+                   ended = ended && progress.ended;
+                 }
+                 if (ended) now.page = page_of(api, request, query, now.as_of, states, now.progresses, degraded);
+                 return now;
+               },
+               over_agents ? &degraded : nullptr));
+    if (turn.page) co_return std::move(*turn.page);
+    progresses = std::move(turn.progresses);
+    as_of = std::move(turn.as_of);
     fresh = false;
     co_await asio::post(api.ledger.io(), asio::use_awaitable);
   }
 }
 
-Served of_agent(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  co_return co_await list(api, request, {*agent}, false);
+HandlerResult of_agent(Api& api, Request& request) {
+  CO_TRY(auto agent, agent_param(request));
+  co_return co_await list(api, request, {agent}, false);
 }
 
-Served of_all(Api& api, Request& request) {
+HandlerResult of_all(Api& api, Request& request) {
   auto agents = co_await api.ledger.agent_ids();
   const auto only = query_text(request, "agent");
   std::erase_if(agents, [&](const std::string& agent) {

@@ -1,19 +1,17 @@
-// The locks that the daemon shares with other programs (FORMATS §3): who holds them, what we do about it, and taking
-// one away by hand.
+// The locks that the daemon shares with foreign programs (store/lock/README.md): lists their holders, and removes a
+// lock at an operator's request.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "store/lock/lock.hpp"
 
 namespace sessiond {
 namespace {
 
 namespace fs = std::filesystem;
-// What another program wrote: JSON as it is, anything else as text.
+// The content of a foreign lock file: JSON as it is, anything else as a string.
 std::string payload_json(const std::string& payload) {
   return json::check(payload) ? json::compact(payload) : json::quote(payload);
 }
@@ -55,7 +53,7 @@ std::string lock_json(const std::string& agent, const fs::path& target, int wait
   return out;
 }
 
-// Transcripts whose lock stands in the agent's folder, or that we wait for.
+// The transcripts in a folder that have a lock file.
 std::vector<std::string> locked_transcripts(const fs::path& dir) {
   std::vector<std::string> files;
   each_in(dir, [&](const fs::directory_entry& entry) {
@@ -68,63 +66,55 @@ std::vector<std::string> locked_transcripts(const fs::path& dir) {
   return files;
 }
 
-Served list_locks(Api& api, Request& request) {
+HandlerResult list_locks(Api& api, Request& request) {
   auto agents = co_await api.ledger.agent_ids();
   std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_whole_agent(agent); });
-  co_return co_await hop(api.ledger.disk().get_executor(),
-                         [&paths = api.ledger.paths(), agents, shared = api.ledger.rules().shared,
-                          waiters = api.ledger.lock_waiters()]() -> Result<Response> {
-                           std::string body = "{\"data\":[";
-                           const auto add = [&](const std::string& agent, const fs::path& target) {
-                             const auto waiting = waiters.find(target.native());
-                             body.append(body.back() == '[' ? "" : ",")
-                                 .append(lock_json(agent, target, waiting == waiters.end() ? 0 : waiting->second));
-                           };
-                           for (const std::string& agent : agents) {
-                             const fs::path dir = paths.state_dir() / paths.sessions_dir(agent);
-                             add(agent, paths.store_file(agent));
-                             if (!shared) continue;
-                             for (const std::string& file : locked_transcripts(dir)) add(agent, dir / file);
-                           }
-                           return json_response(body + "]}");
-                         });
+  const auto report = [&api, agents, shared = api.ledger.rules().shared,
+                       waiters = api.ledger.lock_waiters()]() -> Result<Response> {
+    std::string body = "{\"data\":[";
+    const auto add = [&](const std::string& agent, const fs::path& target) {
+      const auto waiting = waiters.find(target.native());
+      append_element(body, lock_json(agent, target, waiting == waiters.end() ? 0 : waiting->second));
+    };
+    for (const std::string& agent : agents) {
+      add(agent, api.ledger.paths().store_file(agent));
+      if (!shared) continue;
+      const fs::path dir = sessions_folder(api, agent);
+      for (const std::string& file : locked_transcripts(dir)) add(agent, dir / file);
+    }
+    return json_response(body + "]}");
+  };
+  co_return co_await on_disk(api, report);
 }
 
-// The file whose lock is meant: sessions.json, or ?transcript=<file> of the agent.
+// The file whose lock the request names: sessions.json, or the agent's transcript ?transcript=<file>.
 Result<fs::path> lock_target(const Api& api, const std::string& agent, const Request& request) {
-  const Paths& paths = api.ledger.paths();
   const auto transcript = query_text(request, "transcript");
-  if (!transcript) return paths.store_file(agent);
+  if (!transcript) return api.ledger.paths().store_file(agent);
   if (!transcript->ends_with(".jsonl") || transcript->contains('/') || transcript->contains('\0'))
-    return fail(Code::bad_request, "transcript: the name of a .jsonl file in the agent's folder");
-  return paths.state_dir() / paths.sessions_dir(agent) / *transcript;
+    return fail(Code::bad_request, "transcript must be the name of a .jsonl file in the agent's folder");
+  return sessions_folder(api, agent) / *transcript;
 }
 
-Served evict(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  if (!request.principal.sees_whole_agent(*agent))
+HandlerResult evict(Api& api, Request& request) {
+  CO_TRY(auto agent, agent_param(request));
+  if (!request.principal.sees_whole_agent(agent))
     co_return fail(Code::forbidden, "a lock concerns all sessions of its agent; this token sees only some");
-  auto target = lock_target(api, *agent, request);
-  if (!target) co_return std::unexpected(std::move(target.error()));
-  auto evicted = co_await hop(api.ledger.disk().get_executor(), [&]() -> Result<std::optional<Eviction>> {
-    std::error_code error;
-    if (!fs::is_directory(target->parent_path(), error))
-      return fail(Code::agent_not_found, "there is no agent " + *agent);
-    return evict_lock(*target, "admin");
-  });
-  if (!evicted) co_return std::unexpected(std::move(evicted.error()));
-  if (!*evicted) co_return fail(Code::not_found, "there is no lock at " + target->native() + ".lock");
-  const Eviction& eviction = **evicted;
+  CO_TRY(auto target, lock_target(api, agent, request));
+  CO_TRY(auto evicted, co_await on_disk(api, [&]() -> Result<std::optional<Eviction>> {
+           std::error_code error;
+           if (!fs::is_directory(target.parent_path(), error)) return no_such_agent(agent);
+           return evict_lock(target, "admin");
+         }));
+  if (!evicted) co_return fail(Code::not_found, "there is no lock at " + target.native() + ".lock");
+  const Eviction& eviction = *evicted;
   std::string data;
   json::ObjectWriter writer(data);
   writer.string("path", eviction.path);
   writer.string("reason", eviction.reason);
   writer.raw("holder", payload_json(eviction.holder));
   writer.close();
-  if (auto told = co_await api.ledger.announce(EventType::lock_evicted, data, request.principal.id, *agent); !told) {
-    co_return std::unexpected(std::move(told.error()));
-  }
+  CO_TRY(co_await api.ledger.announce(EventType::lock_evicted, data, request.principal.id, agent));
   co_return json_response(std::move(data));
 }
 

@@ -73,7 +73,7 @@ void add_http(Families& families, const Counters& counters, std::uint64_t stream
 }
 
 void add_ledger(Families& families, const LedgerStatus& status) {
-  families.counter("sessiond_commits_total", "Commits taken.", status.commits);
+  families.counter("sessiond_commits_total", "Commits accepted.", status.commits);
   families.counter("sessiond_journal_batches_total", "Batches made durable.", status.batches);
   families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.batch_bytes);
   families.one("sessiond_journal_sync_seconds_total", "Time in write and fdatasync.", MetricType::Counter,
@@ -82,24 +82,23 @@ void add_ledger(Families& families, const LedgerStatus& status) {
   families.gauge("sessiond_journal_durable", "Newest seq on disk.", static_cast<double>(status.durable));
   families.gauge("sessiond_journal_oldest", "Oldest seq kept for replay.", static_cast<double>(status.oldest));
   families.gauge("sessiond_writable", "1 when commits are accepted.", status.writable ? 1 : 0);
-  families.counter("sessiond_checkpoints_total", "Times a sessions.json was replaced.", status.checkpoints);
+  families.counter("sessiond_checkpoints_total", "Times that a sessions.json was replaced.", status.checkpoints);
   families.gauge("sessiond_checkpoint_lag_seconds", "Age of the oldest change that is not in its sessions.json.",
                  static_cast<double>(status.checkpoint_lag_ms) / 1e3);
   families.gauge("sessiond_checkpoints_failing", "Agents whose checkpoint fails.",
                  static_cast<double>(status.lagging.size()));
-  families.counter("sessiond_lock_evictions_total", "Stale locks taken away.", status.evictions);
-  families.gauge("sessiond_lock_waits", "Files that wait for another program's lock.",
-                 static_cast<double>(status.lock_waits));
+  families.counter("sessiond_lock_evictions_total", "Stale locks removed.", status.evictions);
+  families.gauge("sessiond_lock_waits", "Files that wait for a foreign lock.", static_cast<double>(status.lock_waits));
   families.gauge("sessiond_repairs", "Repairs since the start.", static_cast<double>(status.repairs.size()));
   families.gauge("sessiond_agents", "Agents in memory.", static_cast<double>(status.agents));
 }
 
-// Those who lag most are named; a hundred at most.
+// Adds lag metrics for the hundred streams that are furthest behind.
 void add_streams(Families& families, const StreamCounters& counters, std::vector<StreamInfo> streams) {
-  families.counter("sessiond_streams_stalled_total", "Streams closed because their reader took nothing.",
+  families.counter("sessiond_streams_stalled_total", "Streams closed because their client read nothing.",
                    counters.stalled);
-  families.counter("sessiond_stream_gaps_total", "Gaps told to readers.", counters.gaps);
-  families.counter("sessiond_stream_dropped_total", "Events that are not kept, dropped for want of room.",
+  families.counter("sessiond_stream_gaps_total", "Gaps reported to stream clients.", counters.gaps);
+  families.counter("sessiond_stream_dropped_total", "Ephemeral events dropped because a client had no room for them.",
                    counters.dropped);
   constexpr std::size_t most = 100;
   std::erase_if(streams, [](const StreamInfo& stream) { return stream.lag_events == 0 || stream.state == "live"; });

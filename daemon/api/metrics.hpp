@@ -1,4 +1,4 @@
-// /metrics: how the daemon does, in the Prometheus text format. Values are read at the scrape; nothing is kept twice.
+// GET /metrics, in the Prometheus text format. Values are read from their owners at each scrape.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The send policy: of a session, of the daemon (policy.json stands before the configuration), and trying one out (API
-// §5).
+// The send policy: that of the daemon (policy.json, which overrides the configuration), that of a session, and trying
+// one out.
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
@@ -7,10 +7,8 @@
 
 #include <map>
 
-#include "daemon/api/fields.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/decide/view.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "policy/send_policy.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
@@ -21,52 +19,46 @@ namespace {
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
 
-Served get_policy(Api& api, Request& request) {
-  if (!request.principal.sees_everything())  // its rules name channels, keys and people
-    co_return fail(Code::forbidden, "only a token that sees everything may read the policy");
+HandlerResult get_policy(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "read the policy"));  // its rules name channels, keys and people
   const std::string policy = to_json(api.ledger.rules().send_policy);
   Response response = json_response(policy);
-  response.headers.emplace_back("ETag", "\"" + policy_etag(policy) + "\"");
+  set_etag(response, policy_etag(policy));
   co_return response;
 }
 
-Served put_policy(Api& api, Request& request) {
-  if (!request.principal.sees_everything())
-    co_return fail(Code::forbidden, "only a token that sees everything may change the policy");
+HandlerResult put_policy(Api& api, Request& request) {
+  CO_TRY(require_full_scope(request, "change the policy"));
   std::string_view match = trim(request.header("if-match"));
   if (match.empty())
-    co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send tells the current ETag");
+    co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send returns the current ETag");
   const std::string current = policy_etag(to_json(api.ledger.rules().send_policy));
   if (match != "*" && match != "\"" + current + "\"" && match != current) {
     co_return std::unexpected(
         Problem{.code = Code::precondition_failed, .detail = "the policy was changed meanwhile", .etag = current});
   }
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto policy = parse_send_policy(*body, "");
-  if (!policy) co_return std::unexpected(std::move(policy.error()));
-  const std::string text = to_json(*policy);
-  // One at a time: while the file is written, the version that was compared is still the one that holds.
+  CO_TRY(auto body, body_of(request, api));
+  CO_TRY(auto policy, parse_send_policy(body, ""));
+  const std::string text = to_json(policy);
+  // One PUT at a time: the policy that If-Match was compared with stays in force until the file is written.
   if (std::exchange(api.policy_is_changing, true))
-    co_return fail(Code::precondition_failed, "the policy is just being changed");
-  auto written = co_await hop(api.ledger.disk().get_executor(), [path = api.ledger.paths().state_dir() / "policy.json",
-                                                                 text] { return replace_file(path, text + "\n"); });
+    co_return fail(Code::precondition_failed, "another request is changing the policy");
+  auto written = co_await on_disk(
+      api, [path = api.ledger.paths().state_dir() / "policy.json", text] { return replace_file(path, text + "\n"); });
   api.policy_is_changing = false;
   if (!written) co_return std::unexpected(std::move(written.error()));
-  api.ledger.rules().send_policy = std::move(*policy);
-  auto told =
-      co_await api.ledger.announce(EventType::policy_changed, "{\"policy\":" + text + "}", request.principal.id);
-  if (!told) co_return std::unexpected(std::move(told.error()));
+  api.ledger.rules().send_policy = std::move(policy);
+  CO_TRY(co_await api.ledger.announce(EventType::policy_changed, "{\"policy\":" + text + "}", request.principal.id));
   Response response = json_response(text);
-  response.headers.emplace_back("ETag", "\"" + policy_etag(text) + "\"");
+  set_etag(response, policy_etag(text));
   co_return response;
 }
 
-// One case of an evaluation, from its fields.
+// One case of an evaluation.
 struct Case {
   std::string key;
   SendCall call;
-  RawEntry entry{};  // of the session with this key, if the token sees one
+  RawEntry entry{};  // the session with this key, if the token may see it; else null
 };
 Case read_case(Fields& fields) {
   Case out;
@@ -78,7 +70,7 @@ Case read_case(Fields& fields) {
   return out;
 }
 
-// Whether a case lies within the token's scope; what the case leaves out is taken to.
+// Whether a case lies within the token's scope. A part that the case leaves out counts as inside.
 bool may_ask(const Principal& principal, const SendQuestion& question) {
   std::string agent(parse_key(question.key).agent);
   if (agent.empty() && !principal.agents.empty()) agent = principal.agents.front();
@@ -86,9 +78,9 @@ bool may_ask(const Principal& principal, const SendQuestion& question) {
                         question.channel.empty() ? principal.channel : question.channel);
 }
 
-// Reads the sessions that cases ask about, agent by agent.
+// Reads the sessions that the cases name, agent by agent.
 asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vector<Case>& cases) {
-  std::map<std::string, std::vector<std::pair<Case*, std::string>>> asked;  // with the keys as they were asked for
+  std::map<std::string, std::vector<std::pair<Case*, std::string>>> asked;  // with the keys as the cases give them
   for (Case& one : cases) {
     const std::string agent(parse_key(one.key).agent);
     if (!agent.empty() && request.principal.sees_agent(agent)) asked[agent].emplace_back(&one, one.key);
@@ -108,50 +100,44 @@ asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vec
   co_return Result<void>{};
 }
 
-// The trace tells what the rules say: only to who may read them.
+// The trace reveals rules, so it is only for tokens that may read the policy.
 Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked, bool with_trace,
                                   bool trace_of_one) {
   const SendQuestion question = send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
   if (!may_ask(request.principal, question))
-    return fail(Code::forbidden, "this token may only ask about what lies within its scope");
+    return fail(Code::forbidden, "this token may ask only about sessions within its scope");
   return to_json(evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }
 
-Served evaluate_policy(Api& api, Request& request) {
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
+HandlerResult evaluate_policy(Api& api, Request& request) {
+  CO_TRY(auto fields, body_fields(request, api));
   SendPolicy policy = api.ledger.rules().send_policy;
-  const auto given = fields->object("policy");
+  const auto given = fields.object("policy");
   const bool with_trace = given.has_value() || request.principal.sees_everything();
   if (given) {
-    auto parsed = parse_send_policy(*given, "/policy");
-    if (!parsed) co_return std::unexpected(std::move(parsed.error()));
-    policy = std::move(*parsed);
+    CO_TRY(auto parsed, parse_send_policy(*given, "/policy"));
+    policy = std::move(parsed);
   }
-  const auto trace = fields->boolean("trace");
-  if (!fields->has("cases")) {
-    std::vector<Case> asked{read_case(*fields)};
-    if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
-    if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
+  const auto trace = fields.boolean("trace");
+  if (!fields.has("cases")) {
+    std::vector<Case> asked{read_case(fields)};
+    CO_TRY(fields.done());
+    CO_TRY(co_await look_up(api, request, asked));
     const bool told = trace.value_or(true);
-    auto result = evaluate_case(request, policy, asked.front(), with_trace && told, told);
-    if (!result) co_return std::unexpected(std::move(result.error()));
-    co_return json_response(std::move(*result));
+    CO_TRY(auto result, evaluate_case(request, policy, asked.front(), with_trace && told, told));
+    co_return json_response(std::move(result));
   }
-  const auto cases = fields->array("cases");
-  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+  const auto cases = fields.array("cases");
+  CO_TRY(fields.done());
   std::vector<Case> asked;
   for (const auto element : json::elements(cases.value_or("[]"))) {
     if (asked.size() == limits::evaluated_cases)
       co_return fail_at("/cases", fmt::format("more than {} cases", limits::evaluated_cases));
-    auto one = Fields::of(element, fmt::format("/cases/{}", asked.size()));
-    if (!one) co_return std::unexpected(std::move(one.error()));
-    asked.push_back(read_case(*one));
-    if (auto fine = one->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+    CO_TRY(auto one, Fields::of(element, fmt::format("/cases/{}", asked.size())));
+    asked.push_back(read_case(one));
+    CO_TRY(one.done());
   }
-  if (auto fine = co_await look_up(api, request, asked); !fine) co_return std::unexpected(std::move(fine.error()));
+  CO_TRY(co_await look_up(api, request, asked));
   const std::size_t product = asked.size() * policy.rules.size();
   const bool traced = with_trace && trace.value_or(false);
   const std::size_t most = traced ? limits::traced_rules : limits::evaluated_rules;
@@ -163,9 +149,8 @@ Served evaluate_policy(Api& api, Request& request) {
   std::size_t rules = 0;
   std::size_t bytes = 0;
   for (const Case& one : asked) {
-    auto result = evaluate_case(request, policy, one, traced, trace.value_or(false));
-    if (!result) co_return std::unexpected(std::move(result.error()));
-    out.append(out.back() == '[' ? "" : ",").append(*result);
+    CO_TRY(auto result, evaluate_case(request, policy, one, traced, trace.value_or(false)));
+    append_element(out, result);
     rules += policy.rules.size();
     bytes += one.entry ? one.entry->size() : 0;
     if (rules < limits::slice_rules && bytes < limits::slice_bytes) continue;
@@ -175,49 +160,36 @@ Served evaluate_policy(Api& api, Request& request) {
   co_return json_response(out + "]}");
 }
 
-Served session_policy(Api& api, const Request& request, const std::string& agent, const Target& target) {
-  co_return co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<Response> {
-    auto session = visible(state, target, request.principal);
-    if (!session) return std::unexpected(std::move(session.error()));
-    seen.only(**session, target.key);
-    const std::string action = json::string_at(*(*session)->entry(), "sendPolicy").value_or("inherit");
-    const SendDecision decision =
-        evaluate(api.ledger.rules().send_policy, send_question((*session)->key(), *(*session)->entry(), {}));
-    Response response = json_response(fmt::format(R"({{"action":{},"effective":{},"asOf":"{}"}})", json::quote(action),
-                                                  to_json(decision), api.ledger.as_of(seen.seq())));
-    response.headers.emplace_back("ETag", "\"" + etag(**session) + "\"");
-    return response;
-  });
+HandlerResult session_policy(Api& api, const Request& request, SessionPath path) {
+  co_return co_await show_session(
+      api, request, path, false, [&](const AgentState&, const Session& session, const Seen& seen) -> Result<Response> {
+        const RawEntry entry = session.entry();
+        const std::string action = json::string_at(*entry, "sendPolicy").value_or("inherit");
+        const SendDecision decision =
+            evaluate(api.ledger.rules().send_policy, send_question(session.key(), *entry, {}));
+        Response response = as_of_response(
+            api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), to_json(decision)), seen.seq());
+        set_etag(response, etag(session));
+        return response;
+      });
 }
 
-Served get_session_policy(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto target = target_param(request, api, Match::ignored);
-  if (!target) co_return std::unexpected(std::move(target.error()));
-  co_return co_await session_policy(api, request, *agent, *target);
+HandlerResult get_session_policy(Api& api, Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  co_return co_await session_policy(api, request, std::move(path));
 }
 
-Served put_session_policy(Api& api, Request& request) {
-  auto agent = agent_param(request);
-  if (!agent) co_return std::unexpected(std::move(agent.error()));
-  auto target = target_param(request, api, Match::required);
-  if (!target) co_return std::unexpected(std::move(target.error()));
-  auto body = json_body(request, api.config.limits.json_depth);
-  if (!body) co_return std::unexpected(std::move(body.error()));
-  auto fields = Fields::of(*body);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  const auto action = fields->one_of("action", {"allow", "deny", "inherit"});
-  if (!fields->has("action")) fields->fault("action", "is needed");
-  if (auto fine = fields->done(); !fine) co_return std::unexpected(std::move(fine.error()));
+HandlerResult put_session_policy(Api& api, Request& request) {
+  CO_TRY(auto path, session_path(request, api, Match::required));
+  CO_TRY(auto fields, body_fields(request, api));
+  const auto action = fields.one_of("action", {"allow", "deny", "inherit"});
+  if (!fields.has("action")) fields.fault("action", "is needed");
+  CO_TRY(fields.done());
   PatchSession command{
-      .target = *target,
+      .target = path.target,
       .patch = fmt::format(R"({{"sendPolicy":{}}})", *action == "inherit" ? "null" : json::quote(*action))};
-  auto reply = co_await api.ledger.commit(*agent, {.actor = request.principal.id},
-                                          scoped(std::move(command), request.principal));
-  if (!reply) co_return std::unexpected(std::move(reply.error()));
-  target->if_match.clear();
-  co_return co_await session_policy(api, request, *agent, *target);
+  CO_TRY(co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id}));
+  co_return co_await session_policy(api, request, std::move(path));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Entries of sessions take no keys and tokens (policy.secretScan): what a request sets is looked through before it is
-// decided about. What stands in an entry already, and what other programs write there, is theirs; messages are what
-// people say.
+// Keeps keys and tokens out of session entries (policy.secretScan). Scans what a request sets, before the command is
+// decided. Values that an entry has already, values that foreign programs write, and messages are not scanned.
 #pragma once
 
 #include <string_view>
@@ -11,8 +10,8 @@
 
 namespace sessiond {
 
-// `value` is JSON (or "": nothing), `session` what the log calls it. reject: validation_failed with the pointer of
-// every one; warn: a line in the log for each.
+// Scans `value`, which is JSON or "". With secretScan "reject": validation_failed with the pointer of each secret; with
+// "warn": a log line for each, which names `session`. `pointer` is where `value` stands in the body.
 Result<void> check_secrets(const Api& api, const Request& request, std::string_view session, std::string_view value,
                            std::string_view pointer = "");
 

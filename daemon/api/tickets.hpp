@@ -1,4 +1,5 @@
-// Tickets on the event routes: what a handler that serves one does with `?ticket=`, after the router has found it good.
+// Stream tickets on the event routes. The router has authenticated the request by its `?ticket=`; these two steps make
+// the handler honour the ticket's filters and remember that it was used.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -9,12 +10,12 @@
 
 namespace sessiond {
 
-// Takes the ticket out of the query, so that nothing behind it can tell it on, and puts in the filters it is bound to.
-// bad_request when the query names one of those filters differently.
+// Returns the ticket and removes it from the query, so that it appears in no log or list. Adds the filters that the
+// ticket is bound to. Errors: bad_request when the query has another value for one of those filters.
 Result<std::optional<std::string>> take_ticket(Api& api, Request& request);
 
-// The ticket has opened this stream. Durable before the answer; where the disk refuses, the stream is served all the
-// same, and the log tells that it may not be found again after a restart.
+// Records that the ticket opened the stream that `response` begins, durably. If the disk fails, the stream is served
+// all the same and the log says so: after a restart the ticket may then be unknown.
 boost::asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& response);
 
 }  // namespace sessiond

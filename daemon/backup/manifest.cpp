@@ -49,7 +49,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   if (!json::check(text)) return damaged();
   if (json::int_at(text, "format") != format)
     return fail(Code::validation_failed,
-                fmt::format("{} is of a format that sessiond {} does not know", manifest_name, SESSIOND_VERSION));
+                fmt::format("{} has a format that sessiond {} does not know", manifest_name, SESSIOND_VERSION));
   Manifest manifest{.created_at = json::int_at(text, "createdAt").value_or(0),
                     .as_of = json::string_at(text, "asOf").value_or(""),
                     .path_template = json::string_at(text, "pathTemplate").value_or("")};

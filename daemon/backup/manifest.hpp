@@ -1,8 +1,9 @@
-// MANIFEST.json, a backup's last member and the mark that it is whole: what files there are, and their CRC-32. Where it
-// is missing, or a file is not as it says, the backup is not restored.
+// MANIFEST.json lists a backup's files with their sizes and CRC-32. It is the last member of the archive, so its
+// presence shows that the backup is complete. A backup without it, or with a file that differs from it, is not
+// restored.
 //   {"format":1,"sessiond":"0.1.0","createdAt":<ms>,"asOf":"<epoch>-<seq>","pathTemplate":"…",
 //    "files":[{"name":"journal/EPOCH","size":34,"crc32":"<8 hex>"},…]}
-// asOf is left out when no daemon ran.
+// asOf is absent when no daemon ran.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ struct Manifest {
   std::uint64_t bytes() const;
 };
 
-std::string to_json(const Manifest& manifest);  // one file a line
-// validation_failed: it is none, or of a later format.
+std::string to_json(const Manifest& manifest);  // has one line for each file
+// Errors: validation_failed when it is no manifest or has a later format.
 Result<Manifest> parse_manifest(std::string_view text);
 
 }  // namespace sessiond

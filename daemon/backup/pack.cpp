@@ -11,6 +11,7 @@
 
 #include "daemon/backup/tar.hpp"
 #include "store/crc32.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -29,7 +30,7 @@ Packer::Packer(StateCut cut, const std::string& path_template, std::int64_t now)
 Result<std::string> Packer::next() {
   std::string out;
   while (out.size() < piece_bytes && at_ < cut_.files.size()) {
-    if (auto packed = pack(out); !packed) return std::unexpected(std::move(packed.error()));
+    TRY(pack(out));
   }
   if (out.size() < piece_bytes && !std::exchange(ended_, true)) end(out);
   return out;
@@ -38,27 +39,26 @@ Result<std::string> Packer::next() {
 Result<void> Packer::pack(std::string& out) {
   const CutFile& file = cut_.files[at_];
   if (!fd_) {
-    auto opened = open_file(file.path, O_RDONLY | O_NONBLOCK);
-    if (!opened) return std::unexpected(std::move(opened.error()));
-    fd_ = std::move(*opened);
+    TRY(auto opened, open_file(file.path, O_RDONLY | O_NONBLOCK));
+    fd_ = std::move(opened);
     open_folders(out, file.name);
     append_tar_header(out, {.name = file.name, .size = file.size, .mtime = file.mtime});
   }
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, file.size - offset_));
-  const auto bytes = read_at(fd_.get(), offset_, wanted, file.path);
-  if (!bytes) return std::unexpected(bytes.error());
-  if (bytes->size() < wanted)
-    return fail(Code::degraded,
-                fmt::format("{} became shorter while it was read: another program writes it; try again", file.name));
-  out += *bytes;
-  crc_ = crc32_of(*bytes, crc_);
+  TRY(const auto bytes, read_at(fd_.get(), offset_, wanted, file.path));
+  if (bytes.size() < wanted)
+    return fail(
+        Code::degraded,
+        fmt::format("{} became shorter while it was read: a foreign program is writing it; try again", file.name));
+  out += bytes;
+  crc_ = crc32_of(bytes, crc_);
   offset_ += wanted;
   if (offset_ < file.size) return {};
   struct stat now{};
   if (::fstat(fd_.get(), &now) != 0) return std::unexpected(io_problem("stat", file.path, errno));
   if (file.written_ns && (identity(now).mtime_ns != *file.written_ns || identity(now).size != file.size))
     return fail(Code::degraded,
-                fmt::format("{} was written while it was read: another program writes it; try again", file.name));
+                fmt::format("{} changed while it was read: a foreign program is writing it; try again", file.name));
   append_tar_padding(out, file.size);
   if (manifest_) manifest_->files[file.name] = {.size = file.size, .crc = crc_};
   fd_ = {};
@@ -68,7 +68,7 @@ Result<void> Packer::pack(std::string& out) {
   return {};
 }
 
-// Unpacked by whatever program, folders are 0700 too.
+// Adds the folders themselves, so that any tar program creates them with mode 0700.
 void Packer::open_folders(std::string& out, const std::string& name) {
   for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
     std::string folder = name.substr(0, slash);
@@ -98,7 +98,7 @@ Result<StateCut> cut_of_backup(const fs::path& dir) {
       return std::unexpected(io_problem("stat", it->path().native(), errno));
     if (S_ISDIR(status.st_mode)) continue;
     if (!S_ISREG(status.st_mode))
-      return fail(Code::validation_failed, fmt::format("{} is no plain file", it->path().native()));
+      return fail(Code::validation_failed, fmt::format("{} is not a regular file", it->path().native()));
     cut.files.push_back({.name = it->path().lexically_relative(dir).native(),
                          .path = it->path().native(),
                          .size = static_cast<std::uint64_t>(status.st_size),

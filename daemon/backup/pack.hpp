@@ -1,5 +1,5 @@
-// A cut as a tar archive, made piece by piece: what is held is one piece and the list of files, whatever their sizes.
-// The same for the daemon's reply, for a backup without a daemon, and for a backup directory that is restored.
+// Makes a tar archive of a snapshot, piece by piece: memory holds one piece and the list of files. Used for the
+// daemon's reply, for a backup without a daemon, and to read a backup directory that is restored.
 #pragma once
 
 #include <cstddef>
@@ -16,31 +16,31 @@ namespace sessiond {
 
 class Packer {
  public:
-  // The archive ends with a manifest of what was read, made at `now` (ms since the epoch).
+  // The archive will end with a manifest of the files as they were read. `now`: ms since the epoch.
   Packer(StateCut cut, const std::string& path_template, std::int64_t now);
-  // A backup's own files, its manifest among them.
+  // For the files of a backup, which have a manifest already.
   explicit Packer(StateCut cut);
 
-  // The next bytes, about 1 MiB; none at the end. Blocks. A file that is shorter than when it was cut is a problem, and
-  // the archive is not to be ended.
+  // Returns the next bytes, about 1 MiB; "" at the end. Blocks. Fails when a file is shorter than it was in the
+  // snapshot: the archive then stays without its end.
   Result<std::string> next();
 
  private:
   void open_folders(std::string& out, const std::string& name);
-  Result<void> pack(std::string& out);  // more of the file that is at turn
+  Result<void> pack(std::string& out);  // the next piece of the current file
   void end(std::string& out);
 
   StateCut cut_;
   std::optional<Manifest> manifest_{};
   std::set<std::string, std::less<>> folders_{};
   std::size_t at_ = 0;  // in cut_.files
-  Fd fd_{};             // of that file, once it is begun
+  Fd fd_{};             // the current file, once it is open
   std::uint64_t offset_ = 0;
   std::uint32_t crc_ = 0;
   bool ended_ = false;
 };
 
-// All files of a backup directory; symbolic links and whatever else is no file are a problem.
+// Returns all files of a backup directory. Fails on symbolic links and anything else that is not a regular file.
 Result<StateCut> cut_of_backup(const std::filesystem::path& dir);
 
 }  // namespace sessiond

@@ -6,12 +6,13 @@
 #include <optional>
 
 #include "daemon/backup/tar.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
-constexpr std::uint64_t most_believed = 1ULL << 60;   // of a member
-constexpr std::uint64_t most_extension = 1ULL << 20;  // of a pax header or long name
+constexpr std::uint64_t most_believed = 1ULL << 60;   // largest size of a member
+constexpr std::uint64_t most_extension = 1ULL << 20;  // largest size of a pax header or long name
 constexpr std::size_t most_name = 4096;
 
 std::unexpected<Problem> refuse_archive(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
@@ -26,7 +27,8 @@ std::optional<Number> digits(std::string_view text, int base) {
   return value;
 }
 
-// Octal digits among blanks and NULs, or GNU's base-256: the first bit set, big-endian. Nothing: neither, or negative.
+// Parses a number: octal digits among blanks and NULs, or GNU's base-256 (first bit set, big-endian). Nothing when it
+// is neither, or negative.
 std::optional<std::uint64_t> number(std::string_view field) {
   if ((static_cast<unsigned char>(field.front()) & 0x80U) != 0) {
     std::uint64_t value = static_cast<unsigned char>(field.front()) & 0x7FU;
@@ -51,7 +53,7 @@ bool sum_fits(std::string_view block) {
   return number(field) == sum - own + field.size() * ' ';
 }
 
-// Without "./" before and '/' behind. Nothing: it is empty or leads elsewhere.
+// Returns the name without "./" in front and '/' at the end. Nothing when it is empty or leads out of the folder.
 std::optional<std::string> plain_name(std::string_view name) {
   std::string out;
   if (name.starts_with('/') || name.size() > most_name || name.contains('\0')) return {};
@@ -74,11 +76,10 @@ Result<void> TarReader::feed(std::string_view bytes) {
       bytes.remove_prefix(piece.size());
       left_ -= piece.size();
       if (extending_ == 0) {
-        if (auto taken = sink_.data(piece); !taken) return taken;
+        TRY(sink_.data(piece));
       } else {
         extension_ += piece;
-        if (left_ == 0)
-          if (auto known = extension(); !known) return known;
+        if (left_ == 0) TRY(extension());
       }
     } else if (padding_ > 0) {
       const auto skipped = std::min<std::uint64_t>(padding_, bytes.size());
@@ -90,7 +91,7 @@ Result<void> TarReader::feed(std::string_view bytes) {
       block_ += piece;
       if (block_.size() < tar_block_size) break;
       const std::string block = std::exchange(block_, {});
-      if (auto read = header(block); !read) return read;
+      TRY(header(block));
     }
   }
   return {};
@@ -98,7 +99,7 @@ Result<void> TarReader::feed(std::string_view bytes) {
 
 Result<void> TarReader::finish() const {
   if (ended_) return {};
-  return refuse_archive(begun_ ? "the archive is cut off: its end is missing" : "there is no archive: nothing came");
+  return refuse_archive(begun_ ? "the archive is cut short: its end is missing" : "the archive is empty");
 }
 
 Result<void> TarReader::header(std::string_view block) {
@@ -107,25 +108,25 @@ Result<void> TarReader::header(std::string_view block) {
     return {};
   }
   if (!sum_fits(block))
-    return refuse_archive(begun_ ? "the archive is damaged: a header's sum does not fit"
-                                 : "this is no tar archive (a compressed one is to be unpacked first: zcat FILE | …)");
+    return refuse_archive(begun_ ? "the archive is damaged: the checksum of a header is wrong"
+                                 : "this is not a tar archive (unpack a compressed one first: zcat FILE | …)");
   begun_ = true;
   const char type = block[156];
   const auto size = number(block.substr(124, 12));
   const auto mtime = number(block.substr(136, 12));
-  if (!size || *size > most_believed) return refuse_archive("the archive is damaged: a size is none");
+  if (!size || *size > most_believed) return refuse_archive("the archive is damaged: a size is not valid");
   left_ = *size;
   padding_ = (tar_block_size - *size % tar_block_size) % tar_block_size;
   if (type == 'x' || type == 'g' || type == 'L') {
     if (*size > most_extension || *size == 0)
-      return refuse_archive("the archive is damaged: a header of unlikely size");
+      return refuse_archive("the archive is damaged: an extended header is too large");
     extending_ = type;
     return {};
   }
   extending_ = 0;
   std::string name(until_nul(block.substr(0, 100)));
   const std::string_view prefix = until_nul(block.substr(345, 155));
-  // GNU's own format has other things there.
+  // GNU's format uses this field for something else.
   if (block.substr(257, 6) == std::string_view("ustar\0", 6) && !prefix.empty())
     name = fmt::format("{}/{}", prefix, name);
   if (!long_name_.empty()) name = std::exchange(long_name_, {});
@@ -135,8 +136,8 @@ Result<void> TarReader::header(std::string_view block) {
   const bool file = type == '0' || type == '\0' || type == '7';
   if (!file && type != '5')
     return refuse_archive(
-        fmt::format("\"{}\" is no plain file (a link, device or sparse file, type {:?})", name, type));
-  // Before POSIX a directory was a file whose name ends so.
+        fmt::format("\"{}\" is not a regular file (a link, device or sparse file, type {:?})", name, type));
+  // In pre-POSIX archives, a directory is a file whose name ends in a slash.
   if (type == '5' || name.ends_with('/')) member.kind = TarMember::Kind::directory;
   return start(std::move(member));
 }
@@ -144,7 +145,7 @@ Result<void> TarReader::header(std::string_view block) {
 Result<void> TarReader::start(TarMember member) {
   if (const std::string size = std::exchange(long_size_, {}); !size.empty()) {
     const auto bytes = digits<std::uint64_t>(size, 10);
-    if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is none");
+    if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is not valid");
     member.size = left_ = *bytes;
     padding_ = (tar_block_size - *bytes % tar_block_size) % tar_block_size;
   }
@@ -161,7 +162,7 @@ Result<void> TarReader::extension() {
   const std::string text = std::exchange(extension_, {});
   if (extending_ == 'x') return pax(text);
   if (extending_ == 'L') long_name_ = until_nul(text);
-  return {};  // 'g' says nothing that a backup needs
+  return {};  // a global header ('g') has nothing that a backup needs
 }
 
 Result<void> TarReader::pax(std::string_view records) {
@@ -170,14 +171,15 @@ Result<void> TarReader::pax(std::string_view records) {
     const auto length = digits<std::size_t>(records.substr(0, blank), 10);
     if (blank == std::string_view::npos || !length || *length < blank + 3 || *length > records.size() ||
         records[*length - 1] != '\n')
-      return refuse_archive("the archive is damaged: a pax header is none");
+      return refuse_archive("the archive is damaged: a pax header is not valid");
     const std::string_view record = records.substr(blank + 1, *length - blank - 2);
     records.remove_prefix(*length);
     const std::size_t equals = record.find('=');
-    if (equals == std::string_view::npos) return refuse_archive("the archive is damaged: a pax header is none");
+    if (equals == std::string_view::npos) return refuse_archive("the archive is damaged: a pax header is not valid");
     const std::string_view key = record.substr(0, equals);
     const std::string_view value = record.substr(equals + 1);
-    if (key.starts_with("GNU.sparse.")) return refuse_archive("sparse files are not read: make the archive without -S");
+    if (key.starts_with("GNU.sparse."))
+      return refuse_archive("sparse files are not supported: make the archive without -S");
     if (key == "path") long_name_ = value;
     if (key == "size") long_size_ = value;
     if (key == "mtime") long_mtime_ = value;

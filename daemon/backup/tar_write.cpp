@@ -35,7 +35,7 @@ void append_header(std::string& out, std::string_view name, char type, std::uint
   header.number(116, 8, id(::getegid()));
   header.number(124, 12, size > most_octal ? 0 : size);
   header.number(136, 12, mtime > most_octal ? 0 : mtime);
-  header.text(148, 8, "        ");  // the sum is made with blanks in its place
+  header.text(148, 8, "        ");  // while the checksum is computed, its field holds blanks
   header.bytes[156] = type;
   header.text(257, 8, std::string_view("ustar\00000", 8));
   const auto sum = std::accumulate(header.bytes.begin(), header.bytes.end(), 0U,

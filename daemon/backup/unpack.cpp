@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "store/crc32.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -29,24 +30,22 @@ Unpacker::Unpacker(fs::path dir)
 Result<void> Unpacker::feed(std::string_view bytes) { return reader_.feed(bytes); }
 
 Result<void> Unpacker::start(const TarMember& member) {
-  if (auto closed = close_file(); !closed) return closed;
-  if (member.kind == TarMember::Kind::directory) return {};  // made with the first file in it
+  TRY(close_file());
+  if (member.kind == TarMember::Kind::directory) return {};  // created with the first file in it
   const fs::path name(member.name);
   is_manifest_ = name.filename() == manifest_name && std::distance(name.begin(), name.end()) <= 2;
-  if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("there are two {}", manifest_name));
+  if (is_manifest_ && !manifest_at_.empty()) return refuse_backup(fmt::format("{} occurs twice", manifest_name));
   if (is_manifest_ && member.size > most_manifest) return refuse_backup(fmt::format("{} is too large", manifest_name));
-  if (files_.contains(member.name)) return refuse_backup(fmt::format("{} is there twice", member.name));
+  if (files_.contains(member.name)) return refuse_backup(fmt::format("{} occurs twice", member.name));
   name_ = member.name;
   mtime_ = member.mtime;
   file_ = {};
   if (is_manifest_) manifest_at_ = name_;
   if (is_manifest_ || dir_.empty()) return {};
   const fs::path path = dir_ / name;
-  if (made_.insert(path.parent_path()).second)
-    if (auto made = make_dirs(path.parent_path()); !made) return made;
-  auto fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
-  if (!fd) return std::unexpected(std::move(fd.error()));
-  fd_ = std::move(*fd);
+  if (made_.insert(path.parent_path()).second) TRY(make_dirs(path.parent_path()));
+  TRY(auto fd, open_file(path, O_WRONLY | O_CREAT | O_EXCL));
+  fd_ = std::move(fd);
   return {};
 }
 
@@ -71,18 +70,18 @@ Result<void> Unpacker::close_file() {
 }
 
 Result<Manifest> Unpacker::finish() {
-  if (auto whole = reader_.finish(); !whole) return std::unexpected(std::move(whole.error()));
-  if (auto closed = close_file(); !closed) return std::unexpected(std::move(closed.error()));
+  TRY(reader_.finish());
+  TRY(close_file());
   if (manifest_at_.empty())
-    return refuse_backup(fmt::format("there is no {}: this is no backup, or one that was interrupted", manifest_name));
+    return refuse_backup(fmt::format("there is no {}: this is not a backup, or an interrupted one", manifest_name));
   auto manifest = parse_manifest(manifest_);
   if (!manifest) return manifest;
   const std::string prefix = manifest_at_.substr(0, manifest_at_.size() - manifest_name.size());
-  if (auto same = check(*manifest, prefix); !same) return std::unexpected(std::move(same.error()));
+  TRY(check(*manifest, prefix));
   if (dir_.empty()) return manifest;
   root_ = prefix.empty() ? dir_ : dir_ / prefix.substr(0, prefix.size() - 1);
   const Fd fd(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // One call for all: an fsync of each of a hundred thousand transcripts would take minutes.
+  // One syncfs for all: an fsync of each of a hundred thousand transcripts would take minutes.
   if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir_.native(), errno));
   return manifest;
 }
@@ -90,15 +89,15 @@ Result<Manifest> Unpacker::finish() {
 Result<void> Unpacker::check(const Manifest& manifest, const std::string& prefix) const {
   for (const auto& [name, wanted] : manifest.files) {
     const auto there = files_.find(prefix + name);
-    if (there == files_.end()) return refuse_backup(fmt::format("{} is missing, which {} names", name, manifest_name));
+    if (there == files_.end()) return refuse_backup(fmt::format("{} is missing, but {} lists it", name, manifest_name));
     if (there->second != wanted)
       return refuse_backup(
-          fmt::format("{} is not what was backed up: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}", name,
+          fmt::format("{} differs from the backup: {} bytes, CRC-32 {:08x} instead of {} bytes, {:08x}", name,
                       there->second.size, there->second.crc, wanted.size, wanted.crc));
   }
   for (const auto& [name, file] : files_) {
     if (!name.starts_with(prefix) || !manifest.files.contains(std::string_view(name).substr(prefix.size())))
-      return refuse_backup(fmt::format("{} is not among what {} names", name, manifest_name));
+      return refuse_backup(fmt::format("{} is not listed in {}", name, manifest_name));
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// A backup's archive, looked at as it comes and, where a directory is given, unpacked there: files 0600, folders 0700,
-// with their times. Whatever cuts it short or changes a byte of it is found by its manifest (manifest.hpp).
+// Checks a backup's archive as its bytes come, and unpacks it if a directory is given: files with mode 0600, folders
+// with 0700, with their times. The manifest (manifest.hpp) reveals an archive that is cut short or has a changed byte.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace sessiond {
 
 class Unpacker {
  public:
-  // `dir` is there and empty, and whoever may write it is trusted. Empty: nothing is written.
+  // `dir` exists, is empty, and can be written only by trusted users. An empty path: only checks, writes nothing.
   explicit Unpacker(std::filesystem::path dir = {});
 
-  // The next bytes of the archive. validation_failed: it is none, or a hostile one.
+  // Takes the next bytes of the archive. Errors: validation_failed when it is no archive or is refused (tar.hpp).
   Result<void> feed(std::string_view bytes);
-  // After the last: everything the manifest names is there as it says, and nothing else; what was written is on disk,
-  // but for the manifest itself: whoever makes a backup writes that last. validation_failed otherwise.
+  // Call it after the last bytes. Checks that the files are those of the manifest, and syncs them to disk. Does not
+  // write the manifest itself: the caller of a backup writes it last. Errors: validation_failed.
   Result<Manifest> finish();
-  const std::string& manifest_text() const { return manifest_; }  // as it came
-  // Where the state lies in `dir`: in it, or, of an archive of a backup directory (tar c backup-1), one below.
+  const std::string& manifest_text() const { return manifest_; }  // as it is in the archive
+  // The folder that has the state: `dir`, or one folder below when the archive is of a backup directory (tar c
+  // backup-1).
   const std::filesystem::path& root() const { return root_; }
 
  private:
@@ -39,7 +40,7 @@ class Unpacker {
   TarReader reader_;
   std::set<std::filesystem::path> made_{};
   std::map<std::string, Manifest::File, std::less<>> files_{};
-  std::string name_{};  // of the file that comes; empty: none
+  std::string name_{};  // of the file whose bytes come; empty between files
   bool is_manifest_ = false;
   Fd fd_{};
   std::int64_t mtime_ = 0;

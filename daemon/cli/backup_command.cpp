@@ -15,6 +15,7 @@
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
 #include "store/clock.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -22,34 +23,32 @@ namespace {
 
 using Take = std::function<Result<void>(std::string_view)>;
 
-constexpr std::chrono::minutes patience{5};  // for the daemon's next bytes: the cut of a large store takes a while
+constexpr std::chrono::minutes patience{5};  // for the daemon's next bytes: it first makes a snapshot
 
 Result<void> prepare(const fs::path& dir) {
   std::error_code error;
   if (fs::exists(dir, error) && !fs::is_empty(dir, error))
     return fail(Code::validation_failed,
                 error ? fmt::format("{}: {}", dir.native(), error.message())
-                      : fmt::format("{} is not empty: name a directory that is, or that is to be made", dir.native()));
-  if (auto made = make_dirs(dir); !made) return made;
+                      : fmt::format("{} is not empty: name an empty directory, or a new one", dir.native()));
+  TRY(make_dirs(dir));
   if (::chmod(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", dir.native(), errno));
   return {};
 }
 
 Result<void> pack_offline(const Config& config, const Take& take) {
-  auto cut = cut_at_rest(Paths(config.state_dir, config.store.path_template));
-  if (!cut) return std::unexpected(std::move(cut.error()));
-  Packer packer(std::move(*cut), config.store.path_template, unix_ms());
+  TRY(auto cut, cut_at_rest(Paths(config.state_dir, config.store.path_template)));
+  Packer packer(std::move(cut), config.store.path_template, unix_ms());
   for (;;) {
-    const auto bytes = packer.next();
-    if (!bytes) return std::unexpected(bytes.error());
-    if (bytes->empty()) return {};
-    if (auto taken = take(*bytes); !taken) return taken;
+    TRY(const auto bytes, packer.next());
+    if (bytes.empty()) return {};
+    TRY(take(bytes));
   }
 }
 
-// The lock says whether a daemon serves this directory; what answers at the socket may serve another.
+// Whether a daemon serves this directory, by the state lock: a daemon that answers at the socket may serve another.
 Result<void> pack(const Config& config, const Take& take) {
-  if (auto right = check_user(config.state_dir); !right) return right;
+  TRY(check_user(config.state_dir));
   const auto lock = StateLock::acquire(config.state_dir, "backup");
   if (lock) return pack_offline(config, take);
   if (lock.error().code != Code::degraded) return std::unexpected(lock.error());
@@ -72,7 +71,7 @@ int backup_failed(const Problem& problem, std::string_view then = "") {
 int run(const BackupCommand& command) {
   const bool to_stdout = command.to == "-";
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
-    fmt::print(stderr, "sessiond backup: an archive is nothing for a terminal: sessiond backup - > FILE.tar\n");
+    fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup - > FILE.tar\n");
     return 2;
   }
   const auto settings = load_settings(command.where.config, command.where.state_dir);
@@ -86,8 +85,7 @@ int run(const BackupCommand& command) {
     if (auto ready = prepare(dir); !ready) return backup_failed(ready.error());
   Unpacker unpacker(dir);
   const Take take = [&](std::string_view bytes) -> Result<void> {
-    if (to_stdout)
-      if (auto written = write_all(STDOUT_FILENO, bytes, "stdout"); !written) return written;
+    if (to_stdout) TRY(write_all(STDOUT_FILENO, bytes, "stdout"));
     return unpacker.feed(bytes);
   };
   auto packed = pack(settings->config, take);
@@ -98,8 +96,8 @@ int run(const BackupCommand& command) {
   }
   if (!manifest)
     return backup_failed(manifest.error(),
-                         to_stdout ? "; the archive is not whole"
-                                   : fmt::format("; {} is not whole: it has no {}", dir.native(), manifest_name));
+                         to_stdout ? "; the archive is incomplete"
+                                   : fmt::format("; {} is incomplete: it has no {}", dir.native(), manifest_name));
   fmt::print(stderr, "{} as of {}: {}, {}\n", settings->config.state_dir,
              manifest->as_of.empty() ? "now" : manifest->as_of, counted(manifest->files.size(), "file"),
              counted(manifest->bytes(), "byte"));

@@ -16,6 +16,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
@@ -47,19 +48,19 @@ std::expected<Fd, CallError> connect_to(const std::filesystem::path& path, const
   return fd;
 }
 
-// False: the other side has closed, perhaps after an answer.
+// Sends everything. When the daemon closes meanwhile, this is no error: it may have replied.
 std::expected<void, CallError> send_all(int fd, std::string_view bytes, const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) return {};  // it may have answered already: read that
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) return {};  // the daemon may have replied already
     if (n < 0) return call_fail(path, "write to", errno);
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
 }
 
-// All that comes until the other side closes, piece by piece.
+// Passes everything that comes until the daemon closes to `take`, piece by piece.
 std::expected<void, CallError> read_to_end(int fd, const std::filesystem::path& path,
                                            const std::function<Result<void>(std::string_view)>& take) {
   std::array<char, std::size_t{64} * 1024> buffer;
@@ -76,7 +77,7 @@ std::expected<void, CallError> read_to_end(int fd, const std::filesystem::path& 
 
 Result<void> append_up_to(std::string& text, std::string_view piece, std::size_t most) {
   text += piece;
-  if (text.size() > most) return fail(Code::degraded, fmt::format("the answer is larger than {} bytes", most));
+  if (text.size() > most) return fail(Code::degraded, fmt::format("the reply is larger than {} bytes", most));
   return {};
 }
 
@@ -91,7 +92,7 @@ std::expected<Fd, CallError> ask(const std::filesystem::path& socket, std::strin
   if (!body.empty() || method == "POST")
     request += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", body.size());
   request.append("\r\n").append(body);
-  if (auto sent = send_all(fd->get(), request, socket); !sent) return std::unexpected(sent.error());
+  TRY(send_all(fd->get(), request, socket));
   return fd;
 }
 
@@ -112,29 +113,29 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
   const std::size_t head_end = text.find("\r\n\r\n");
-  if (head_end == std::string_view::npos) return std::unexpected("the answer was cut off");
+  if (head_end == std::string_view::npos) return std::unexpected("the reply was cut short");
   std::string_view head = text.substr(0, head_end + 2);
   const std::string_view body = text.substr(head_end + 4);
   constexpr std::size_t status_at = std::string_view("HTTP/1.1 ").size();
   const auto status =
       head.starts_with("HTTP/1.") && head.size() > status_at + 3 ? number(head.substr(status_at, 3)) : std::nullopt;
-  if (!status) return std::unexpected("the answer is no HTTP");
+  if (!status) return std::unexpected("the reply is not HTTP");
 
   std::optional<std::uint64_t> length;
   for (head.remove_prefix(head.find("\r\n") + 2); !head.empty(); head.remove_prefix(head.find("\r\n") + 2)) {
     const std::string_view line = head.substr(0, head.find("\r\n"));
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return std::unexpected("the answer is no HTTP");
+    if (colon == std::string_view::npos) return std::unexpected("the reply is not HTTP");
     const std::string_view value = trim(line.substr(colon + 1));
-    // We ask with Connection: close, and this daemon's answers have a length: what is chunked is somebody else's.
+    // The daemon's replies to Connection: close are not chunked, so this one comes from another program.
     if (equals_nocase(line.substr(0, colon), "transfer-encoding"))
       return std::unexpected(
-          fmt::format("the answer has Transfer-Encoding {}, which sessiond does not send here", value));
+          fmt::format("the reply has Transfer-Encoding {}, which sessiond does not send here", value));
     if (!equals_nocase(line.substr(0, colon), "content-length")) continue;
     length = number(value);
-    if (!length) return std::unexpected("the answer is no HTTP");
+    if (!length) return std::unexpected("the reply is not HTTP");
   }
-  if (length && *length > body.size()) return std::unexpected("the answer was cut off");
+  if (length && *length > body.size()) return std::unexpected("the reply was cut short");
   return DaemonReply{.status = static_cast<int>(*status),
                      .body = std::string(length ? body.substr(0, static_cast<std::size_t>(*length)) : body)};
 }
@@ -151,33 +152,29 @@ Problem problem_of(const DaemonReply& reply) {
 std::expected<DaemonReply, CallError> call_daemon(const std::filesystem::path& socket, std::string_view method,
                                                   std::string_view target, std::string_view body,
                                                   const CallOptions& options) {
-  const auto fd = ask(socket, method, target, body, options);
-  if (!fd) return std::unexpected(fd.error());
+  TRY(const auto fd, ask(socket, method, target, body, options));
   std::string text;
-  auto read = read_to_end(fd->get(), socket,
-                          [&](std::string_view piece) { return append_up_to(text, piece, options.most_bytes); });
-  if (!read) return std::unexpected(std::move(read.error()));
+  TRY(read_to_end(fd.get(), socket,
+                  [&](std::string_view piece) { return append_up_to(text, piece, options.most_bytes); }));
   return parsed(socket, text);
 }
 
 std::expected<DaemonReply, CallError> download(const std::filesystem::path& socket, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options) {
-  const auto fd = ask(socket, "POST", target, "", options);
-  if (!fd) return std::unexpected(fd.error());
-  std::string text;  // the head, and the body unless it is taken
+  TRY(const auto fd, ask(socket, "POST", target, "", options));
+  std::string text;  // the head, and the body unless `take` gets it
   bool taking = false;
-  auto read = read_to_end(fd->get(), socket, [&](std::string_view piece) -> Result<void> {
+  TRY(read_to_end(fd.get(), socket, [&](std::string_view piece) -> Result<void> {
     if (taking) return take(piece);
-    if (auto kept = append_up_to(text, piece, options.most_bytes); !kept) return kept;
+    TRY(append_up_to(text, piece, options.most_bytes));
     const std::size_t end = text.find("\r\n\r\n");
     taking = end != std::string::npos && text.starts_with("HTTP/1.1 2");
     if (!taking) return {};
     const std::string body = text.substr(end + 4);
     text.resize(end + 4);
     return body.empty() ? Result<void>{} : take(body);
-  });
-  if (!read) return std::unexpected(std::move(read.error()));
+  }));
   return parsed(socket, text);
 }
 

@@ -1,5 +1,5 @@
-// A request to the daemon of this machine over its unix socket, answered or failed within seconds. Who runs as the
-// daemon's user is admin there (API §7), so no token is sent. Blocks.
+// Sends a request to this machine's daemon over its unix socket. Sends no token: a process of the daemon's user is
+// admin there. Blocks, for a bounded time.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct DaemonReply {
 };
 
 struct CallError {
-  bool nobody_there = false;  // no socket, or one that nobody listens on: the daemon does not run
+  bool nobody_there = false;  // no socket, or nothing listens on it: the daemon does not run
   std::string detail{};
 };
 
@@ -32,16 +32,17 @@ std::expected<DaemonReply, CallError> call_daemon(const std::filesystem::path& s
                                                   std::string_view target, std::string_view body,
                                                   const CallOptions& options = {});
 
-// What an answer that is no 2xx says.
+// Returns the problem that a reply other than 2xx describes.
 Problem problem_of(const DaemonReply& reply);
 
-// POST whose answer may have any size: the body of a 2xx answer goes to `take` as it comes and is not in the reply. It
-// ends when the daemon closes, so what it is must say by itself whether it is whole. What `take` refuses ends the call.
+// Sends a POST whose reply may have any size: passes the body of a 2xx reply to `take` as it comes; the returned reply
+// has no body. The body ends when the daemon closes the connection, so its format must show whether it is complete. An
+// error of `take` ends the call.
 std::expected<DaemonReply, CallError> download(const std::filesystem::path& socket, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options = {});
 
-// Head and body of a whole reply, as it was read to its end; a detail when it is none or was cut off.
+// Parses a reply that was read to its end. Fails when it is not one or was cut short.
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text);
 
 }  // namespace sessiond

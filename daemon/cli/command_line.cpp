@@ -17,7 +17,7 @@
 namespace sessiond {
 namespace {
 
-// How many single changes make one word of the other.
+// The edit distance between two words.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -50,7 +50,7 @@ class CommandLine {
  public:
   CommandLine() {
     app_.require_subcommand(1);
-    app_.set_help_flag("-h,--help", "Say this");
+    app_.set_help_flag("-h,--help", "Print this help");
     app_.set_version_flag("--version", std::string("sessiond ") + SESSIOND_VERSION);
     app_.footer(help::program);
     add_serve();
@@ -101,13 +101,13 @@ class CommandLine {
     serve_ = app_.add_subcommand("serve", "Start the daemon");
     serve_->footer(help::serve);
     add_places(*serve_, serve_options_.config, serve_options_.state_dir);
-    serve_->add_option("--listen", serve_options_.listen, "The TCP address, instead of listen.tcp: 127.0.0.1:7433")
+    serve_->add_option("--listen", serve_options_.listen, "A TCP address, instead of listen.tcp: 127.0.0.1:7433")
         ->type_name("ADDRESS")
         ->check(not_empty());
     serve_->add_flag("--repair", serve_options_.repair,
-                     "Put damaged parts of the journal aside and go on without them, under a new epoch");
+                     "Put damaged parts of the journal aside and continue without them, in a new epoch");
     serve_->add_flag("--ignore-sqlite", serve_options_.ignore_sqlite,
-                     "Serve beside the databases of OpenClaw 2026.8 and later, whose sessions are not seen");
+                     "Serve beside databases of OpenClaw 2026.8 and later; their sessions are not served");
   }
 
   void add_token() {
@@ -122,29 +122,30 @@ class CommandLine {
         ->type_name("ROLE")
         ->required()
         ->check(CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics"}).description(""));
-    create_->add_option("--agent", wish.agents, "Only this agent (again for more); all, if left out")
+    create_->add_option("--agent", wish.agents, "Only this agent (repeat for more); all agents by default")
         ->type_name("AGENT")
         ->allow_extra_args(false)
         ->check(not_empty());
-    create_->add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin so")
+    create_->add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin with this")
         ->type_name("PREFIX")
         ->check(not_empty());
     create_->add_option("--channel", wish.channel, "Only sessions of this channel")
         ->type_name("CHANNEL")
         ->check(not_empty());
-    create_->add_option("--note", wish.note, "What it is for")->type_name("TEXT");
-    create_->add_option("--expires-at", wish.expires_at, "When it ends, ms since the epoch; never, if left out")
+    create_->add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
+    create_->add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
         ->type_name("MS")
         ->transform(moment());
     list_ = token_->add_subcommand("list", "List the tokens");
     list_->footer(help::token_list);
     add_where(*list_, list_options_.where);
     list_->add_flag("--json", list_options_.json, "As JSON, {\"data\":[…]}");
-    rotate_ = token_->add_subcommand("rotate", "Make a token in the place of another, and print it");
+    rotate_ = token_->add_subcommand("rotate", "Make a token that replaces another, and print it");
     rotate_->footer(help::token_rotate);
     add_where(*rotate_, rotate_options_.where);
     rotate_->add_option("id", rotate_options_.id, "The old token's id")->type_name("ID")->required();
-    rotate_->add_option("--overlap", rotate_options_.overlap_ms, "How long the old one stays good: 0, 90s, 15m, 1h, 7d")
+    rotate_
+        ->add_option("--overlap", rotate_options_.overlap_ms, "How long the old one stays valid: 0, 90s, 15m, 1h, 7d")
         ->type_name("TIME")
         ->default_str("1h")
         ->transform(overlap());
@@ -154,7 +155,7 @@ class CommandLine {
     revoke_->add_option("id", revoke_options_.id, "The token's id")->type_name("ID")->required();
   }
 
-  // What is empty, as from a variable that is not set, is never what was meant: a limit would be none.
+  // Refuses an empty value, which probably comes from a variable that is not set.
   static CLI::Validator not_empty() {
     return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
   }
@@ -165,13 +166,13 @@ class CommandLine {
               const auto [end, error] = std::from_chars(text.data(), last, ms);
               if (error == std::errc{} && end == last) return {};
               return fmt::format(
-                  "\"{}\" is no number of ms since the epoch; tomorrow is --expires-at "
+                  "\"{}\" is not a number of ms since the epoch; for tomorrow, write --expires-at "
                   "$(date -d tomorrow +%s000)",
                   text);
             },
             ""};
   }
-  // "90s" to the number of ms.
+  // Converts "90s" to the number of ms.
   static CLI::Validator overlap() {
     return {[](std::string& text) -> std::string {
               static constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
@@ -191,7 +192,7 @@ class CommandLine {
             },
             ""};
   }
-  // The daemon and its configuration want absolute paths; whoever types one means the directory they are in.
+  // Makes a path absolute: a relative one is meant from the working directory, which the daemon does not know.
   static CLI::Validator absolute() {
     return {[](std::string& text) -> std::string {
               if (text.empty()) return "is empty";
@@ -209,39 +210,39 @@ class CommandLine {
     config_ = app_.add_subcommand("config", "Show or check the configuration");
     config_->footer(help::config);
     add_where(*config_, config_where_);
-    auto* check = config_->add_flag("--check", check_, "Say whether it is valid, and every fault");
-    config_->add_flag("--print-defaults", print_defaults_, "The annotated defaults, as a file to begin with")
+    auto* check = config_->add_flag("--check", check_, "Check the configuration and list every fault");
+    config_->add_flag("--print-defaults", print_defaults_, "Print the annotated defaults, as a file to begin with")
         ->excludes(check);
   }
 
   void add_doctor() {
-    doctor_ = app_.add_subcommand("doctor", "Look for damage in the state directory, and repair it");
+    doctor_ = app_.add_subcommand("doctor", "Find damage in the state directory, and repair it");
     doctor_->footer(help::doctor);
     add_where(*doctor_, doctor_options_.where);
     doctor_->add_flag("--json", doctor_options_.json, "As JSON, {\"status\",\"repairs\":[…],\"findings\":[…]}");
     doctor_->add_flag("--repair", doctor_options_.repair,
-                      "Set right what safely can be, keeping what is taken away; only while no daemon runs");
+                      "Repair what can be repaired safely, keeping what is removed; only while no daemon runs");
     doctor_->add_flag(
         "--migrate", doctor_options_.migrate,
-        "Write transcripts of version 1 and 2 as version 3, keeping the old ones; only while no daemon runs");
+        "Rewrite transcripts of version 1 and 2 as version 3, keeping the old files; only while no daemon runs");
   }
 
   void add_backup() {
-    backup_ = app_.add_subcommand("backup", "Copy all sessions, of a running daemon too");
+    backup_ = app_.add_subcommand("backup", "Copy all sessions, also while the daemon runs");
     backup_->footer(help::backup);
     add_where(*backup_, backup_options_.where);
-    backup_->add_option("to", backup_options_.to, "A directory to be made, or - for a tar archive on stdout")
+    backup_->add_option("to", backup_options_.to, "The directory to create, or - for a tar archive on stdout")
         ->type_name("DIR|-")
         ->required()
         ->transform(absolute());
-    restore_ = app_.add_subcommand("restore", "Put a backup in the state directory's place");
+    restore_ = app_.add_subcommand("restore", "Replace the state directory by a backup");
     restore_->footer(help::restore);
     add_where(*restore_, restore_options_.where);
     restore_->add_option("from", restore_options_.from, "A backup directory, a tar archive, or - for one on stdin")
         ->type_name("DIR|FILE|-")
         ->required()
         ->transform(absolute());
-    restore_->add_flag("--force", restore_options_.force, "The state directory is not empty: move it aside");
+    restore_->add_flag("--force", restore_options_.force, "Move a state directory that is not empty aside");
     restore_->add_flag("--keep-tokens", restore_options_.keep_tokens,
                        "Keep the present tokens.json, so that no revoked token comes back");
   }
@@ -275,7 +276,7 @@ class CommandLine {
       return {.exit_code = 0, .out = out.str(), .err = err.str()};
     }
     CLI::App* at = deepest();
-    // CLI11 says only that a subcommand is missing.
+    // CLI11 only says that a subcommand is missing.
     if (error.get_name() == "RequiredError" && at->get_subcommands().empty() && !at->remaining().empty())
       return unknown(*at, at->remaining().front());
     return mistake(*at, error.what(), hint(*at, arguments));
@@ -287,7 +288,7 @@ class CommandLine {
 
   Answered mistake(CLI::App& at, std::string_view what, std::string_view hint) const {
     const std::string path = &at == &app_ ? "sessiond" : full_name(at);
-    // In these 2 says something of the files.
+    // For these commands, exit code 2 is a statement about the files.
     const int code = &at == doctor_ || &at == restore_ ? 64 : 2;
     return {.exit_code = code, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint, path)};
   }
@@ -299,7 +300,7 @@ class CommandLine {
     return "sessiond " + name;
   }
 
-  // What the first word that is not known may have been meant to be.
+  // Suggests a known word for the first unknown one.
   static std::string hint(CLI::App& at, std::span<const std::string> arguments) {
     std::vector<std::string> known;
     for (const CLI::App* each : at.get_subcommands([](CLI::App*) { return true; })) known.push_back(each->get_name());

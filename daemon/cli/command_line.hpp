@@ -1,5 +1,5 @@
-// The command line: arguments to one typed command, or to a text and an exit code (--help, mistakes). The only place
-// that knows CLI11.
+// Parses the command line into one typed command, or into a text and an exit code (--help, mistakes). No other file
+// uses CLI11.
 #pragma once
 
 #include <span>
@@ -18,17 +18,17 @@ struct VersionCommand {};
 using Command = std::variant<ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
                              ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
 
-// Nothing to run: a text is to be printed, help on stdout (0), a mistake with a hint on stderr (2).
+// There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {
   int exit_code = 0;
   std::string out{};
   std::string err{};
 };
 
-// Without the program's name.
+// `arguments` do not include the program's name.
 std::variant<Command, Answered> parse_command_line(std::span<const std::string> arguments);
 
-// Parses and runs; the process's exit code. 1 also when stdout could not be written.
+// Parses and runs a command. Returns the process's exit code: 1 also when stdout could not be written.
 int run_command_line(int argc, char** argv);
 
 }  // namespace sessiond

@@ -52,7 +52,7 @@ namespace {
 
 constexpr int state_directory_in_use = 3;
 
-// Changes are made while no daemon runs and none can start; with one running (`in_use`) nothing is looked at either.
+// Repairs or migrates, holding the state lock so that no daemon can start. When a daemon runs (`in_use`), does nothing.
 void mend_and_examine(const DoctorCommand& command, const Config& config, Report& report, bool& in_use) {
   DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
   std::optional<StateLock> lock;
@@ -63,7 +63,7 @@ void mend_and_examine(const DoctorCommand& command, const Config& config, Report
     if (!taken)
       return report.error("daemon", config.state_dir, taken.error().detail,
                           taken.error().code == Code::degraded
-                              ? "stop it first: files are only changed while no daemon runs"
+                              ? "stop it first: files are changed only while no daemon runs"
                               : fmt::format("run: mv '{0}' '{0}.damaged'", state_lock_file(config.state_dir).native()));
     lock = std::move(*taken);
     options.lock_held = true;
@@ -83,16 +83,16 @@ int run(const DoctorCommand& command) {
     const auto faults = file_faults(settings->config);
     for (const ConfigFault& fault : faults)
       report.error("config", settings->file, fmt::format("{}: {}", fault.pointer, fault.detail),
-                   "sessiond config --check tells the same; put the file there, or change the key");
+                   "sessiond config --check reports the same; create the file, or change the key");
     if (faults.empty())
-      report.ok("config", settings->file, settings->file.empty() ? "no file, the defaults hold" : "no faults");
+      report.ok("config", settings->file, settings->file.empty() ? "no file, the defaults apply" : "no faults");
     config = std::move(settings->config);
   } else {
     const std::string& file = settings.error().file;
     for (const ConfigFault& fault : settings.error().faults)
       report.error("config", file, fmt::format("{}: {}", fault.pointer.empty() ? "/" : fault.pointer, fault.detail),
-                   "sessiond config --check tells the same; sessiond config --print-defaults explains every key");
-    // Without a configuration only what was named can be looked at.
+                   "sessiond config --check reports the same; sessiond config --print-defaults explains every key");
+    // Without a valid configuration, only a state directory that was named can be examined.
     const auto named = named_state_dir(command.where.state_dir);
     known = named.has_value();
     if (known) config.state_dir = *named;

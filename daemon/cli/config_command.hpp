@@ -1,12 +1,12 @@
-// sessiond config and sessiond doctor. What was asked for goes to stdout, everything else to stderr; the answer is the
-// exit code.
+// sessiond config and sessiond doctor. The result goes to stdout, everything else to stderr. run() returns the exit
+// code.
 #pragma once
 
 #include "daemon/cli/token_command.hpp"
 
 namespace sessiond {
 
-struct ConfigShow {  // the effective configuration as JSON; where it comes from on stderr
+struct ConfigShow {  // prints the effective configuration as JSON, and its origin on stderr
   Where where{};
 };
 struct ConfigCheck {
@@ -16,7 +16,7 @@ struct ConfigDefaults {};
 struct DoctorCommand {
   Where where{};
   bool json = false;
-  bool repair = false;   // both only while no daemon runs
+  bool repair = false;   // both need that no daemon runs
   bool migrate = false;  // after the repair
 };
 

@@ -1,4 +1,5 @@
-// sessiond restore: unpacked and brought up to date beside the state directory, which is then exchanged for it.
+// sessiond restore: unpacks the backup beside the state directory, applies its journal, and exchanges the two
+// directories.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>  // renameat2
@@ -29,6 +30,7 @@
 #include "daemon/serve/state_lock.hpp"
 #include "store/journal/recovery.hpp"
 #include "store/journal/segment.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
@@ -41,19 +43,17 @@ Result<void> feed_file(int fd, const std::string& name, Unpacker& unpacker) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::unexpected(io_problem("read", name, errno));
     if (n == 0) return {};
-    if (auto fed = unpacker.feed({buffer.data(), static_cast<std::size_t>(n)}); !fed) return fed;
+    TRY(unpacker.feed({buffer.data(), static_cast<std::size_t>(n)}));
   }
 }
 
 Result<void> feed_directory(const fs::path& dir, Unpacker& unpacker) {
-  auto cut = cut_of_backup(dir);
-  if (!cut) return std::unexpected(std::move(cut.error()));
-  Packer packer(std::move(*cut));
+  TRY(auto cut, cut_of_backup(dir));
+  Packer packer(std::move(cut));
   for (;;) {
-    const auto bytes = packer.next();
-    if (!bytes) return std::unexpected(bytes.error());
-    if (bytes->empty()) return {};
-    if (auto fed = unpacker.feed(*bytes); !fed) return fed;
+    TRY(const auto bytes, packer.next());
+    if (bytes.empty()) return {};
+    TRY(unpacker.feed(bytes));
   }
 }
 
@@ -66,7 +66,8 @@ Result<void> feed(const std::string& from, Unpacker& unpacker) {
   return feed_file(fd.get(), from, unpacker);
 }
 
-// Something in the state directory that is to be kept: its lock and sockets are not.
+// Returns a file of the state directory that a restore must not overwrite without --force. Its lock and sockets do not
+// count.
 Result<std::optional<fs::path>> occupant(const fs::path& state_dir) {
   std::error_code error;
   for (fs::directory_iterator it(state_dir, error), end; !error && it != end; it.increment(error)) {
@@ -76,31 +77,30 @@ Result<std::optional<fs::path>> occupant(const fs::path& state_dir) {
   return std::nullopt;
 }
 
-// Seqs go on where the backup's end; what others have seen after it was another history.
+// Begins a new epoch: the numbers of events continue from the backup, and clients may have seen other events with the
+// same numbers.
 Result<void> mint_new_epoch(const fs::path& journal_dir) {
   std::error_code error;
-  if (!fs::exists(journal_dir, error)) return {};  // never served: the first start mints one
+  if (!fs::exists(journal_dir, error)) return {};  // never served: the first start makes the epoch
   auto epoch = journal::load_epoch(journal_dir).value_or(journal::Epoch{});
   epoch.epoch = journal::mint_epoch();
   return journal::save_epoch(journal_dir, epoch);
 }
 
-// What a start does: what the journal has and the files have not is put into them. So the files are whole by
-// themselves, and the doctor sees what will be served.
+// Applies the journal to the files, as a start does. The files are then complete by themselves, and the doctor examines
+// what will be served.
 Result<void> bring_up_to_date(Config config, const fs::path& state_dir) {
   config.state_dir = state_dir.native();
-  auto rules = rules_of(config);
-  if (!rules) return std::unexpected(std::move(rules.error()));
+  TRY(auto rules, rules_of(config));
   asio::io_context io{1};
   asio::thread_pool disk{2};
-  auto ledger = Ledger::open(io, disk, config, std::move(*rules), false);
-  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  TRY(auto ledger, Ledger::open(io, disk, config, std::move(rules), false));
   Result<void> done = fail(Code::internal, "the checkpoint did not end");
   asio::co_spawn(
       io,
       [&]() -> asio::awaitable<void> {
-        done = co_await (*ledger)->checkpoint_all();
-        co_await (*ledger)->stop();
+        done = co_await ledger->checkpoint_all();
+        co_await ledger->stop();
         io.stop();
       },
       [](const std::exception_ptr& failure) {
@@ -117,10 +117,10 @@ Result<void> sync_all(const fs::path& dir) {
   return {};
 }
 
-// `fresh` takes the place of `state_dir`, and the other way round.
+// Exchanges the directories `fresh` and `state_dir`.
 Result<void> exchange(const fs::path& fresh, const fs::path& state_dir) {
   if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, state_dir.c_str(), RENAME_EXCHANGE) == 0) return {};
-  // Where two directories cannot change places, there is a moment with neither; the doctor knows these names.
+  // Where the file system cannot exchange two names, there is a moment with neither; the doctor knows these names.
   const fs::path between = fresh.native() + ".old";
   const bool cannot = errno == EINVAL || errno == ENOSYS;
   if (!cannot || ::rename(state_dir.c_str(), between.c_str()) != 0)
@@ -137,7 +137,7 @@ fs::path beside(const fs::path& state_dir, std::string_view ending) { return sta
 
 fs::path aside_of(const fs::path& state_dir) { return beside(state_dir, ".before-restore." + time_for_names()); }
 
-// A directory beside the state directory, so on its file system; removed with all that is in it.
+// A temporary directory beside the state directory, so on the same file system. Removed with its content at the end.
 class Scratch {
  public:
   explicit Scratch(const fs::path& state_dir)
@@ -154,7 +154,7 @@ class Scratch {
     const Problem problem = io_problem("create directory", path_.native(), errno);
     return fail(problem.code, problem.detail +
                                   "; the state directory is replaced as a whole, so its parent must be "
-                                  "writable: name one below that is (--state-dir, stateDir)");
+                                  "writable: name a state directory with a writable parent (--state-dir, stateDir)");
   }
   const fs::path& path() const { return path_; }
 
@@ -165,41 +165,41 @@ class Scratch {
 struct Restored {
   Manifest manifest{};
   std::optional<fs::path> aside{};    // where the old state directory is
-  std::vector<std::string> faults{};  // what is wrong though it is in place
-  std::vector<std::string> back{};    // tokens that were revoked, rotated or never there, and count again
-  std::vector<std::string> gone{};    // tokens that count no more
+  std::vector<std::string> faults{};  // faults after the restored state was put in place
+  std::vector<std::string> back{};    // tokens that are valid again, though they were revoked, rotated or unknown
+  std::vector<std::string> gone{};    // tokens that are not valid any more
 };
 
-// Ready to be served: in unpacker.root().
+// Unpacks the backup and makes it ready to be served, in unpacker.root().
 Result<Restored> unpack(const Config& config, const std::string& from, Unpacker& unpacker) {
-  if (auto fed = feed(from, unpacker); !fed) return std::unexpected(std::move(fed.error()));
-  auto manifest = unpacker.finish();
-  if (!manifest) return std::unexpected(std::move(manifest.error()));
-  if (manifest->path_template != config.store.path_template)
+  TRY(feed(from, unpacker));
+  TRY(auto manifest, unpacker.finish());
+  if (manifest.path_template != config.store.path_template)
     return fail(Code::validation_failed,
-                fmt::format("the backup has its sessions in {}, store.pathTemplate is {}: set it to the former",
-                            manifest->path_template, config.store.path_template));
+                fmt::format("the backup has its sessions in {}, but store.pathTemplate is {}: change that key",
+                            manifest.path_template, config.store.path_template));
   const fs::path& fresh = unpacker.root();
   if (::chmod(fresh.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", fresh.native(), errno));
-  if (auto minted = mint_new_epoch(fresh / "journal"); !minted) return std::unexpected(std::move(minted.error()));
-  Restored restored{.manifest = std::move(*manifest)};
+  TRY(mint_new_epoch(fresh / "journal"));
+  Restored restored{.manifest = std::move(manifest)};
   if (auto done = bring_up_to_date(config, fresh); !done)
-    restored.faults.push_back("it was backed up so: " + done.error().detail);
-  if (auto synced = sync_all(fresh); !synced) return std::unexpected(std::move(synced.error()));
+    restored.faults.push_back("the backup has this fault: " + done.error().detail);
+  TRY(sync_all(fresh));
   return restored;
 }
 
-// What was backed up gets the name under which the old state will lie, and then they change places: whenever this is
-// killed, each of the two has a name that says what it is (daemon/doctor/restores.hpp). Until then the manifest in it
-// says that it is not in place. After the exchange nothing fails any more: what goes wrong is told.
+// Puts the restored state in place. First renames it to the name that the old state will have; then exchanges the two.
+// So whenever this is killed, the name and content of each directory say what it is (daemon/doctor/restores.hpp): until
+// the exchange, a manifest in the restored one shows that it is not in place. After the exchange, faults are only
+// reported.
 Result<void> put_in_place(Unpacker& unpacker, const fs::path& state_dir, bool occupied, const Scratch& scratch,
                           Restored& restored) {
   const fs::path aside = aside_of(state_dir);
   std::error_code error;
-  if (auto marked = replace_file(unpacker.root() / manifest_name, unpacker.manifest_text()); !marked) return marked;
+  TRY(replace_file(unpacker.root() / manifest_name, unpacker.manifest_text()));
   if (::rename(unpacker.root().c_str(), aside.c_str()) != 0)
     return std::unexpected(io_problem("rename", unpacker.root().native(), errno));
-  ::rmdir(scratch.path().c_str());  // of an archive that has all in one folder
+  ::rmdir(scratch.path().c_str());  // left empty when the archive had everything in one folder
   auto done = sync_dir(state_dir.parent_path());
   if (done) done = exchange(aside, state_dir);
   if (!done) {
@@ -211,7 +211,7 @@ Result<void> put_in_place(Unpacker& unpacker, const fs::path& state_dir, bool oc
   if (occupied) {
     restored.aside = aside;
   } else {
-    fs::remove_all(aside, error);  // a lock and sockets
+    fs::remove_all(aside, error);  // only a lock and sockets
   }
   if (auto synced = sync_dir(state_dir.parent_path()); !synced) restored.faults.push_back(synced.error().detail);
   return {};
@@ -227,7 +227,7 @@ std::string named(const TokenInfo& info) {
   return fmt::format("{} ({}{}{})", info.id, name(info.role), info.note.empty() ? "" : ", ", info.note);
 }
 
-// Tokens that count again, or no more, with the tokens.json of the backup.
+// Compares the tokens of the backup with the present ones, for the report.
 void compare_tokens(const fs::path& present, const fs::path& fresh, Restored& restored) {
   const std::vector<TokenRecord> now = tokens_in(present);
   const std::vector<TokenRecord> then = tokens_in(fresh);
@@ -241,43 +241,39 @@ void compare_tokens(const fs::path& present, const fs::path& fresh, Restored& re
     if (!same(then, one)) restored.gone.push_back(named(one.info));
 }
 
-// The present tokens.json takes the place of the one in the backup.
+// Replaces tokens.json of the backup by the present one.
 Result<void> keep_present_tokens(const fs::path& present, const fs::path& fresh) {
-  const auto text = read_file(present / "tokens.json");
-  if (!text) return std::unexpected(text.error());
-  if (auto sound = parse_tokens(*text); !sound) return std::unexpected(std::move(sound.error()));
-  return replace_file(fresh / "tokens.json", *text);
+  TRY(const auto text, read_file(present / "tokens.json"));
+  TRY(parse_tokens(text));
+  return replace_file(fresh / "tokens.json", text);
 }
 
-// `in_use`: another process has the state directory.
+// Sets `in_use` when another process has the state directory.
 Result<Restored> restore(const Config& config, const RestoreCommand& command, bool& in_use) {
-  if (auto right = check_user(config.state_dir); !right) return std::unexpected(std::move(right.error()));
-  if (auto made = make_dirs(config.state_dir); !made) return std::unexpected(std::move(made.error()));
-  const auto lock = StateLock::acquire(config.state_dir, "restore");  // of the old directory, to the end
+  TRY(check_user(config.state_dir));
+  TRY(make_dirs(config.state_dir));
+  const auto lock = StateLock::acquire(config.state_dir, "restore");  // the lock of the old directory, held to the end
   if (!lock) {
     in_use = lock.error().code == Code::degraded;
     return std::unexpected(lock.error());
   }
   std::error_code error;
-  const fs::path state_dir = fs::canonical(config.state_dir, error);  // not a link to it
+  const fs::path state_dir =
+      fs::canonical(config.state_dir, error);  // resolves a link: the directory itself is exchanged
   if (error) return std::unexpected(io_problem("resolve", config.state_dir, error.value()));
-  const auto there = occupant(state_dir);
-  if (!there) return std::unexpected(there.error());
-  if (*there && !command.force)
+  TRY(const auto there, occupant(state_dir));
+  if (there && !command.force)
     return fail(Code::validation_failed,
                 fmt::format("{} is not empty ({}): --force moves it aside, or name another one (--state-dir)",
-                            state_dir.native(), (*there)->filename().native()));
+                            state_dir.native(), there->filename().native()));
   Scratch scratch(state_dir);
-  if (auto made = scratch.make(); !made) return std::unexpected(std::move(made.error()));
+  TRY(scratch.make());
   Unpacker unpacker(scratch.path());
   auto restored = unpack(config, command.from, unpacker);
   if (!restored) return restored;
-  if (command.keep_tokens)
-    if (auto kept = keep_present_tokens(state_dir, unpacker.root()); !kept)
-      return std::unexpected(std::move(kept.error()));
+  if (command.keep_tokens) TRY(keep_present_tokens(state_dir, unpacker.root()));
   if (fs::exists(state_dir / "tokens.json", error)) compare_tokens(state_dir, unpacker.root(), *restored);
-  if (auto placed = put_in_place(unpacker, state_dir, there->has_value(), scratch, *restored); !placed)
-    return std::unexpected(std::move(placed.error()));
+  TRY(put_in_place(unpacker, state_dir, there.has_value(), scratch, *restored));
   return restored;
 }
 

@@ -17,7 +17,7 @@ int token_failed(const Problem& problem) {
   return 1;
 }
 
-// Nothing: the faults were told.
+// Returns nothing when the configuration has faults, which were printed.
 std::optional<TokenStore> open_store(const Where& where) {
   const auto settings = load_settings(where.config, where.state_dir);
   if (settings) return TokenStore(settings->config);
@@ -40,7 +40,7 @@ std::string limits_of(const TokenInfo& info) {
 int print_token(TokenStore& store, const std::string& token) {
   fmt::print("{}\n", token);
   if (std::fflush(stdout) == 0) return 0;
-  // Nobody knows it: it must not stay good.
+  // The token could not be shown, so it must not stay valid.
   const std::string id = token.substr(3, token_id_size);
   const auto revoked = store.revoke(id);
   fmt::print(stderr, "sessiond token: the token could not be printed; {}\n",
@@ -51,7 +51,7 @@ int print_token(TokenStore& store, const std::string& token) {
 }  // namespace
 
 int run(const TokenCreate& command) {
-  // Before anybody is asked: a fault in the options is told as one, whether a daemon runs or not.
+  // Checks the options first, so that their faults read the same whether a daemon runs or not.
   if (const auto checked = check_new_token(command.wish, unix_ms()); !checked) {
     for (const Fault& fault : checked.error().errors)
       fmt::print(stderr, "sessiond token create: {} {}\n", fault.pointer.substr(1), fault.detail);

@@ -1,5 +1,5 @@
-// sessiond token create|list|rotate|revoke: through the running daemon, else in tokens.json itself under the state
-// lock. What was asked for goes to stdout, everything else to stderr; the answer is the exit code.
+// sessiond token create|list|rotate|revoke: asks the running daemon; without one, changes tokens.json under the state
+// lock. The result goes to stdout, everything else to stderr. run() returns the exit code.
 #pragma once
 
 #include <optional>

@@ -6,13 +6,14 @@
 #include "daemon/serve/state_lock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 
 TokenStore::TokenStore(const Config& config)
     : config_(config), state_dir_(config.state_dir), socket_(socket_of(config)) {}
 
-// Nothing: no daemon runs.
+// Asks the daemon. Returns nothing when no daemon runs.
 Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std::string_view target,
                                                    std::string_view body) {
   auto reply = call_daemon(socket_, method, target, body);
@@ -27,8 +28,8 @@ Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std:
 
 template <class Work>
 auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(std::declval<Tokens&>())) {
-  if (auto there = require_state_dir(config_); !there) return std::unexpected(std::move(there.error()));
-  if (auto right = check_user(state_dir_); !right) return std::unexpected(right.error());
+  TRY(require_state_dir(config_));
+  TRY(check_user(state_dir_));
   const auto lock = StateLock::acquire(state_dir_, command);
   if (!lock) {
     Problem problem = lock.error();
@@ -37,9 +38,8 @@ auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(s
           fmt::format(", and it could not be asked ({}): wait until it has started, or stop it", no_answer_);
     return std::unexpected(std::move(problem));
   }
-  auto tokens = Tokens::load(state_dir_ / "tokens.json");
-  if (!tokens) return std::unexpected(tokens.error());
-  return work(**tokens);
+  TRY(auto tokens, Tokens::load(state_dir_ / "tokens.json"));
+  return work(*tokens);
 }
 
 namespace {
@@ -50,7 +50,7 @@ Result<std::string> token_in(std::string_view body) {
   return std::move(*token);
 }
 
-// An id becomes part of a path.
+// Checks an id, which becomes part of a path.
 Result<void> check_id(const std::string& id) {
   if (valid_token_id(id)) return {};
   return fail(Code::not_found, fmt::format("there is no token {}", json::quote(id)));
@@ -59,49 +59,42 @@ Result<void> check_id(const std::string& id) {
 }  // namespace
 
 Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
-  const auto body = ask("POST", "/v1/admin/tokens", to_json(wish));
-  if (!body) return std::unexpected(body.error());
-  if (*body) return token_in(**body);
+  TRY(const auto body, ask("POST", "/v1/admin/tokens", to_json(wish)));
+  if (body) return token_in(*body);
   return offline("token create", [&](Tokens& tokens) -> Result<std::string> {
-    auto created = tokens.create(wish, now);
-    if (!created) return std::unexpected(created.error());
-    if (auto saved = tokens.save(); !saved) return std::unexpected(saved.error());
-    return std::move(created->token);
+    TRY(auto created, tokens.create(wish, now));
+    TRY(tokens.save());
+    return std::move(created.token);
   });
 }
 
-// A list only reads, and the file is replaced as a whole: no lock is needed.
+// Reads without the lock: the file is always replaced as a whole.
 Result<std::vector<TokenInfo>> TokenStore::list() {
-  const auto body = ask("GET", "/v1/admin/tokens", "");
-  if (!body) return std::unexpected(body.error());
-  if (*body) return parse_token_list(**body);
-  if (auto there = require_state_dir(config_); !there) return std::unexpected(std::move(there.error()));
-  auto tokens = Tokens::load(state_dir_ / "tokens.json");
-  if (!tokens) return std::unexpected(tokens.error());
-  return (*tokens)->list();
+  TRY(const auto body, ask("GET", "/v1/admin/tokens", ""));
+  if (body) return parse_token_list(*body);
+  TRY(require_state_dir(config_));
+  TRY(auto tokens, Tokens::load(state_dir_ / "tokens.json"));
+  return tokens->list();
 }
 
 Result<std::string> TokenStore::rotate(const std::string& id, std::int64_t overlap_ms, std::int64_t now) {
-  if (auto fine = check_id(id); !fine) return std::unexpected(std::move(fine.error()));
-  const auto body =
-      ask("POST", fmt::format("/v1/admin/tokens/{}/rotate", id), fmt::format(R"({{"overlapMs":{}}})", overlap_ms));
-  if (!body) return std::unexpected(body.error());
-  if (*body) return token_in(**body);
+  TRY(check_id(id));
+  TRY(const auto body,
+      ask("POST", fmt::format("/v1/admin/tokens/{}/rotate", id), fmt::format(R"({{"overlapMs":{}}})", overlap_ms)));
+  if (body) return token_in(*body);
   return offline("token rotate", [&](Tokens& tokens) -> Result<std::string> {
-    auto rotated = tokens.rotate(id, overlap_ms, now);
-    if (!rotated) return std::unexpected(std::move(rotated.error()));
-    if (auto saved = tokens.save(); !saved) return std::unexpected(std::move(saved.error()));
-    return std::move(rotated->made.token);
+    TRY(auto rotated, tokens.rotate(id, overlap_ms, now));
+    TRY(tokens.save());
+    return std::move(rotated.made.token);
   });
 }
 
 Result<void> TokenStore::revoke(const std::string& id) {
-  if (auto fine = check_id(id); !fine) return fine;
-  const auto body = ask("DELETE", "/v1/admin/tokens/" + id, "");
-  if (!body) return std::unexpected(body.error());
-  if (*body) return {};
+  TRY(check_id(id));
+  TRY(const auto body, ask("DELETE", "/v1/admin/tokens/" + id, ""));
+  if (body) return {};
   return offline("token revoke", [&](Tokens& tokens) -> Result<void> {
-    if (auto revoked = tokens.revoke(id); !revoked) return revoked;
+    TRY(tokens.revoke(id));
     return tokens.save();
   });
 }

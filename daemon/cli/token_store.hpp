@@ -1,5 +1,5 @@
-// The tokens of a state directory, wherever they are looked after now: by the daemon that runs, which is asked over its
-// socket, else in tokens.json, which is written under the state lock.
+// The tokens of a state directory. If its daemon runs, asks it over its socket; else reads and writes tokens.json under
+// the state lock. Blocks.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,9 @@ class TokenStore {
  public:
   explicit TokenStore(const Config& config);
 
-  Result<std::string> create(const NewToken& wish, std::int64_t now);  // the token
+  Result<std::string> create(const NewToken& wish, std::int64_t now);  // returns the token
   Result<std::vector<TokenInfo>> list();
-  // The token in the place of this one, which ends after the overlap. not_found
+  // Returns a token that replaces this one, which ends after the overlap. Errors: not_found.
   Result<std::string> rotate(const std::string& id, std::int64_t overlap_ms, std::int64_t now);
   Result<void> revoke(const std::string& id);  // not_found
 
@@ -32,12 +32,12 @@ class TokenStore {
   Config config_;
   std::filesystem::path state_dir_;
   std::filesystem::path socket_;
-  std::string no_answer_{};  // why the socket did not answer
+  std::string no_answer_{};  // why the daemon did not answer
 };
 
 // The body of POST /v1/admin/tokens.
 std::string to_json(const NewToken& wish);
-// {"data":[TokenInfo…]}; `degraded` when it is not that.
+// Parses {"data":[TokenInfo…]}. Errors: `degraded`.
 Result<std::vector<TokenInfo>> parse_token_list(std::string_view body);
 
 }  // namespace sessiond

@@ -1,4 +1,4 @@
-// Every agent's folder: sessions.json, its lock, what crashes and other programs left beside it.
+// Checks every agent's folder: sessions.json, its lock, and what crashes and foreign programs left beside it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 #include "store/names.hpp"
 #include "store/process.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t long_held_ms = 30'000;  // a lock is held for an exchange, under a second
+constexpr std::int64_t long_held_ms = 30'000;  // a lock is held while a file is replaced: less than a second
 
 std::string program_of(std::int64_t pid) {
   auto name = read_file(fmt::format("/proc/{}/comm", pid));
@@ -26,7 +27,7 @@ std::string program_of(std::int64_t pid) {
   return fmt::format(" ({})", *name);
 }
 
-// The first run of digits between dots: <name>.<pid>.<random>.tmp and <name>.lock.<pid>.<random>.
+// Returns the pid in <name>.<pid>.<random>.tmp and <name>.lock.<pid>.<random>: the first digits between two dots.
 std::optional<std::int64_t> pid_in(std::string_view name) {
   for (std::size_t at = name.find('.'); at != std::string_view::npos; at = name.find('.', at + 1)) {
     std::int64_t pid = 0;
@@ -49,7 +50,7 @@ class AgentCheck {
   void run() {
     if (auto below = resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
       exam_.report.error("agents", dir_.native(), below.error().detail,
-                         "nothing of it is served: put the files themselves there");
+                         "it is not served: put the files themselves there");
       return;
     }
     if (const auto note = read_note(generations().note)) unsettled_ = note->temp;
@@ -82,7 +83,7 @@ class AgentCheck {
     }
     if (name == store_name) return;
     if (!unsettled_.empty() && name.starts_with(unsettled_)) {
-      exam_.report.ok("temporary", path.native(), "of a checkpoint that was interrupted: the next start settles it");
+      exam_.report.ok("temporary", path.native(), "left by an interrupted checkpoint: the next start removes it");
       return;
     }
     if (name.ends_with(".lock")) {
@@ -96,11 +97,11 @@ class AgentCheck {
           "quarantine", path.native(),
           fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
                       in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-          fmt::format("look whether it holds what is missing elsewhere, then run: rm -r '{}'", path.native()));
+          fmt::format("check whether it has anything that is missing elsewhere, then run: rm -r '{}'", path.native()));
     } else if (name.ends_with(".sqlite") || name.ends_with(".db")) {
-      exam_.report.warning("foreign_gateway", path.native(),
-                           "a database: OpenClaw 2026.8 and later keep sessions there",
-                           "let only one of them serve this directory: what such a version writes is not seen here");
+      exam_.report.warning(
+          "foreign_gateway", path.native(), "a database: OpenClaw 2026.8 and later keep sessions there",
+          "let only one of them serve this directory: sessiond does not read what such a version writes");
     } else {
       unknown.push_back(file.name);
     }
@@ -111,18 +112,18 @@ class AgentCheck {
     constexpr std::size_t shown = 5;
     const auto end = unknown.begin() + static_cast<std::ptrdiff_t>(std::min(shown, unknown.size()));
     exam_.report.ok("foreign_file", dir_.native(),
-                    fmt::format("{} not ours and left alone: {}{}", unknown.size(),
+                    fmt::format("{} foreign and not changed: {}{}", unknown.size(),
                                 fmt::join(unknown.begin(), end, ", "), unknown.size() > shown ? ", …" : ""));
   }
 
-  // Nothing: it cannot be said whose transcripts are whose.
+  // Nothing when it is not known which transcript belongs to which session.
   std::optional<std::vector<NamedEntry>> look_at_store() {
     if (told_) return {};
     auto read = read_store(store_);
     const std::string path = store_.native();
     if (!read) {
       exam_.report.error("sessions", path, read.error().detail,
-                         "make it a plain file that the daemon's user can read and write");
+                         "make it a regular file that the daemon's user can read and write");
       return {};
     }
     switch (read->kind) {
@@ -136,8 +137,7 @@ class AgentCheck {
         break;
     }
     for (const std::string& oddity : read->oddities)
-      exam_.report.warning("sessions", path, oddity,
-                           "look which one is meant; sessiond goes on with the file as it is");
+      exam_.report.warning("sessions", path, oddity, "find out which one is right; sessiond uses the file as it is");
     exam_.report.ok("sessions", path,
                     fmt::format("{} entr{}, {}", read->entries.size(), read->entries.size() == 1 ? "y" : "ies",
                                 in_bytes(read->snapshot.id.size)));
@@ -145,7 +145,7 @@ class AgentCheck {
     return std::move(read->entries);
   }
 
-  // How many entries the generations beside the journal hold, the last one first.
+  // How many entries the earlier generations in journal/previous hold, the newest one first.
   std::optional<std::size_t> earlier_entries() const {
     for (const fs::path& file : {generations().current, generations().previous})
       if (const auto read = read_store(file); read && read->kind == StoreRead::Kind::good) return read->entries.size();
@@ -156,7 +156,7 @@ class AgentCheck {
     const auto earlier = earlier_entries();
     if (earlier.value_or(0) == 0) return exam_.report.ok("sessions", store_.native(), "none yet");
     exam_.report.error(
-        "sessions", store_.native(), fmt::format("is gone; an earlier generation has {} entries", *earlier),
+        "sessions", store_.native(), fmt::format("is missing; an earlier generation has {} entries", *earlier),
         "start sessiond, or doctor --repair: it is rebuilt from that generation and the journal. To remove "
         "an agent, first delete its sessions (DELETE, or put {} in its sessions.json), then its folder");
     exam_.damaged_stores.push_back(agent_);
@@ -187,9 +187,9 @@ class AgentCheck {
     exam_.report.error("checkpoint", store_.native(),
                        fmt::format("{} of {} entries have a rev above the journal's last seq {}, e.g. {}", ahead,
                                    entries.size(), *exam_.head, example),
-                       "the end of the journal was lost, or store and journal are of different copies: put back the "
-                       "journal that belongs to it if there is one; else start once with sessiond serve --repair, or "
-                       "run sessiond doctor --repair: the journal goes on above it, under a new epoch");
+                       "the end of the journal was lost, or store and journal are from different copies: put the "
+                       "right journal back if there is one; else start once with sessiond serve --repair, or "
+                       "run sessiond doctor --repair: the journal continues above that seq, in a new epoch");
     exam_.damaged_journal = true;
   }
 
@@ -197,46 +197,46 @@ class AgentCheck {
   std::string agent_;
   fs::path store_;
   fs::path dir_;
-  bool told_ = false;        // what stands in the store's place
-  std::string unsettled_{};  // the temp file of a checkpoint that its note says was under way
+  bool told_ = false;        // something other than a file in the place of sessions.json was reported
+  std::string unsettled_{};  // the temporary file of a checkpoint that was under way, by its note
 };
 
-// Folders beside the agents' whose names are no agent ids: what is in them is not served.
+// Reports folders beside the agents' whose names are no agent ids: what is in them is not served.
 void check_names(Examination& exam) {
   const std::string& pattern = exam.options.path_template;
   const std::size_t mark = pattern.find("{agentId}");
   if (mark == std::string::npos) return;
   const std::size_t slash = pattern.rfind('/', mark);
-  if (slash == std::string::npos) return;  // beside journal/ and our other files anything may lie
+  // The agents share their folder with journal/ and more, so other names are expected there.
+  if (slash == std::string::npos) return;
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
   ModeCheck modes(exam);
   if (const auto status = stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
     if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())
-      exam.report.warning("agents", (dir / entry.name).native(), "is no agent id: its sessions are not served",
+      exam.report.warning("agents", (dir / entry.name).native(), "is not an agent id: its sessions are not served",
                           "rename it to [a-z0-9][a-z0-9_-]*, or move it away");
   }
   modes.tell(dir);
 }
 
-// Why a holder that we cannot look at cannot be judged; "" when it can be.
+// Says why it is not known whether the holder lives; "" when it is known.
 std::string elsewhere(std::string_view host) {
   if (host.empty() || where_ran(host, false) == Host::here) return {};
   const auto without_namespace = [](std::string_view text) { return text.substr(0, text.rfind(':')); };
   if (without_namespace(host_identity()).ends_with(without_namespace(host)))
-    return "in another container of this machine (its pid namespace is another)";
+    return "in another container (pid namespace) of this machine";
   return "on another machine, or before a reboot";
 }
 
-// Judged and taken away by the rules of FORMATS §3: only when its holder is provably gone.
+// Removes a lock only when its holder is provably gone (store/lock/README.md).
 Result<Step> free_lock(const fs::path& target) {
   std::vector<Eviction> evictions;
-  const auto lock = FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions);
-  if (!lock) return std::unexpected(lock.error());
+  TRY(const auto lock, FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions));
   Step step{.path = target.native() + ".lock", .detail = "was released meanwhile"};
   if (!evictions.empty())
-    step.detail = fmt::format("taken away: {}; it said {}", evictions[0].reason, evictions[0].holder);
+    step.detail = fmt::format("removed: {}; its content was {}", evictions[0].reason, evictions[0].holder);
   return step;
 }
 
@@ -254,22 +254,22 @@ void check_lock(Examination& exam, const fs::path& target) {
                 .check = "lock",
                 .path = path,
                 .detail = fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
-                .advice = "nothing to do: sessiond takes it away when it needs it, doctor --repair at once"},
+                .advice = "nothing to do: sessiond removes it when it needs the lock, doctor --repair does so now"},
                [&] { return free_lock(target); });
   } else if (!where.empty()) {
     exam.report.warning("foreign_gateway", path, fmt::format("held by pid {} {}; {} old", holder->pid, where, age),
-                        "pids cannot be compared with that one's: run all that write here in one pid namespace, on one "
-                        "machine. If it is gone, sessiond takes the lock away after store.lock.staleMs");
+                        "its pid cannot be checked from here: run all programs that write here in one pid namespace of "
+                        "one machine. If it is gone, sessiond removes the lock after store.lock.staleMs");
   } else if (holder->pid <= 0) {
-    exam.report.warning("lock", path, fmt::format("does not say who holds it; {} old", age),
-                        "sessiond takes it away when it has seen it unchanged for store.lock.staleMs");
+    exam.report.warning("lock", path, fmt::format("does not name its holder; {} old", age),
+                        "sessiond removes it when it stays unchanged for store.lock.staleMs");
   } else if (exam.daemon_running && holder->pid == exam.daemon_pid) {
     exam.report.ok("lock", path, fmt::format("held by the daemon for {}", age));
   } else {
     exam.report.warning(
         "foreign_gateway", path,
         fmt::format("held by {}, {}{}", who, age, holder->age_ms > long_held_ms ? ", which is long" : ""),
-        "another program writes this directory: set store.mode to \"shared\", or stop it");
+        "a foreign program writes this directory: set store.mode to \"shared\", or stop the program");
   }
 }
 
@@ -282,17 +282,16 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
               .path = path.native(),
               .detail = fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
                                     in_bytes(static_cast<std::uint64_t>(status.st_size))),
-              .advice = "remove it, once no program writes here; doctor --repair moves it away"},
+              .advice = "remove it when no program writes here; doctor --repair moves it away"},
              [&]() -> Result<Step> {
-               auto kept = exam.put_away(path);
-               if (!kept) return std::unexpected(kept.error());
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+               TRY(auto kept, exam.put_away(path));
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
              });
 }
 
 bool check_kind(Examination& exam, const fs::path& path, const struct stat& status) {
   if (S_ISREG(status.st_mode)) return false;
-  std::string what = S_ISDIR(status.st_mode) ? "is a folder, where a file is expected" : "is not a regular file";
+  std::string what = S_ISDIR(status.st_mode) ? "is a folder, but a file is expected" : "is not a regular file";
   const bool link = S_ISLNK(status.st_mode);
   if (link) {
     const bool inside =
@@ -307,9 +306,8 @@ bool check_kind(Examination& exam, const fs::path& path, const struct stat& stat
               .detail = std::move(what),
               .advice = "put the file itself there; or sessiond doctor --repair, which moves it to journal/kept"},
              [&]() -> Result<Step> {
-               auto kept = exam.put_away(path);
-               if (!kept) return std::unexpected(kept.error());
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept->native()};
+               TRY(auto kept, exam.put_away(path));
+               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
              });
   return true;
 }
@@ -326,7 +324,7 @@ void check_agents(Examination& exam) {
   check_names(exam);
   check_databases(exam);
   auto agents = exam.paths.agents();
-  for (std::string& agent : exam.paths.kept_agents())  // its folder may be gone
+  for (std::string& agent : exam.paths.kept_agents())  // agents whose folder may be gone
     if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(std::move(agent));
   if (agents.empty()) exam.report.ok("agents", exam.options.state_dir.native(), "no agent has sessions yet");
   for (const std::string& agent : agents) {

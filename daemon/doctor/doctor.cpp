@@ -12,6 +12,7 @@
 #include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace doctor {
@@ -39,34 +40,32 @@ void Examination::fault(Finding finding, const Mend& mend) {
 Result<fs::path> Examination::place_to_keep(const fs::path& path) {
   if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / time_for_names();
   fs::path to = kept_ / path.lexically_relative(options.state_dir);
-  if (auto made = make_dirs(to.parent_path()); !made) return std::unexpected(made.error());
+  TRY(make_dirs(to.parent_path()));
   return to;
 }
 
 Result<fs::path> Examination::put_away(const fs::path& path) {
   auto to = place_to_keep(path);
   if (!to) return to;
-  if (auto moved = move_file(path, *to); !moved) return std::unexpected(moved.error());
+  TRY(move_file(path, *to));
   struct stat status{};
   const bool plain = ::lstat(to->c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
   if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0)
     return std::unexpected(io_problem("chmod", to->native(), errno));
-  for (const fs::path& dir : {to->parent_path(), path.parent_path()})
-    if (auto synced = sync_dir(dir); !synced) return std::unexpected(synced.error());
+  for (const fs::path& dir : {to->parent_path(), path.parent_path()}) TRY(sync_dir(dir));
   return to;
 }
 
 Result<fs::path> Examination::keep_copy(const fs::path& path) {
   auto to = place_to_keep(path);
   if (!to) return to;
-  if (::link(path.c_str(), to->c_str()) != 0) {  // another file system, or one without links
+  if (::link(path.c_str(), to->c_str()) != 0) {  // no hard links here: copies
     std::error_code error;
     if (!fs::copy_file(path, *to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
-    const auto copy = open_file(*to, O_RDWR);
-    if (!copy) return std::unexpected(copy.error());
-    if (auto synced = sync_file(copy->get(), *to); !synced) return std::unexpected(synced.error());
+    TRY(const auto copy, open_file(*to, O_RDWR));
+    TRY(sync_file(copy.get(), *to));
   }
-  if (auto synced = sync_dir(to->parent_path()); !synced) return std::unexpected(synced.error());
+  TRY(sync_dir(to->parent_path()));
   return to;
 }
 
@@ -88,7 +87,7 @@ Result<Step> ModeCheck::correct(const fs::path& dir) const {
       return std::unexpected(io_problem("chmod", each.path.native(), errno));
   }
   return Step{.path = dir.native(),
-              .detail = fmt::format("{} file{} given to their owner alone (0600, directories 0700), e.g. {} ({:04o})",
+              .detail = fmt::format("{} file{} restricted to their owner (0600, directories 0700), e.g. {} ({:04o})",
                                     wrong_.size(), wrong_.size() == 1 ? "" : "s", wrong_.front().path.native(),
                                     wrong_.front().mode)};
 }
@@ -156,7 +155,7 @@ void examine(Examination& exam) {
     check_gateways(exam);
   }
   if (exam.cancelled())
-    exam.report.warning("doctor", "", "the examination was broken off: not everything was looked at", "run it again");
+    exam.report.warning("doctor", "", "the examination was interrupted: some checks were not made", "run it again");
 }
 
 }  // namespace doctor

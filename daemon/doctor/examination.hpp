@@ -1,5 +1,6 @@
-// One run of the doctor: what its checks share, and the checks. Each writes what it finds into the report; a check that
-// knows how to settle a fault says so where it finds it, so that a repair settles just what is reported.
+// One run of the doctor: the state that its checks share, and the checks. Each check writes its findings into the
+// report. A check that can repair a fault passes the repair to fault() together with the finding, so report and repair
+// cannot disagree.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +22,7 @@
 
 namespace sessiond::doctor {
 
-// journal/CHECKPOINT: up to which seq the files hold the journal's events.
+// journal/CHECKPOINT: the files hold the journal's events up to `seq`, and those of an agent up to `agents`.
 struct CheckpointFile {
   std::string epoch{};
   std::uint64_t seq = 0;
@@ -33,34 +35,34 @@ struct CheckpointFile {
 };
 
 struct Examination {
-  explicit Examination(const DoctorOptions& wanted, bool settle = false)
-      : options(wanted), repair(settle), paths(wanted.state_dir, wanted.path_template) {}
+  explicit Examination(const DoctorOptions& wanted, bool with_repair = false)
+      : options(wanted), repair(with_repair), paths(wanted.state_dir, wanted.path_template) {}
 
   const DoctorOptions& options;
-  const bool repair;  // settle what can safely be settled (repair.hpp)
+  const bool repair;  // repair what can be repaired safely (repair.hpp)
   Paths paths;
   Report report{};
-  uid_t owner = 0;              // of the state directory
-  bool daemon_running = false;  // it may be writing while we look
+  uid_t owner = 0;              // uid of the state directory
+  bool daemon_running = false;  // it may write during the examination
   std::int64_t daemon_pid = 0;
 
-  // What a start with --repair makes good again.
+  // Faults that opening the ledger as `serve --repair` does will repair.
   bool damaged_journal = false;
-  bool lost_lines = false;                    // transcripts lack entries: the whole journal is gone through again
-  std::vector<std::string> damaged_stores{};  // agents
+  bool lost_lines = false;                    // transcripts lack entries: the whole journal is applied again
+  std::vector<std::string> damaged_stores{};  // ids of agents
 
-  // What the journal says, for the checks after it; nothing: there is none, or it was not to be read.
+  // Set by check_journal for the checks after it; nothing when there is no journal or it is not readable.
   std::optional<std::uint64_t> head{};  // its last seq
   std::optional<CheckpointFile> checkpoint{};
-  // Do the files lack events of this agent that the next start brings?
+  // Whether the next start will bring events of this agent from the journal into its files.
   bool lags(const std::string& agent) const { return head && (!checkpoint || checkpoint->reached(agent) < *head); }
 
-  using Mend = std::function<Result<Step>()>;  // settles a fault; `action` is filled in by fault()
-  // With `repair` the fault is settled and that is told, else the finding. What could not be settled is an error.
+  using Mend = std::function<Result<Step>()>;  // repairs a fault; fault() fills in `action`
+  // Reports a fault. With `repair`, repairs it and reports the step instead; an error when the repair fails.
   void fault(Finding finding, const Mend& mend);
-  // Moves a file to where repairs keep what they take away: journal/kept/<time>/<its path below the state directory>.
+  // Moves a file to journal/kept/<time>/<its path below the state directory>. Returns the new path.
   Result<std::filesystem::path> put_away(const std::filesystem::path& path);
-  // Keeps a file there that is about to be replaced by rename: a second name of it, or a copy.
+  // Keeps a file that is about to be replaced by rename in the same place, as a hard link or a copy. Returns its path.
   Result<std::filesystem::path> keep_copy(const std::filesystem::path& path);
 
   bool cancelled() const { return options.cancel != nullptr && options.cancel->load(); }
@@ -68,19 +70,20 @@ struct Examination {
  private:
   Result<std::filesystem::path> place_to_keep(const std::filesystem::path& path);
 
-  std::filesystem::path kept_{};  // where this run puts things away; made when the first is
+  std::filesystem::path kept_{};  // the folder of this run; created when the first file is put away
 };
 
-void examine(Examination& exam);  // all of the checks, in order
+void examine(Examination& exam);  // runs all checks, in order
 
-// False: there is nothing that could be looked at.
+// Returns false when there is nothing to examine.
 bool check_place(Examination& exam);  // the directory itself, its file system and its daemon
 void check_tokens(Examination& exam);
 void check_journal(Examination& exam);
 void check_agents(Examination& exam);
-void check_gateways(Examination& exam);  // programs of the OpenClaw family that may write here
+void check_gateways(Examination& exam);  // foreign programs of the OpenClaw family that may write here
 
-// Files of one folder whose mode or owner is not as we write them (0600, directories 0700), gathered into few findings.
+// Checks that the files of one folder have the mode and owner that the daemon gives them (0600, folders 0700). Makes
+// few findings of all deviations.
 class ModeCheck {
  public:
   explicit ModeCheck(Examination& exam) : exam_(exam) {}
@@ -96,7 +99,7 @@ class ModeCheck {
 
   Examination& exam_;
   std::vector<Wrong> wrong_{};
-  std::size_t open_ = 0;  // of them, those that others can reach
+  std::size_t open_ = 0;  // how many of them other users can access
   std::size_t foreign_ = 0;
   std::string foreign_example_{};
 };
@@ -105,23 +108,27 @@ struct Listed {
   std::string name;
   struct stat status{};
 };
-// A folder's entries by name. What disappears meanwhile is left out; a folder that cannot be read is an error in the
-// report, an absent one is empty.
+// Returns a folder's entries, by name. An absent folder has none; a folder that cannot be read is reported as an error.
 std::vector<Listed> list_dir(Examination& exam, std::string_view check, const std::filesystem::path& dir);
 
-// sessions.json.lock or <transcript>.jsonl.lock beside `target`.
+// The files of journal/ beside the segments. `obstacles`: paths that are reported already.
+void check_journal_files(Examination& exam, const std::vector<Listed>& files,
+                         const std::set<std::filesystem::path>& obstacles);
+// Checks the lock of `target`: sessions.json.lock or <transcript>.jsonl.lock.
 void check_lock(Examination& exam, const std::filesystem::path& target);
-// Something else than a file where a file of ours is expected: true, and told. A repair moves it away.
+// Reports when something other than a regular file is where the daemon expects its file; a repair moves it away.
+// Returns whether it was reported.
 bool check_kind(Examination& exam, const std::filesystem::path& path, const struct stat& status);
-// A temporary file: in flight while the process lives whose pid stands in its name, else left by a crash.
+// Checks a temporary file: it is in use while the process in its name lives, else a crash has left it.
 void check_temporary(Examination& exam, const std::filesystem::path& path, const struct stat& status);
 
-// The transcripts among the files of an agent's folder; without `entries` it is not said whose they are.
+// Checks the transcripts among the files of an agent's folder. `entries` are those of sessions.json; nothing when they
+// are not known, and then transcripts without a session are not reported.
 void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
                        const std::optional<std::vector<NamedEntry>>& entries);
-// Which transcript is whose: file -> session id.
+// Returns the session id of each transcript file.
 std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<NamedEntry>& entries);
-// Sidecars of the runtime end alike.
+// Whether a file name is that of a transcript. Sidecar files of OpenClaw, which also end in .jsonl, are not.
 bool is_transcript(std::string_view name);
 
 std::string in_bytes(std::uint64_t bytes);  // "1.5 MiB"

@@ -1,5 +1,5 @@
-// Programs of the OpenClaw family that write the same tree (FORMATS §3): those that run now, by /proc, and the one that
-// last wrote its configuration here. What each version does to a shared store:
+// Finds foreign programs of the OpenClaw family that write the same tree: those that run now, from /proc, and the one
+// that last wrote its configuration here. What each version does to a shared store:
 //   to 2026.4.28   takes sessions.json.lock
 //   from 2026.4.29 prunes a store to 500 entries, unless session.maintenance says otherwise
 //   2026.5 - 2026.7 takes no lock
@@ -37,10 +37,10 @@ std::optional<Version> parse_version(std::string_view text) {
   return version;
 }
 
-// What it does to a store that it shares with us; "" when it keeps to the protocol.
+// Says how this version harms a store that it shares with the daemon; "" when it follows the lock protocol.
 std::string habits_of(const std::optional<Version>& version, bool maintenance_configured) {
   if (!version) return "if it is 2026.4.29 or later it prunes stores to 500 entries, from 2026.5 on without a lock";
-  if (*version >= Version{2026, 8, 0}) return "it keeps sessions in SQLite: what it does is not seen here";
+  if (*version >= Version{2026, 8, 0}) return "it keeps sessions in SQLite, which sessiond does not read";
   std::string text;
   if (*version >= Version{2026, 4, 29} && !maintenance_configured)
     text = "it prunes a store to 500 entries unless session.maintenance says otherwise";
@@ -68,7 +68,7 @@ std::vector<std::string> split_nul(std::string_view text) {
   return parts;
 }
 
-// From the package.json above its program's file.
+// Reads the version from the package.json above the program's file.
 std::optional<Version> version_of(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (!is_of_family(argument)) continue;
@@ -83,7 +83,7 @@ std::optional<Version> version_of(const std::vector<std::string>& arguments) {
   return {};
 }
 
-// Where the process keeps its state, by its environment; nothing when that cannot be read.
+// Returns the state directory of the process, from its environment; nothing when that cannot be read.
 std::optional<fs::path> state_dir_of(const fs::path& process) {
   const auto environ = read_file(process / "environ");
   if (!environ) return {};
@@ -99,7 +99,7 @@ std::optional<fs::path> state_dir_of(const fs::path& process) {
 
 void look_at_process(Examination& exam, const fs::path& process) {
   const auto command = read_file(process / "cmdline");
-  if (!command) return;  // ended meanwhile
+  if (!command) return;  // it has ended meanwhile
   const auto arguments = split_nul(*command);
   if (std::ranges::none_of(arguments, is_of_family)) return;
   const auto state = state_dir_of(process);
@@ -114,7 +114,8 @@ void look_at_process(Examination& exam, const fs::path& process) {
                       "set store.mode to \"shared\" and session.maintenance in its configuration, or stop it");
 }
 
-// openclaw.json beside agents/: JSON5, of which comments and trailing commas are understood; else nothing is said.
+// Reads openclaw.json beside agents/. It is JSON5, of which comments and trailing commas are understood; when it uses
+// more of JSON5, nothing is reported.
 void look_at_configuration(Examination& exam) {
   for (const std::string_view name : family) {
     const fs::path path = exam.options.state_dir / fmt::format("{}.json", name);

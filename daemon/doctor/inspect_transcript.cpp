@@ -8,6 +8,7 @@
 
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
@@ -51,29 +52,25 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
 }  // namespace
 
 Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel) {
-  const auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
-  if (!fd) return std::unexpected(fd.error());
+  TRY(const auto fd, open_file(path, O_RDONLY | O_NONBLOCK));
   struct stat status{};
-  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
   TranscriptState state{.size = static_cast<std::uint64_t>(status.st_size)};
-  LineReader reader(fd->get(), state.size, path.native());
+  LineReader reader(fd.get(), state.size, path.native());
   if (state.size > 0) {
-    const auto last = read_at(fd->get(), state.size - 1, 1, path.native());
-    if (!last) return std::unexpected(last.error());
-    state.ends_in_newline = *last == "\n";
+    TRY(const auto last, read_at(fd.get(), state.size - 1, 1, path.native()));
+    state.ends_in_newline = last == "\n";
   }
   LinePlace place;
   while (place.offset < state.size) {
     if (cancel != nullptr && cancel->load()) return fail(Code::draining, "broken off");
-    const auto end = reader.end_of(place.offset);
-    if (!end) return std::unexpected(end.error());
-    const auto line = reader.text(place.offset, *end);
-    if (!line) return std::unexpected(line.error());
+    TRY(const auto end, reader.end_of(place.offset));
+    TRY(const auto line, reader.text(place.offset, end));
     ++place.number;
-    place.end = *end;
-    count_line(state, *line, place);
-    place.offset = *end;
+    place.end = end;
+    count_line(state, line, place);
+    place.offset = end;
   }
   return state;
 }

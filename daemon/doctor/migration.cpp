@@ -1,4 +1,4 @@
-// doctor --migrate: every agent's transcripts, one after another.
+// doctor --migrate: rewrites every agent's transcripts, one after another.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include "store/files.hpp"
 #include "store/lock/lock.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 #include "transcripts/migrate.hpp"
 
 namespace sessiond {
@@ -31,13 +32,13 @@ class TranscriptMigration {
     for (const doctor::Listed& file : list_dir(exam_, "migrate", dir_)) {
       if (!S_ISREG(file.status.st_mode) || !doctor::is_transcript(file.name) || !is_old(file)) continue;
       if (auto done = migrate(file); !done)
-        exam_.report.error("migrate", (dir_ / file.name).native(), fmt::format("is as it was: {}", done.error().detail),
-                           "settle that and run it again");
+        exam_.report.error("migrate", (dir_ / file.name).native(),
+                           fmt::format("was not changed: {}", done.error().detail), "correct this and run it again");
     }
   }
 
  private:
-  // Looked at without its lock: most are not.
+  // Checks without the lock first, since most transcripts need no migration.
   bool is_old(const doctor::Listed& file) const {
     const auto state = inspect_transcript(dir_ / file.name);
     return !state || state->old > 0 || (state->has_header ? state->version < 3 : state->entries > state->unreadable);
@@ -46,27 +47,24 @@ class TranscriptMigration {
   Result<void> migrate(const doctor::Listed& file) {
     const fs::path path = dir_ / file.name;
     std::vector<Eviction> evictions;
-    const auto lock = FileLock::acquire(path, {.timeout = lock_wait}, evictions);
-    if (!lock) return std::unexpected(lock.error());
+    TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
     fs::path kept;
-    const auto done = migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
-      auto copy = exam_.keep_copy(path);
-      if (!copy) return std::unexpected(copy.error());
-      kept = std::move(*copy);
-      return {};
-    });
-    if (!done) return std::unexpected(done.error());
+    TRY(const auto done, migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
+          TRY(auto copy, exam_.keep_copy(path));
+          kept = std::move(copy);
+          return {};
+        }));
     if (kept.empty()) return {};
-    const std::string was = done->version == 0 ? "had no header" : fmt::format("was of version {}", done->version);
+    const std::string was = done.version == 0 ? "had no header" : fmt::format("was of version {}", done.version);
     exam_.report.step(
         {.action = "migrate",
          .path = path.native(),
-         .detail = fmt::format("{}: {} of {} entries written anew, now version 3", was, done->changed, done->entries),
+         .detail = fmt::format("{}: {} of {} entries rewritten, now version 3", was, done.changed, done.entries),
          .kept = kept.native()});
     return {};
   }
 
-  // Of the entry that names the file; else what the name says.
+  // Returns the session id of the entry that names the file; else the one in the file name.
   std::string session_of(std::string_view file) const {
     if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
     file.remove_suffix(std::string_view(".jsonl").size());

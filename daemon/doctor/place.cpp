@@ -1,4 +1,5 @@
-// The state directory itself: that it is there and ours alone, the file system under it, and who works in it.
+// Checks the state directory itself: that it exists, that only its owner can access it, its file system, and which
+// daemon runs in it.
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/statvfs.h>
@@ -35,11 +36,11 @@ bool check_dir(Examination& exam) {
   if (::stat(dir.c_str(), &status) != 0) {
     exam.report.error("state_dir", dir, reason(errno),
                       "name the right one (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration), or "
-                      "start sessiond serve, which makes it");
+                      "start sessiond serve, which creates it");
     return false;
   }
   if (!S_ISDIR(status.st_mode)) {
-    exam.report.error("state_dir", dir, "is no directory", "name the directory that holds agents/ and journal/");
+    exam.report.error("state_dir", dir, "is not a directory", "name the directory that holds agents/ and journal/");
     return false;
   }
   exam.owner = status.st_uid;
@@ -48,14 +49,14 @@ bool check_dir(Examination& exam) {
     exam.fault({.level = Finding::Level::error,
                 .check = "state_dir",
                 .path = dir,
-                .detail = fmt::format("everybody may write here ({:04o})", mode),
+                .detail = fmt::format("all users can write here ({:04o})", mode),
                 .advice = "chmod 700 " + dir},
                [&] { return set_mode(dir, mode, 0700); });
   } else if ((mode & 0077) != 0) {
     exam.fault({.level = Finding::Level::warning,
                 .check = "state_dir",
                 .path = dir,
-                .detail = fmt::format("other users may look into it ({:04o})", mode),
+                .detail = fmt::format("other users can read it ({:04o})", mode),
                 .advice = "chmod 700 " + dir},
                [&] { return set_mode(dir, mode, 0700); });
   } else {
@@ -71,7 +72,8 @@ bool check_dir(Examination& exam) {
 
 void check_daemon(Examination& exam) {
   const std::string lock = state_lock_file(exam.options.state_dir).native();
-  if (exam.options.lock_held) return exam.report.ok("daemon", lock, "no daemon runs here; none can start meanwhile");
+  if (exam.options.lock_held)
+    return exam.report.ok("daemon", lock, "no daemon runs here, and none can start during the repair");
   const auto owner = state_owner(exam.options.state_dir);
   if (!owner) {
     exam.report.error("daemon", lock, owner.error().detail,
@@ -90,13 +92,14 @@ void check_daemon(Examination& exam) {
           "daemon", lock,
           (*owner)->command.empty() || (*owner)->command == "serve"
               ? fmt::format("running, pid {}", (*owner)->pid)
-              : fmt::format("no daemon, but sessiond {} works here, pid {}", (*owner)->command, (*owner)->pid));
+              : fmt::format("no daemon, but sessiond {} runs here, pid {}", (*owner)->command, (*owner)->pid));
       break;
     case StateOwner::State::gone:
       exam.report.ok("daemon", lock, fmt::format("no daemon runs here; the last one had pid {}", (*owner)->pid));
       break;
     case StateOwner::State::elsewhere:
-      // What looks torn may then be in flight: judged as if it ran only when the file is fresh would be guessing.
+      // Taken as not running, so what another machine is writing may look torn. Judging by a file's age would be
+      // guessing.
       exam.report.ok("daemon", lock,
                      fmt::format("the last one had pid {} before a reboot, in another container or on another machine; "
                                  "taken as not running",
@@ -126,7 +129,7 @@ void check_space(Examination& exam) {
     exam.report.ok("disk_space", dir, text);
   }
   if (space.f_files != 0 && space.f_favail < 1000)
-    exam.report.warning("disk_space", dir, fmt::format("{} files can still be made", space.f_favail),
+    exam.report.warning("disk_space", dir, fmt::format("only {} more files can be created", space.f_favail),
                         "the file system runs out of inodes: remove files");
 }
 
@@ -134,7 +137,7 @@ struct Kind {
   std::uint64_t magic;
   std::string_view name;
 };
-// Local, but without RENAME_EXCHANGE.
+// Local file systems that have no RENAME_EXCHANGE.
 constexpr std::array without_exchange{
     Kind{MSDOS_SUPER_MAGIC, "FAT"},    Kind{0x2011BAB0, "exFAT"}, Kind{0x5346544E, "NTFS"},
     Kind{0x7366746E, "NTFS"},          Kind{0x482B, "HFS+"},      Kind{ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
@@ -149,47 +152,47 @@ void check_file_system(Examination& exam) {
   }
   const auto magic = static_cast<std::uint64_t>(kind.f_type) & 0xFFFFFFFF;
   if (const std::string_view name = network_file_system(exam.options.state_dir); !name.empty()) {
-    // Locks or renames do not hold there what they promise, or not for all machines that mount it.
-    exam.report.warning(
-        "file_system", dir,
-        fmt::format("lies on {}, where the locks of other programs and atomic renames may not hold", name),
-        "keep the state directory on a local disk");
+    // Locks or renames are not reliable there, or not for all machines that mount it.
+    exam.report.warning("file_system", dir,
+                        fmt::format("is on {}, where foreign locks and atomic renames may not be reliable", name),
+                        "keep the state directory on a local disk");
     return;
   }
   for (const Kind& each : without_exchange) {
     if (each.magic != magic) continue;
     exam.report.warning("file_system", dir,
-                        fmt::format("lies on {}, which cannot exchange two files in one step: sessions.json is looked "
-                                    "at and then renamed over, and what another program writes between is lost",
+                        fmt::format("is on {}, which cannot exchange two files in one step: sessions.json is checked "
+                                    "and then replaced, and what a foreign program writes in between is lost",
                                     each.name),
                         "let only sessiond write here, or keep the state directory on ext4, xfs, btrfs or tmpfs");
     return;
   }
   if (magic == TMPFS_MAGIC || magic == RAMFS_MAGIC) {
-    exam.report.warning("file_system", dir, "lies in memory: all is gone after a reboot",
+    exam.report.warning("file_system", dir, "is in memory: everything is lost at a reboot",
                         "keep the state directory on a disk, unless that is meant");
     return;
   }
   exam.report.ok("file_system", dir, fmt::format("local, type {:#x}", magic));
 }
 
-// Who can read it can see hashes, which are no use; who can write it is admin.
+// Reading tokens.json reveals only hashes, but writing it makes an admin.
 void check_secret_file(Examination& exam, const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return;
   const auto mode = status.st_mode & 07777;
   if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
-    exam.fault({.level = Finding::Level::error,
-                .check = "tokens",
-                .path = path,
-                .detail = fmt::format("other users may write it ({:04o})", mode),
-                .advice = fmt::format("chmod 600 {}; look through sessiond token list", path)},
-               [&] { return set_mode(path, mode, 0600); });
+    exam.fault(
+        {.level = Finding::Level::error,
+         .check = "tokens",
+         .path = path,
+         .detail = fmt::format("other users can write it ({:04o})", mode),
+         .advice = fmt::format("chmod 600 {}; check sessiond token list for tokens that you did not make", path)},
+        [&] { return set_mode(path, mode, 0600); });
   } else if ((mode & 0077) != 0) {
     exam.fault({.level = Finding::Level::warning,
                 .check = "tokens",
                 .path = path,
-                .detail = fmt::format("other users may read it ({:04o})", mode),
+                .detail = fmt::format("other users can read it ({:04o})", mode),
                 .advice = "chmod 600 " + path},
                [&] { return set_mode(path, mode, 0600); });
   }
@@ -235,7 +238,7 @@ void check_tokens(Examination& exam) {
     if (const auto parsed = parse_send_policy(*text, ""); !parsed)
       exam.report.error(
           "policy", policy.native(), parsed.error().detail,
-          fmt::format("repair it. To let the rules of the configuration hold, run: mv '{0}' '{0}.damaged'",
+          fmt::format("repair it. To use the rules of the configuration instead, run: mv '{0}' '{0}.damaged'",
                       policy.native()));
   } else if (text.error().code != Code::not_found) {
     exam.report.error(

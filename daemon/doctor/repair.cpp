@@ -11,13 +11,14 @@
 #include "daemon/doctor/examination.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace {
 
 namespace asio = boost::asio;
 
-// Reads the damaged stores, which rebuilds them, and ends as a daemon does.
+// Opens the ledger and reads the damaged stores, which rebuilds them; then stops as the daemon does.
 asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger, std::vector<std::string> agents) {
   Result<void> outcome;
   for (const std::string& agent : agents) {
@@ -32,11 +33,10 @@ asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger,
 Result<std::vector<std::string>> rebuild(const Config& config, const std::vector<std::string>& agents) {
   asio::io_context io{1};
   asio::thread_pool disk{1};
-  auto ledger = Ledger::open(io, disk, config, Rules{}, true);
-  if (!ledger) return std::unexpected(std::move(ledger.error()));
+  TRY(auto ledger, Ledger::open(io, disk, config, Rules{}, true));
   std::optional<Result<std::vector<std::string>>> done;
   std::exception_ptr bug;
-  asio::co_spawn(io, start_and_stop(**ledger, agents),
+  asio::co_spawn(io, start_and_stop(*ledger, agents),
                  [&](std::exception_ptr thrown, Result<std::vector<std::string>> outcome) {
                    bug = std::move(thrown);
                    done = std::move(outcome);
@@ -61,15 +61,15 @@ Report run_repair(const Config& config) {
     if (finding.check == "repair") report.add(finding);
   if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
   if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && stat_of(checkpoint)) {
-    if (auto kept = exam.put_away(checkpoint); !kept)  // then all of the journal is applied again
-      report.error("repair", checkpoint.native(), kept.error().detail, "see to it that it can be moved");
+    if (auto kept = exam.put_away(checkpoint); !kept)  // without a CHECKPOINT, the whole journal is applied again
+      report.error("repair", checkpoint.native(), kept.error().detail, "make sure that it can be moved");
   }
 
   const std::string place = exam.damaged_journal ? exam.paths.journal_dir().native() : config.state_dir;
   const auto repairs = rebuild(config, exam.damaged_stores);
   if (!repairs) {
     report.error("repair", place, fmt::format("could not be rebuilt: {}", repairs.error().detail),
-                 "what could be kept is beside it; see the log above");
+                 "what was kept is beside it; see the log above");
     return report;
   }
   for (const std::string& what : *repairs) report.step({.action = "rebuild", .path = place, .detail = what});

@@ -12,7 +12,7 @@ namespace {
 
 using Level = Finding::Level;
 
-// A file name may hold anything; on a terminal it must not.
+// Escapes control characters: a file name may hold any, and a terminal would act on them.
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,8 +1,8 @@
-// What an examination found: one finding a line for people, or
-// {"status":"ok|warning|error","repairs":[{"action","path","detail","kept"}],
-// "findings":[{"level","check","path","detail","advice"}]} for programs. `repairs` is what was done, in order, the
-// findings are what was found after it. Of one kind of
-// finding the first 50 are kept and the others counted, so a report stays readable whatever the store looks like.
+// The doctor's report: text with one finding a line, or JSON:
+//   {"status":"ok|warning|error","repairs":[{"action","path","detail","kept"}],
+//    "findings":[{"level","check","path","detail","advice"}]}
+// `repairs` lists what was done, in order; the findings are what was found after that. The report keeps the first 50
+// findings of a kind and counts the others, so that it stays readable.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@ namespace sessiond {
 struct Finding {
   enum class Level : std::uint8_t { ok, warning, error };
   Level level = Level::ok;
-  std::string check{};   // what was looked at: "state_dir", "journal", "transcript", …
-  std::string path{};    // absolute; empty where it concerns no file
-  std::string detail{};  // what is there
-  std::string advice{};  // what to do about it; empty for ok
+  std::string check{};   // the check that found it: "state_dir", "journal", "transcript", …
+  std::string path{};    // absolute; empty when it concerns no file
+  std::string detail{};  // what was found
+  std::string advice{};  // what the operator can do about it; empty for ok
 };
 std::string_view name(Finding::Level level);
 
 // One thing that --repair or --migrate did.
 struct Step {
-  std::string action{};  // the check whose fault it settled, or "migrate"
+  std::string action{};  // the check whose fault it repaired, or "migrate"
   std::string path{};    // absolute
   std::string detail{};  // what was done
-  std::string kept{};    // where what was there before is now; empty: nothing had to be kept
+  std::string kept{};    // where the previous content is now; empty when there was none to keep
 };
 
 class Report {
@@ -44,7 +44,7 @@ class Report {
   void step(Step step) { steps_.push_back(std::move(step)); }
   void append(Report other);
 
-  std::vector<Finding> findings() const;  // those that were only counted come last, as one for each kind
+  std::vector<Finding> findings() const;  // ends with one finding for each kind of which some were only counted
   const std::vector<Step>& steps() const { return steps_; }
   Finding::Level status() const { return status_; }
   int exit_code() const { return static_cast<int>(status_); }  // 0 all ok, 1 warnings, 2 errors

@@ -41,12 +41,12 @@ Finding judge_aside(const fs::path& path, const fs::path& state_dir) {
   const bool whole = there(state_dir);
   if (there(path / "MANIFEST.json"))
     return finding(Level::warning, path, "a restore was killed before it put this copy in place",
-                   whole ? fmt::format("restore again if you still want to; remove it: rm -r {}", path.native())
+                   whole ? fmt::format("restore again if needed; then remove it: rm -r {}", path.native())
                          : fmt::format("finish it: mv {} {}", path.native(), state_dir.native()));
   if (!whole)
-    return finding(Level::error, path, "a restore was killed while it moved the state directory aside: this is it",
+    return finding(Level::error, path, "a restore was killed while it moved the state directory aside to this name",
                    fmt::format("put it back: mv {} {}", path.native(), state_dir.native()));
-  return finding(Level::ok, path, "what was here before a restore; remove it when nobody needs it any more");
+  return finding(Level::ok, path, "the state before a restore; remove it when you do not need it any more");
 }
 
 Finding judge_scratch(const fs::path& path, const fs::path& state_dir) {
@@ -55,7 +55,7 @@ Finding judge_scratch(const fs::path& path, const fs::path& state_dir) {
     return finding(Level::ok, path, "a restore is under way");
   if (there(state_lock_file(path)))
     return finding(Level::error, path,
-                   "a restore was killed before it gave this its name: it is what was in the state directory before",
+                   "a restore was killed before it renamed this directory: it is the state before the restore",
                    fmt::format("keep it under a name of its own: mv {} {}.before-restore.{}", path.native(),
                                state_dir.native(), time_for_names()));
   return finding(Level::warning, path, "a restore was killed while it unpacked a backup here",

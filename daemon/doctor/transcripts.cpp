@@ -1,4 +1,4 @@
-// Transcripts against entries: which file is whose, which is nobody's, and what in each can be read.
+// Compares transcripts with the entries of sessions.json: which session each belongs to, if any, and what can be read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "daemon/doctor/inspect_transcript.hpp"
 #include "store/lock/lock.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::doctor {
@@ -34,19 +35,17 @@ namespace {
 
 constexpr std::chrono::milliseconds lock_wait{2000};
 
-// Under the lock that others take, so that nobody writes behind what is cut off.
+// Holds the transcript's lock, so that no foreign program appends meanwhile.
 Result<Step> mend_transcript(const fs::path& path) {
   std::vector<Eviction> evictions;
-  const auto lock = FileLock::acquire(path, {.timeout = lock_wait}, evictions);
-  if (!lock) return std::unexpected(lock.error());
-  const auto mended = mend_end(path);
-  if (!mended) return std::unexpected(mended.error());
-  if (!*mended) return Step{.path = path.native(), .detail = "was mended meanwhile"};
-  if ((*mended)->torn.empty()) return Step{.path = path.native(), .detail = "its last line got its newline"};
-  return Step{.path = path.native(),
-              .detail = fmt::format("a torn last line was cut off at offset {} ({})", (*mended)->offset,
-                                    in_bytes((*mended)->bytes)),
-              .kept = (*mended)->torn.native()};
+  TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
+  TRY(const auto mended, mend_end(path));
+  if (!mended) return Step{.path = path.native(), .detail = "was completed by its writer meanwhile"};
+  if (mended->torn.empty()) return Step{.path = path.native(), .detail = "added the missing newline to its last line"};
+  return Step{
+      .path = path.native(),
+      .detail = fmt::format("cut off a torn last line at offset {} ({})", mended->offset, in_bytes(mended->bytes)),
+      .kept = mended->torn.native()};
 }
 
 class TranscriptCheck {
@@ -89,7 +88,7 @@ class TranscriptCheck {
   }
 
  private:
-  // What the transcripts of a session id, topics included, hold and should hold.
+  // The entries that the transcripts of a session id hold, topics included, and those that they should hold.
   struct Held {
     std::int64_t counted = 0;  // messageCount
     std::int64_t found = 0;
@@ -101,11 +100,11 @@ class TranscriptCheck {
     const auto state = inspect_transcript(path, exam_.options.cancel);
     if (!state) {
       if (state.error().code == Code::draining) return;
-      // Archived or written anew meanwhile.
+      // It was archived or rewritten meanwhile.
       struct stat now{};
       if (::lstat(path.c_str(), &now) != 0 || now.st_size < file.status.st_size) return;
       exam_.report.error("transcript", path.native(), state.error().detail,
-                         "make it a plain file that the daemon's user can read; check the disk");
+                         "make it a regular file that the daemon's user can read; check the disk");
       return;
     }
     if (archived) {
@@ -133,7 +132,7 @@ class TranscriptCheck {
           fmt::format("{} of {} lines cannot be read, the first is line {} at offset {}{}", state.unreadable,
                       state.entries + (state.has_header ? 1 : 0), state.first_unreadable, state.first_offset,
                       state.first_unreadable == 1 ? ", which should be the header" : ""),
-          "nothing is cut: all other entries are served, these as type \"unreadable\"");
+          "nothing is removed: these lines are served as type \"unreadable\", all others as they are");
     if (state.blank > 0)
       exam_.report.warning("transcript", path.native(), fmt::format("{} blank lines", state.blank),
                            "they are served as type \"unreadable\"");
@@ -143,19 +142,19 @@ class TranscriptCheck {
     if (state.size == 0) {
       if (!exam_.daemon_running)
         exam_.report.warning("transcript", path.native(), "is empty",
-                             "the machine may have gone down before it was on disk: lines that the journal has come "
-                             "back with the next start");
+                             "the machine may have crashed before the file was on disk: the next start writes the "
+                             "lines that the journal has");
       return;
     }
     if (state.ends_in_newline) return;
     if (state.torn_bytes == 0) {
-      ++unended_;  // the next append puts it first
+      ++unended_;  // the next append writes the missing newline first
       if (exam_.repair)
         exam_.fault({.check = "transcript", .path = path.native(), .detail = "has no last newline"},
                     [&] { return mend_transcript(path); });
       return;
     }
-    // Whoever writes it right now has not finished.
+    // A program is still writing it.
     if (exam_.daemon_running || (age_ms(file.status) < 5'000 && !exam_.repair)) return;
     exam_.fault({.level = Finding::Level::warning,
                  .check = "transcript",
@@ -181,11 +180,11 @@ class TranscriptCheck {
     const bool fits =
         file.name.contains(state.header_id) || (owner != owners_.end() && owner->second == state.header_id);
     if (!fits)
-      exam_.report.warning("transcript", path.native(), fmt::format("its header is of session {}", state.header_id),
-                           "it was copied or renamed; its entries are served all the same");
+      exam_.report.warning("transcript", path.native(), fmt::format("its header names session {}", state.header_id),
+                           "it was copied or renamed; its entries are served nevertheless");
   }
 
-  // The session id whose transcript it is, or that of a topic; "" when it is nobody's.
+  // Returns the session id that the transcript, or topic transcript, belongs to; "" when it belongs to none.
   std::string session_of(std::string_view file) const {
     if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
     for (std::size_t at = file.find("-topic-"); at != std::string_view::npos; at = file.find("-topic-", at + 1)) {
@@ -208,7 +207,8 @@ class TranscriptCheck {
           fmt::format("{} session{} no transcript yet, e.g. {}", missing, missing == 1 ? " has" : "s have", example));
   }
 
-  // Entries that were written, by messageCount, and are not there. What the journal has beyond CHECKPOINT comes back.
+  // Reports entries that messageCount counts and the transcripts lack. Entries that the journal has beyond CHECKPOINT
+  // are not missing: the next start writes them.
   void tell_lost() {
     if (exam_.daemon_running || exam_.lags(agent_)) return;
     for (const auto& [id, held] : sessions_) {
@@ -221,11 +221,11 @@ class TranscriptCheck {
                                  : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
                    .advice = "sessiond doctor --repair brings back what the journal still has. What is missing after "
                              "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
-                             "if another program has reset the session, all is well"},
+                             "if a foreign program has reset the session, nothing is missing"},
                   [&]() -> Result<Step> {
                     exam_.lost_lines = true;
                     return Step{.path = (dir_ / (id + ".jsonl")).native(),
-                                .detail = "the journal is gone through for what is missing"};
+                                .detail = "the journal is applied again to restore what is missing"};
                   });
     }
   }

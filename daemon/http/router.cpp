@@ -84,7 +84,7 @@ Result<void> check_query(const Request& request, const QueryNames& known) {
 
 }  // namespace
 
-Router::Router(Authenticator authenticator)
+Router::Router(Authenticate authenticator)
     : authenticator_(std::move(authenticator)), root_(std::make_unique<Node>()) {}
 Router::~Router() = default;
 Router::Router(Router&&) noexcept = default;

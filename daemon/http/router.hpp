@@ -20,8 +20,8 @@
 namespace sessiond {
 
 // Returns the sender of a request to a route that needs this permission. The Problem (unauthorized, too_many_requests)
-// is the reply. Authenticator does not check the permission.
-using Authenticator = std::function<Result<Principal>(const Request&, Permission)>;
+// is the reply. Authenticate does not check the permission.
+using Authenticate = std::function<Result<Principal>(const Request&, Permission)>;
 
 // The query parameters that a route knows. Any other is answered bad_request, before the handler runs.
 using QueryNames = std::vector<std::string_view>;
@@ -37,7 +37,7 @@ class Router {
     QueryNames query;
   };
 
-  explicit Router(Authenticator authenticator);
+  explicit Router(Authenticate authenticator);
   ~Router();
   Router(Router&&) noexcept;
 
@@ -74,7 +74,7 @@ class Router {
   std::optional<Response> refusal(Request& request, const Route& route, bool has_body) const;
   std::string allow_all() const;
 
-  Authenticator authenticator_;
+  Authenticate authenticator_;
   Observer observer_;
   std::vector<Route> routes_;
   std::unique_ptr<Node> root_;

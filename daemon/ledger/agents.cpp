@@ -459,7 +459,7 @@ asio::awaitable<Result<void>> Ledger::look_again(std::string id) {
 // whoever reads or writes the file away until the last one is committed.
 asio::awaitable<Result<void>> Ledger::commit_external(std::string id, ForeignChange change, bool at_load) {
   Agent& agent = slot(id);
-  const Intent intent{.actor = "external"};
+  const Requester intent{.actor = "external"};
   std::uint64_t last = 0;
   for (ForeignSlices slices(change);;) {
     if (failed_) touched_by_failure_.push_back(id);  // read again with all the others, theirs included

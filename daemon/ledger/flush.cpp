@@ -201,7 +201,7 @@ asio::awaitable<void> Ledger::tell_renumbered(std::string id, std::string file, 
   AgentState& state = *slot(id).state;
   const auto owner = state.owner_of(file);
   if (!owner) co_return;  // archived meanwhile
-  const Intent intent{.actor = "external"};
+  const Requester intent{.actor = "external"};
   Decision decision = decide_renumbered(state, *owner, from, context(intent, "external"));
   if (auto last = stage(state, decision); last) co_await settled(*last);
 }

@@ -220,7 +220,7 @@ asio::awaitable<Result<void>> Ledger::publish(std::string id, std::string file) 
 
 // Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
 asio::awaitable<Result<void>> Ledger::publish_lines(std::string id, std::string file) {
-  const Intent intent{.actor = "external"};
+  const Requester intent{.actor = "external"};
   for (;;) {
     if (stopping_ || failed_ || !slot(id).state) co_return Result<void>{};
     if (!slot(id).state->owner_of(file))

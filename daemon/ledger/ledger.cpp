@@ -104,7 +104,7 @@ std::function<void(std::exception_ptr)> or_terminate(std::string_view what) {
   };
 }
 
-Context Ledger::context(const Intent& intent, std::string_view source) {
+Context Ledger::context(const Requester& intent, std::string_view source) {
   return {.next_seq = next_seq_,
           .now = unix_ms(),
           .epoch = epoch_,
@@ -132,7 +132,7 @@ asio::awaitable<Waiters::Outcome> Ledger::taken_back(std::uint64_t seq) {
   co_return why;
 }
 
-asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Intent intent, Decide decide, bool create) {
+asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester intent, Decide decide, bool create) {
   std::vector<Digest> scopes;  // the first of them is where an answer is looked for
   std::shared_ptr<InFlightKey> guard;
   if (intent.scope) {
@@ -323,7 +323,7 @@ asio::awaitable<std::vector<Digest>> Ledger::scopes_of(const std::string& agent,
 asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data, std::string actor,
                                                 std::string agent) {
   AgentState nobody(agent);
-  const Intent intent{.actor = std::move(actor)};
+  const Requester intent{.actor = std::move(actor)};
   if (stopping_) co_return fail(Code::draining, "the daemon is shutting down");
   if (failed_) co_return std::unexpected(*failure_);
   const Context now = context(intent, "api");

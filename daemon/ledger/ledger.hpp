@@ -45,7 +45,7 @@ struct IdempotencyScope {
 };
 
 // Who asks, and how the answer is remembered.
-struct Intent {
+struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
   Digest request{};            // of all that says what is asked for, with a scope
@@ -97,7 +97,7 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
-  asio::awaitable<Result<Reply>> commit(std::string agent, Intent intent, Decide decide, bool create = false);
+  asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
   // A commit that concerns no agent (tokens, policy, locks): one event.
   asio::awaitable<Result<Reply>> announce(EventType type, std::string data, std::string actor, std::string agent = {});
 
@@ -233,7 +233,7 @@ class Ledger {
   void on_durable(BatchOutcome outcome);
   void on_failure(const BatchOutcome& outcome);
   asio::awaitable<void> rebuild();
-  Context context(const Intent& intent, std::string_view source);
+  Context context(const Requester& intent, std::string_view source);
 
   // checkpointer.cpp
   // One try; lock_timeout when another program holds the lock now.

@@ -16,7 +16,8 @@ namespace asio = boost::asio;
 constexpr std::chrono::milliseconds look_every{500};
 constexpr int looks_a_save = 120;
 
-// A file that is damaged, or only half written as yet, changes nothing, and is told once. `told`: what was told last.
+// Reads the file again if it changed. A damaged or half-written file changes nothing and is logged once; `told` is the
+// fault that was logged last.
 asio::awaitable<void> look(Api& api, std::string& told) {
   const auto read = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.look(); });
   if (read && *read) {

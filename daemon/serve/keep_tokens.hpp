@@ -1,5 +1,5 @@
-// tokens.json while the daemon runs: what others change in it counts within a second, as memory counts for requests;
-// when tokens were last used is written into it once a minute.
+// Keeps the tokens in memory and tokens.json in agreement while the daemon runs: a change of the file applies within a
+// second, and the times at which tokens were last used are written into it once a minute.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -8,7 +8,7 @@
 
 namespace sessiond {
 
-// Runs until the daemon's loop ends.
+// Never returns: it ends with the daemon's loop.
 boost::asio::awaitable<void> keep_tokens(Api& api);
 
 }  // namespace sessiond

@@ -3,6 +3,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "store/try.hpp"
+
 namespace sessiond {
 namespace {
 
@@ -31,8 +33,8 @@ DmScope scope_of(Config::DmScope scope) {
   return DmScope::per_channel_peer;
 }
 
-// By the zone's rules at that moment. tzset() first, since localtime_r need not: the machine's zone may be set to
-// another one while the daemon runs.
+// The offset of local time from UTC at that moment. Calls tzset(), since the machine's time zone may change while the
+// daemon runs and localtime_r need not notice.
 std::int64_t utc_offset(std::int64_t utc_ms) {
   const auto seconds = static_cast<std::time_t>(utc_ms / 1000 - (utc_ms % 1000 < 0 ? 1 : 0));
   std::tm local{};
@@ -43,8 +45,7 @@ std::int64_t utc_offset(std::int64_t utc_ms) {
 }  // namespace
 
 Result<Rules> rules_of(const Config& config) {
-  auto policy = parse_send_policy(config.send_policy_json, "/sendPolicy");
-  if (!policy) return std::unexpected(std::move(policy.error()));
+  TRY(auto policy, parse_send_policy(config.send_policy_json, "/sendPolicy"));
   const Config::Session& session = config.session;
   Rules rules;
   rules.routing = {
@@ -52,7 +53,7 @@ Result<Rules> rules_of(const Config& config) {
       .identity_links = session.identity_links,
       .main_key = session.main_key,
       .threads = session.threads == Config::Threads::session ? ThreadScope::session : ThreadScope::inherit};
-  rules.send_policy = std::move(*policy);
+  rules.send_policy = std::move(policy);
   rules.reset_triggers = session.reset_triggers;
   rules.reset = rule_of(session.reset);
   rules.reset_direct = rule_of(session.reset_by_type.direct);

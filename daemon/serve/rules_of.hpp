@@ -1,4 +1,4 @@
-// The configured rules as decisions take them.
+// The configured rules, as decisions take them.
 #pragma once
 
 #include "config/config.hpp"
@@ -7,7 +7,7 @@
 
 namespace sessiond {
 
-// validation_failed with every fault of sendPolicy, pointers below /sendPolicy.
+// Errors: validation_failed with every fault of the send policy; pointers begin with /sendPolicy.
 Result<Rules> rules_of(const Config& config);
 
 }  // namespace sessiond

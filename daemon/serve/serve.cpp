@@ -23,11 +23,11 @@
 #include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/serve/keep_tokens.hpp"
+#include "daemon/serve/options_of.hpp"
 #include "daemon/serve/rules_of.hpp"
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
 #include "daemon/serve/systemd.hpp"
-#include "store/clock.hpp"
 #include "store/confine.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
@@ -37,7 +37,7 @@ namespace {
 
 constexpr int cannot_start = 1;
 constexpr int in_use = 3;
-constexpr std::size_t disk_threads = 4;  // one can be in an fsync, one in a lock's wait, and a page is still read
+constexpr std::size_t disk_threads = 4;  // while one is in an fsync and one waits for a lock, pages can still be read
 
 int refuse(std::string_view event, const Problem& problem, int code = cannot_start) {
   log::error(event, {{"error", problem.detail}});
@@ -63,15 +63,6 @@ std::optional<Config> read_config(const ServeOptions& options) {
   return {};
 }
 
-void set_up_log(const Config& config) {
-  using Level = Config::LogLevel;
-  log::Level level = log::Level::info;
-  if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
-  if (config.log.level == Level::warn) level = log::Level::warn;
-  if (config.log.level == Level::error) level = log::Level::error;
-  log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
-}
-
 Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
   return {
       .code = Code::degraded,
@@ -82,7 +73,8 @@ Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
                             databases.size() == 1 ? "" : fmt::format(" ({} more)", databases.size() - 1))};
 }
 
-// Random bytes that sign list cursors and stream tickets; kept, so that these outlive a restart.
+// Returns the random bytes that sign list cursors, stream tickets and login cookies. They are kept in a file, so that
+// what was signed stays valid after a restart.
 Result<std::string> cursor_secret(const std::filesystem::path& path) {
   auto kept = read_file(path);
   if (kept && kept->size() == 64) return kept;
@@ -92,11 +84,11 @@ Result<std::string> cursor_secret(const std::filesystem::path& path) {
                                       {"why", "it was damaged"},
                                       {"next", "list cursors and stream tickets given out before are refused"}});
   std::string fresh = random_hex(64);
-  if (auto written = replace_file(path, fresh); !written) return std::unexpected(std::move(written.error()));
+  TRY(replace_file(path, fresh));
   return fresh;
 }
 
-// policy.json, once PUT, stands before the configuration.
+// Reads policy.json, which overrides the configuration; it exists once a client has PUT a policy.
 Result<void> read_policy(const std::filesystem::path& path, Rules& rules) {
   auto text = read_file(path);
   if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(text.error()));
@@ -107,62 +99,30 @@ Result<void> read_policy(const std::filesystem::path& path, Rules& rules) {
   return {};
 }
 
-void tell_first_token(const FirstToken& first) {
+void show_first_token(const FirstToken& first) {
   if (first.replaced)
-    log::warn("admin_token_replaced", {{"path", first.path.string()}, {"why", "it was another state directory's"}});
+    log::warn("admin_token_replaced",
+              {{"path", first.path.string()}, {"why", "it belonged to another state directory"}});
   if (first.not_written) log::warn("admin_token_not_written", {{"error", first.not_written->detail}});
-  if (stdout_is_journal()) {  // what stands there is kept, and read by others
+  if (stdout_is_journal()) {  // the journal keeps its lines and shows them to other users
     log::info("admin_token_made", {{"path", first.path.string()},
                                    {"next", first.not_written ? "make one: sessiond token create --role admin"
-                                                              : "read it there; it is not logged"}});
+                                                              : "read it from that file; it is not logged"}});
     return;
   }
-  fmt::print("sessiond: the first admin token, shown this once (kept in {}):\n{}\n", first.path.string(), first.token);
+  fmt::print("sessiond: the first admin token, shown only this once (stored in {}):\n{}\n", first.path.string(),
+             first.token);
   std::fflush(stdout);
 }
 
-ServerOptions server_options(const Config& config) {
-  using std::chrono::milliseconds;
-  ServerOptions options;
-  options.read.header.header_bytes = config.limits.header_bytes;
-  options.read.header.target_bytes = config.limits.target_bytes;
-  options.read.body_bytes = config.limits.body_bytes;
-  options.connections = config.limits.connections;
-  options.connections_per_address = config.limits.connections_per_address;
-  options.bytes_per_token = config.limits.bytes_per_token;
-  options.read.json_depth = config.limits.json_depth;
-  options.request_timeout = milliseconds(config.limits.request_timeout_ms);
-  options.header_timeout = milliseconds(config.limits.header_timeout_ms);
-  options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
-  options.hosts.clear();
-  for (const std::string& host :
-       config.listen.hosts) {  // as the server compares them: lower-case, an address without brackets
-    const bool bracketed = host.starts_with('[') && host.ends_with(']');
-    options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
-  }
-  return options;
-}
-
-AuditLog::Options audit_options(const Config& config) {
-  return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
-}
-
-StreamSettings stream_settings(const Config& config) {
-  return {.heartbeat_ms = config.stream.heartbeat_ms,
-          .retry_ms = config.stream.retry_ms,
-          .stall_timeout_ms = config.stream.stall_timeout_ms,
-          .coalesce_ms = config.stream.coalesce_ms,
-          .tail_bytes = config.stream.tail_bytes,
-          .streams_per_token = config.limits.streams_per_token};
-}
-
-// Who a token is by now: streams outlive the request that opened them.
+// Returns what the token may do now. A stream lives longer than the request that opened it, and the token may change.
 Result<Principal> principal_now(const Tokens& tokens, const Principal& principal) {
   if (principal.id == "local") return principal;
   return tokens.principal(principal.id, unix_ms());
 }
 
-// The daemon once all is open: listens, serves, and ends in order. Members are declared in the order of their life.
+// The daemon after everything is open: listens, serves, reloads, and stops in order. Runs on the loop's thread. Members
+// are declared in the order in which they are made; each may use those before it.
 class Daemon {
  public:
   Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
@@ -178,26 +138,27 @@ class Daemon {
                   .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
-        door_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
+        authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
              .streams = streams_,
              .tickets = tickets,
-             .door = door_,
+             .authenticator = authenticator_,
              .audit = audit_,
              .cursor_secret = std::move(secret),
              .started_at = unix_ms()},
-        router_([this](const Request& request, Permission wanted) { return door_.authenticate(request, wanted); }),
+        router_(
+            [this](const Request& request, Permission wanted) { return authenticator_.authenticate(request, wanted); }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
     add_routes(router_, api_);
     router_.observe([this](const Request& request, const Router::Route* route, Response& response) {
       add_cors(request, config_.cors.allowed_origins, response);
-      door_.tell_rate(request, response);
-      audit_.tell(request, route, response);
+      authenticator_.add_rate_headers(request, response);
+      audit_.record(request, route, response);
     });
     api_.counters = &server_.counters();
     server_.on_stop([this] {
@@ -207,41 +168,39 @@ class Daemon {
     });
   }
 
-  // What systemd hands over takes the place of what the configuration names.
+  // Opens the listening sockets. Sockets that systemd hands over replace those of the configuration.
   Result<void> listen() {
     if (api_.config.listen.tls.cert) {
-      auto context = make_tls_context(tls_files(api_.config));
-      if (!context) return std::unexpected(std::move(context.error()));
-      server_.use_tls(std::move(*context));
+      TRY(auto context, make_tls_context(tls_files(api_.config)));
+      server_.use_tls(std::move(context));
     }
-    auto inherited = manager_.sockets(config_.listen.insecure || config_.listen.tls.cert);
-    if (!inherited) return std::unexpected(std::move(inherited.error()));
+    TRY(auto inherited, manager_.sockets(config_.listen.insecure || config_.listen.tls.cert));
     std::string tcp;
     const auto listens = [&tcp](const Result<unsigned short>& port, std::string_view ip) -> Result<void> {
       if (!port) return std::unexpected(port.error());
       tcp += fmt::format("{}{}:{}", tcp.empty() ? "" : ",", ip, *port);
       return {};
     };
-    for (auto& [fd, ip] : inherited->tcp) {
-      if (auto done = listens(server_.adopt_tcp(std::move(fd)), ip); !done) return done;
+    for (auto& [fd, ip] : inherited.tcp) {
+      TRY(listens(server_.adopt_tcp(std::move(fd)), ip));
     }
-    for (const std::string& address : inherited->tcp.empty() ? api_.config.listen.tcp : std::vector<std::string>{}) {
-      if (auto done = listens(server_.listen_tcp(address), address.substr(0, address.rfind(':'))); !done) return done;
+    for (const std::string& address : inherited.tcp.empty() ? api_.config.listen.tcp : std::vector<std::string>{}) {
+      TRY(listens(server_.listen_tcp(address), address.substr(0, address.rfind(':'))));
     }
     std::string unix_path = api_.config.listen.unix.value_or("");
-    for (auto& [fd, path] : inherited->unix) {
+    for (auto& [fd, path] : inherited.unix) {
       unix_path = path;
-      if (auto done = server_.adopt_unix(std::move(fd)); !done) return done;
+      TRY(server_.adopt_unix(std::move(fd)));
     }
-    if (!unix_path.empty() && inherited->unix.empty()) {
-      if (auto done = server_.listen_unix(unix_path); !done) return done;
+    if (!unix_path.empty() && inherited.unix.empty()) {
+      TRY(server_.listen_unix(unix_path));
     }
     tcp_ = std::move(tcp);
     unix_ = std::move(unix_path);
     return {};
   }
 
-  // After listen(): from here on connections are taken.
+  // Accepts connections until the daemon is stopped. Call it after listen().
   void run() {
     audit_.check();
     log::info("listening",
@@ -260,7 +219,7 @@ class Daemon {
       if (error) return;
       if (api_.draining) {
         log::warn("ended_at_once", {{"signal", signal}});
-        std::_Exit(0);  // a second signal; what was acknowledged is in the journal
+        std::_Exit(0);  // the second signal; acknowledged writes are in the journal
       }
       log::info("draining", {{"signal", signal}});
       asio::co_spawn(io_, end(), asio::detached);
@@ -276,30 +235,34 @@ class Daemon {
     });
   }
 
-  // SIGHUP: tokens are read again, then the configuration and the files it names; a fault in any of them changes
-  // nothing. Rules, limits, certificates and the log level are taken; what a running daemon cannot change (state
-  // directory, addresses, threads, store, journal) holds from the next start on, which is told.
+  // SIGHUP: reads the tokens again, then the configuration and the files that it names. A fault in any of these leaves
+  // the old configuration in force. Applies rules, limits, certificates and the log level. Keys that a running daemon
+  // cannot change (state directory, addresses, threads, store, journal) apply from the next start on; the log and the
+  // event config.reloaded name them.
   asio::awaitable<void> reload() {
-    const auto told_systemd = manager_.reloading();
+    const auto reloading = manager_.reloading();
     if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
     streams_.check_tokens();
     const auto fresh = read_config(options_);
     if (!fresh)
-      co_return log::error("config_not_reloaded", {{"next", "the old one holds; mend the file and send SIGHUP again"}});
+      co_return log::error("config_not_reloaded",
+                           {{"next", "the old configuration stays in force; correct the file and send SIGHUP again"}});
     auto rules = rules_of(*fresh);
     if (!rules) co_return log::error("config_not_reloaded", {{"error", rules.error().detail}});
-    rules->shared = config_.store.mode == Config::StoreMode::shared;  // the transcripts' locks are as at the start
+    rules->shared = config_.store.mode ==
+                    Config::StoreMode::shared;  // does not change: transcripts are locked, or not, as at the start
     if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
       co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
     }
     const bool with_tls = fresh->listen.tls.cert && config_.listen.tls.cert;
     Result<TlsContext> tls = with_tls ? make_tls_context(tls_files(*fresh)) : Result<TlsContext>{};
     if (!tls)
-      co_return log::error("tls_not_reloaded",
-                           {{"error", tls.error().detail},
-                            {"next", "the old certificate and configuration hold; mend it and send SIGHUP again"}});
+      co_return log::error(
+          "tls_not_reloaded",
+          {{"error", tls.error().detail},
+           {"next", "the old certificate and configuration stay in force; correct it and send SIGHUP again"}});
     const Config before = config_;
     api_.ledger.rules() = std::move(*rules);
     config_.limits = fresh->limits;
@@ -321,10 +284,10 @@ class Daemon {
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
     streams_.reconfigure(stream_settings(config_));
-    co_await tell_reload(changed_keys(before, config_), changed_keys(config_, *fresh));
+    co_await announce_reload(changed_keys(before, config_), changed_keys(config_, *fresh));
   }
 
-  asio::awaitable<void> tell_reload(std::vector<std::string> taken, std::vector<std::string> restart) {
+  asio::awaitable<void> announce_reload(std::vector<std::string> taken, std::vector<std::string> restart) {
     log::info("config_reloaded", {{"taken", fmt::format("{}", fmt::join(taken, " "))},
                                   {"needsRestart", fmt::format("{}", fmt::join(restart, " "))}});
     auto told = co_await api_.ledger.announce(
@@ -351,18 +314,19 @@ class Daemon {
   Config& config_;
   asio::io_context& io_;
   Streams streams_;
-  Door door_;
+  Authenticator authenticator_;
   AuditLog audit_;
   Api api_;
   Router router_;
   Server server_;
   asio::signal_set signals_;
   asio::signal_set reload_signal_;
-  std::string tcp_;  // what is listened on
+  std::string tcp_;  // the addresses, for the log
   std::string unix_;
 };
 
-// What a disk thread does for the ledger ends before the ledger does, also when the start is given up half-way.
+// Waits for the disk threads before the ledger is destroyed, since they work for it; also when the start fails
+// half-way.
 class BeforeLedgerGoes {
  public:
   explicit BeforeLedgerGoes(asio::thread_pool& disk) : disk_(disk) {}
@@ -378,8 +342,8 @@ class BeforeLedgerGoes {
 
 int serve(const ServeOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not our end
-  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};  // it would hold every token that was sent
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit fails instead of killing the daemon
+  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};  // a core dump would contain tokens
   ::setrlimit(RLIMIT_CORE, &no_core);
   ServiceManager manager = ServiceManager::from_environment();
   auto config = read_config(options);
@@ -395,7 +359,7 @@ int serve(const ServeOptions& options) {
   if (auto made = make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
   const auto lock = StateLock::acquire_for_daemon(state_dir, [&state_dir, &manager](const std::string& holder) {
     log::warn("state_directory_waits", {{"path", state_dir.native()}, {"holder", holder}});
-    manager.starting(fmt::format("waiting for {}, which has the state directory", holder));
+    manager.starting(fmt::format("waiting for {}, which uses the state directory", holder));
   });
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());
@@ -422,10 +386,10 @@ int serve(const ServeOptions& options) {
 
   Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
-  // Not before: a daemon that does not come up leaves no token behind that was told to nobody.
+  // Made last, so that a start that fails leaves no token behind that was shown to nobody.
   auto first = make_first_token(**tokens, admin_token_path(), state_dir, unix_ms());
   if (!first) return refuse("no_admin_token", first.error());
-  if (*first) tell_first_token(**first);
+  if (*first) show_first_token(**first);
   daemon.run();
   disk.join();
   if (auto saved = (*tokens)->save(); !saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});

@@ -1,5 +1,5 @@
-// `sessiond serve`: the daemon's life. Exit codes: 0 stopped as asked, 1 cannot start, 2 bad configuration, 3 the state
-// directory is in use.
+// `sessiond serve`: starts the daemon, and runs it until SIGTERM or SIGINT. Exit codes: 0 stopped by a signal, 1 could
+// not start, 3 the state directory is in use by another daemon.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@ namespace sessiond {
 
 struct ServeOptions {
   std::optional<std::string> config;     // --config
-  std::optional<std::string> state_dir;  // --state-dir, before what the configuration says
-  std::optional<std::string> listen{};   // --listen, before listen.tcp
-  bool repair = false;                   // start with a damaged journal: quarantine, new epoch
-  bool ignore_sqlite = false;  // serve beside databases of OpenClaw 2026.8 and later, whose sessions are not seen
+  std::optional<std::string> state_dir;  // --state-dir, overrides the configuration
+  std::optional<std::string> listen{};   // --listen, overrides listen.tcp
+  bool repair = false;                   // start with a damaged journal: put the damage aside, begin a new epoch
+  bool ignore_sqlite =
+      false;  // serve beside databases of OpenClaw 2026.8 and later, although their sessions are not seen
 };
 
 int serve(const ServeOptions& options);

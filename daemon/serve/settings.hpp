@@ -1,5 +1,5 @@
-// The configuration as every subcommand sees it: found, read and checked, with --state-dir put over it. All faults at
-// once, those of the send policy among them.
+// The configuration as every subcommand uses it: located, read and checked, with --state-dir applied. All faults are
+// returned at once, those of the send policy included.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace sessiond {
 
 struct Settings {
   Config config{};
-  std::string file{};  // empty: there is none, the defaults hold
+  std::string file{};  // empty when there is no file and the defaults apply
 };
 struct SettingsFaults {
   std::string file{};
@@ -28,26 +28,27 @@ struct SettingsFaults {
 std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::string>& config_option,
                                                       const std::optional<std::string>& state_dir_option);
 
-// The state directory that was named (--state-dir, else SESSIOND_STATE_DIR), whatever the configuration says.
+// Returns the state directory that --state-dir, else SESSIOND_STATE_DIR, names. Does not read the configuration.
 std::optional<std::string> named_state_dir(const std::optional<std::string>& state_dir_option);
-// not_found, naming the directory and how to name another, when there is none. Only serve and restore make one.
+// Errors: not_found when the state directory does not exist; the detail says how to name another one. Only serve and
+// restore create it.
 Result<void> require_state_dir(const Config& config);
 inline constexpr std::string_view how_to_name_it =
     "name the one that the daemon uses (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration); "
     "sessiond serve makes it";
 
-// Where the daemon of this configuration listens for this user.
+// Returns the unix socket of the daemon that has this configuration.
 std::filesystem::path socket_of(const Config& config);
 
-// What is wrong with the files that the configuration names: TLS files that cannot be used, an audit log that is no
-// file. Valid keys may name files that are made later, so this is no part of load_settings.
+// Checks the files that the configuration names: TLS files that cannot be used, an audit log that is not a file.
+// load_settings does not do this, since a valid configuration may name files that are created later.
 std::vector<ConfigFault> file_faults(const Config& config);
 TlsFiles tls_files(const Config& config);
 
 std::string counted(std::uint64_t number, std::string_view noun);  // "1 file", "2 files"
 
-// One line a fault: "<file>: <pointer>: <detail>\n".
+// One line for each fault: "<file>: <pointer>: <detail>\n".
 std::string to_text(const SettingsFaults& faults);
-std::string origin_of(const Settings& settings);  // for people: the file, or that there is none
+std::string origin_of(const Settings& settings);  // the file for people, or that there is none
 
 }  // namespace sessiond

@@ -16,16 +16,17 @@
 
 #include "daemon/doctor/state_owner.hpp"
 #include "store/clock.hpp"
+#include "store/try.hpp"
 
 namespace sessiond {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::chrono::milliseconds poll_interval{50};  // flock has no wait that tells who is waited for
+constexpr std::chrono::milliseconds poll_interval{50};  // a blocking flock could not report a new holder
 
 struct Holder {
   std::int64_t pid = 0;
-  std::string command{};  // with its first argument, for people
+  std::string command{};  // program and first argument, for people
   bool daemon = false;
 
   std::string text() const {
@@ -34,8 +35,8 @@ struct Holder {
   }
 };
 
-// The pid that the kernel has for the flock on this file, "7: FLOCK ADVISORY WRITE 4711 fe:01:131130 0 EOF"; 0 when the
-// holder is in another pid namespace.
+// Returns the pid of the flock's holder from /proc/locks ("7: FLOCK ADVISORY WRITE 4711 fe:01:131130 0 EOF"); 0 when
+// the holder is in another pid namespace.
 std::int64_t pid_of_flock(int fd) {
   struct stat status{};
   const auto text = read_file("/proc/locks");
@@ -51,7 +52,7 @@ std::int64_t pid_of_flock(int fd) {
   return 0;
 }
 
-// Its program and the first argument, from /proc/<pid>/cmdline.
+// Returns the program and first argument of a process, from /proc/<pid>/cmdline.
 std::pair<std::string, std::string> program_of(std::int64_t pid) {
   std::string text = read_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
   const std::size_t end = text.find('\0');
@@ -64,8 +65,8 @@ std::pair<std::string, std::string> program_of(std::int64_t pid) {
   return {printable(fs::path(text.substr(0, end)).filename()), printable(std::move(first))};
 }
 
-// What the file says is the holder's only when the holder has written it: between its flock and its first line the line
-// of the one before stands there. The kernel knows the pid at any moment.
+// Identifies the holder. The file can still have the line of the previous holder, until the new one has written its
+// own; so its line counts only if its pid is the one that the kernel names.
 Holder holder_of(int fd, const fs::path& state_dir) {
   const auto owner = state_owner(state_dir);
   const bool told = owner && *owner && (*owner)->state() != StateOwner::State::gone;
@@ -85,7 +86,7 @@ Holder holder_of(int fd, const fs::path& state_dir) {
   return holder;
 }
 
-// False: it is another file by now, since somebody removed the one we have.
+// Whether the path still names this file: it does not when the file was removed and created anew.
 bool still_there(int fd, const fs::path& path) {
   struct stat held{};
   struct stat named{};
@@ -105,20 +106,19 @@ Result<void> sign(int fd, const fs::path& path, std::string_view command) {
   return write_all_at(fd, to_json(this_process(unix_ms(), command)), 0, path.native());
 }
 
-// The lock, or who has it.
+// Returns the lock, or its holder.
 Result<std::variant<Fd, Holder>> try_lock(const fs::path& state_dir, std::string_view command) {
   const fs::path path = state_lock_file(state_dir);
   for (;;) {
-    auto fd = open_file(path, O_RDWR | O_CREAT);
-    if (!fd) return std::unexpected(fd.error());
-    const int error = take(fd->get());
-    if (error == EWOULDBLOCK) return holder_of(fd->get(), state_dir);
+    TRY(auto fd, open_file(path, O_RDWR | O_CREAT));
+    const int error = take(fd.get());
+    if (error == EWOULDBLOCK) return holder_of(fd.get(), state_dir);
     if (error != 0) return std::unexpected(io_problem("lock", path.native(), error));
-    if (!still_there(fd->get(), path)) continue;
-    // On a full disk the lock holds all the same; only its owner cannot be named.
-    if (auto signed_ = sign(fd->get(), path, command); !signed_ && signed_.error().code != Code::storage_full)
+    if (!still_there(fd.get(), path)) continue;
+    // On a full disk this fails. The lock is held all the same; only its owner cannot be named.
+    if (auto signed_ = sign(fd.get(), path, command); !signed_ && signed_.error().code != Code::storage_full)
       return std::unexpected(signed_.error());
-    return std::move(*fd);
+    return std::move(fd);
   }
 }
 
@@ -129,19 +129,17 @@ std::unexpected<Problem> taken_by(const fs::path& state_dir, const Holder& holde
 }  // namespace
 
 Result<StateLock> StateLock::acquire(const fs::path& state_dir, std::string_view command) {
-  auto tried = try_lock(state_dir, command);
-  if (!tried) return std::unexpected(std::move(tried.error()));
-  if (const auto* holder = std::get_if<Holder>(&*tried)) return taken_by(state_dir, *holder);
-  return StateLock(std::move(std::get<Fd>(*tried)));
+  TRY(auto tried, try_lock(state_dir, command));
+  if (const auto* holder = std::get_if<Holder>(&tried)) return taken_by(state_dir, *holder);
+  return StateLock(std::move(std::get<Fd>(tried)));
 }
 
 Result<StateLock> StateLock::acquire_for_daemon(const fs::path& state_dir,
                                                 const std::function<void(const std::string& holder)>& waiting) {
   for (std::string told;;) {
-    auto tried = try_lock(state_dir, "serve");
-    if (!tried) return std::unexpected(std::move(tried.error()));
-    if (auto* fd = std::get_if<Fd>(&*tried)) return StateLock(std::move(*fd));
-    const Holder& holder = std::get<Holder>(*tried);
+    TRY(auto tried, try_lock(state_dir, "serve"));
+    if (auto* fd = std::get_if<Fd>(&tried)) return StateLock(std::move(*fd));
+    const Holder& holder = std::get<Holder>(tried);
     if (holder.daemon) return taken_by(state_dir, holder);
     if (std::string text = holder.text(); std::exchange(told, text) != text) waiting(text);
     std::this_thread::sleep_for(poll_interval);

@@ -1,7 +1,7 @@
-// The one process that may write a state directory: flock on <stateDir>/sessiond.lock, held for the object's life and
-// let go by the kernel however the process ends. The file is never removed: a lock on a file without a name would
-// exclude nobody. It says which command of sessiond holds it (state_owner.hpp), so that a daemon can wait for the end
-// of a short one, such as a backup.
+// Makes sure that one process at a time writes a state directory: a flock on <stateDir>/sessiond.lock, held for the
+// object's life. The kernel releases it however the process ends. The file is never removed, because a lock on a file
+// that has no name any more would exclude no other process. The file names the command that holds the lock
+// (state_owner.hpp), so that a daemon can wait for a short one, such as a backup.
 #pragma once
 
 #include <filesystem>
@@ -16,10 +16,10 @@ namespace sessiond {
 
 class StateLock {
  public:
-  // Takes the lock of a directory that is there, for this command of sessiond ("backup"). Makes the file (0600) where
-  // it is missing. `degraded`, naming the holder's pid and command, when another process has it. Never waits.
+  // Takes the lock of an existing directory, for a command of sessiond ("backup"). Creates the file (0600) if it is
+  // missing. Never waits. Errors: `degraded`, with the holder's pid and command, when another process has the lock.
   static Result<StateLock> acquire(const std::filesystem::path& state_dir, std::string_view command);
-  // Takes it for `serve`. Waits while the holder is no daemon, telling `waiting` once of each holder.
+  // Takes the lock for `serve`. Waits while the holder is not a daemon, and calls `waiting` once for each holder.
   static Result<StateLock> acquire_for_daemon(const std::filesystem::path& state_dir,
                                               const std::function<void(const std::string& holder)>& waiting);
 
@@ -28,8 +28,8 @@ class StateLock {
   Fd fd_;
 };
 
-// What root writes into another user's directory, that user's daemon could not read any more: `degraded`, saying whose
-// it is.
+// Refuses to work as root in another user's directory: that user's daemon could not read the files. Errors: `degraded`,
+// with the owner.
 Result<void> check_user(const std::filesystem::path& state_dir);
 
 }  // namespace sessiond

@@ -41,7 +41,7 @@ std::int64_t number_or_0(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? value : 0;
 }
 
-// Variables that name a process are for that one only: they may have come down from a parent.
+// Whether variables are meant for this process: they name a pid, and may have been inherited from a parent.
 bool for_us(std::string_view pid) { return number_or_0(pid) == ::getpid(); }
 
 bool listens(int fd) {
@@ -52,7 +52,7 @@ bool listens(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &size) == 0 && value != 0;
 }
 
-// What a listening socket is bound to. Other families than these are none of ours.
+// Returns the address that a listening socket is bound to. Nothing for other families than TCP and unix.
 struct Bound {
   bool tcp = false;
   bool loopback = false;
@@ -64,7 +64,8 @@ std::optional<Bound> bound_to(int fd) {
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (!listens(fd) || ::getsockname(fd, generic, &size) != 0) return {};
   if (address.ss_family == AF_UNIX) {
-    std::string path(generic->sa_data, size - offsetof(sockaddr, sa_data));  // ends in a NUL; an abstract one begins so
+    std::string path(generic->sa_data,
+                     size - offsetof(sockaddr, sa_data));  // ends in a NUL; an abstract name begins with one
     if (path.starts_with('\0')) path.front() = '@';
     return Bound{.name = path.substr(0, path.find('\0'))};
   }
@@ -108,7 +109,7 @@ void ServiceManager::tell(std::string_view state) const {
   if (abstract) to.sun_path[0] = '\0';
   const std::size_t size = offsetof(sockaddr_un, sun_path) + notify_socket_.size() + (abstract ? 0 : 1);
   const Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Nobody there, or too busy to take it: the next one tells more.
+  // A failure is ignored: the next message has newer news.
   if (fd)
     ::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to),
              static_cast<socklen_t>(size));
@@ -118,7 +119,7 @@ void ServiceManager::starting(std::string_view status) { tell(fmt::format("STATU
 
 void ServiceManager::ready(std::string_view status) { tell(fmt::format("READY=1\nSTATUS={}", status)); }
 
-void ServiceManager::stopping() { tell("STOPPING=1\nSTATUS=ending what runs, then the last checkpoint"); }
+void ServiceManager::stopping() { tell("STOPPING=1\nSTATUS=finishing open requests, then the last checkpoint"); }
 
 ServiceManager::Reload ServiceManager::reloading() const {
   timespec now{};
@@ -145,17 +146,16 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
     Fd owned(fd);
     const std::string name = static_cast<std::size_t>(i) < names_.size() ? names_[static_cast<std::size_t>(i)] : "";
     const auto bound = bound_to(fd);
-    // What a unit calls "tcp" or "unix" must be that; other names are its own business.
+    // A socket that the unit names "tcp" or "unix" must be one; other names are not checked.
     if (!bound || (name == "tcp" && !bound->tcp) || (name == "unix" && bound->tcp)) {
       const bool known = name == "tcp" || name == "unix";
-      return fail(
-          Code::validation_failed,
-          fmt::format("descriptor {} ({}), which was handed over at the start, is no {} stream socket that listens", fd,
-                      name, known ? name : "tcp or unix"));
+      return fail(Code::validation_failed,
+                  fmt::format("descriptor {} ({}), which systemd handed over, is not a listening {} stream socket", fd,
+                              name, known ? name : "tcp or unix"));
     }
     if (bound->tcp && !bound->loopback && !anywhere) {
       return fail(Code::validation_failed,
-                  fmt::format("{}, which was handed over at the start, can be reached from other machines: set "
+                  fmt::format("{}, which systemd handed over, can be reached from other machines: set "
                               "/listen/tls, let the socket unit listen on 127.0.0.1, or set /listen/insecure to true",
                               bound->name));
     }

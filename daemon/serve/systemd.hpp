@@ -1,6 +1,6 @@
-// What systemd and the daemon tell each other, in its own words, without its library: sd_notify(3) is a datagram to
-// $NOTIFY_SOCKET, sd_listen_fds(3) are descriptors from 3 on that $LISTEN_FDS counts. Both protocols are promised to
-// stay (systemd.io/PORTABILITY_AND_STABILITY). Without systemd around nothing here does anything.
+// Talks to systemd without its library: sd_notify(3) is a datagram to $NOTIFY_SOCKET; sd_listen_fds(3) are descriptors
+// from 3 on, which $LISTEN_FDS counts. Both protocols are stable (systemd.io/PORTABILITY_AND_STABILITY). Does nothing
+// when the daemon was not started by systemd.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -14,17 +14,17 @@
 
 namespace sessiond {
 
-// Of one thread. Taken from the environment once, at start; the variables are gone afterwards.
+// Used on one thread. Reads the environment once, at the start, and removes the variables.
 class ServiceManager {
  public:
   static ServiceManager from_environment();
 
-  // What the start waits for.
+  // Reports what the start waits for.
   void starting(std::string_view status);
-  // It listens. `status` is what `systemctl status` shows.
+  // Reports that the daemon listens. `systemctl status` shows `status`.
   void ready(std::string_view status);
   void stopping();
-  // SIGHUP: until the guard goes.
+  // Reports a reload (SIGHUP), which lasts until the guard is destroyed.
   class Reload {
    public:
     explicit Reload(const ServiceManager& manager) : manager_(manager) {}
@@ -37,12 +37,13 @@ class ServiceManager {
   };
   Reload reloading() const;
 
-  // WatchdogSec: a sign of life, two for each that is asked for, from the loop that this runs on: one that hangs is
-  // silent. Returns at once when none is asked for, else never. This outlives it.
+  // Sends signs of life for WatchdogSec, at twice the rate that is asked for. They come from the loop, so a loop that
+  // hangs sends none. Returns at once without WatchdogSec, else never. This object must outlive the coroutine.
   boost::asio::awaitable<void> keep_alive();
 
-  // The sockets that came with the start, each already listening. validation_failed for what is no such thing, and,
-  // unless `anywhere` (there is TLS, or listen.insecure), for TCP on other than loopback addresses, as of listen.tcp.
+  // Returns the sockets that systemd has handed over; each is listening. Errors: validation_failed for any other
+  // descriptor and, as for listen.tcp, for TCP on an address that is not loopback, unless `anywhere` (the daemon has
+  // TLS, or listen.insecure is set).
   struct Socket {
     Fd fd{};
     std::string name{};  // address without port, or path
@@ -62,7 +63,7 @@ class ServiceManager {
   std::vector<std::string> names_{};
 };
 
-// Does stdout go into systemd's journal? There secrets are kept, and shown to others.
+// Whether stdout goes into systemd's journal, which keeps what is written and shows it to other users.
 bool stdout_is_journal();
 
 }  // namespace sessiond

@@ -272,7 +272,7 @@ class Backup(BackupCase):
             done = subprocess.run([binary(), "backup", "-"], stdout=full, stderr=subprocess.PIPE, timeout=30 * SLOW,
                                   env={**self.daemon.env, "SESSIOND_CONFIG": str(self.daemon.config_file)})
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(b"not whole", done.stderr)
+        self.assertIn(b"incomplete", done.stderr)
 
         def small():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -282,7 +282,7 @@ class Backup(BackupCase):
         done = subprocess.run([binary(), "backup", str(to)], capture_output=True, timeout=30 * SLOW, preexec_fn=small,
                               env={**self.daemon.env, "SESSIOND_CONFIG": str(self.daemon.config_file)})
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(b"not whole", done.stderr)
+        self.assertIn(b"incomplete", done.stderr)
         self.assertFalse((to / "MANIFEST.json").exists())
         self.refused(to, saying="MANIFEST.json")
         eventually(lambda: not self.links(), what="the end of the daemon's links")
@@ -311,7 +311,7 @@ class Backup(BackupCase):
                 done = self.daemon.cli("backup", to, "--config", config)
                 thread.join()
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn("not whole", done.stderr)
+            self.assertIn("incomplete", done.stderr)
             self.assertFalse((to / "MANIFEST.json").exists())
             self.refused(to)
             self.refused("-", input=whole[:length])

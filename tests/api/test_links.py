@@ -184,7 +184,7 @@ class Links(Case):
         self.say(self.new(api=daemon.client())["key"], api=daemon.client())
         daemon.checkpoint()
         report = daemon.client().post("/v1/admin/doctor").json
-        self.assertIn("everybody may write here", json.dumps(report))
+        self.assertIn("all users can write here", json.dumps(report))
         for path in daemon.state.rglob("*"):
             if not stat.S_ISSOCK(path.lstat().st_mode):
                 self.assertEqual(stat.S_IMODE(path.lstat().st_mode) & 0o077, 0, path)

@@ -39,14 +39,15 @@ struct World {
         StreamSettings{});
     tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<LoginCookies>(dir.path() / "logouts", "secret");
-    door = std::make_unique<Door>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
+    authenticator =
+        std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
     api = std::make_unique<Api>(Api{.config = config,
                                     .ledger = *ledger,
                                     .tokens = *tokens,
                                     .streams = *streams,
                                     .tickets = *tickets,
-                                    .door = *door,
+                                    .authenticator = *authenticator,
                                     .audit = *audit});
     add_routes(router, *api);
   }
@@ -63,7 +64,7 @@ struct World {
   std::unique_ptr<Streams> streams{};
   std::unique_ptr<Tickets> tickets{};
   std::unique_ptr<LoginCookies> cookies{};
-  std::unique_ptr<Door> door{};
+  std::unique_ptr<Authenticator> authenticator{};
   std::unique_ptr<AuditLog> audit{};
   std::unique_ptr<Api> api{};
   Router router{[](const Request&, Permission) -> Result<Principal> { return Principal{}; }};

@@ -53,7 +53,7 @@ TEST_CASE("modes that let others in") {
   }
   SUBCASE("the directory can be written") {
     fs::permissions(tree.path(), fs::perms(0777));
-    only(tree.examine(), Level::error, "state_dir", "everybody may write");
+    only(tree.examine(), Level::error, "state_dir", "all users can write");
   }
   SUBCASE("files of an agent") {
     fs::permissions(tree.transcript(), fs::perms(0644));
@@ -140,7 +140,7 @@ TEST_CASE("transcripts: what cannot be read is counted and placed") {
   }
   SUBCASE("another session's header") {
     Tree::write(tree.transcript(), header(id_b) + message("aaaaaaaa"));
-    only(tree.examine(), Level::warning, "transcript", "header is of session " + id_b);
+    only(tree.examine(), Level::warning, "transcript", "header names session " + id_b);
   }
   SUBCASE("no header at all is well") {
     Tree::write(tree.transcript(), "{\"role\":\"user\",\"content\":\"x\"}\n");
@@ -241,7 +241,7 @@ TEST_CASE("what crashes and other programs leave") {
   }
   SUBCASE("a folder that is no agent") {
     REQUIRE(make_dirs(tree.path() / "agents/Not An Agent/sessions"));
-    only(tree.examine(), Level::warning, "agents", "is no agent id");
+    only(tree.examine(), Level::warning, "agents", "is not an agent id");
   }
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("locks: a dead holder, a living one, none that can be read") {
   }
   SUBCASE("unreadable") {
     Tree::write(lock, "");
-    only(tree.examine(), Level::warning, "lock", "does not say who");
+    only(tree.examine(), Level::warning, "lock", "does not name its holder");
   }
   SUBCASE("of a transcript, by the daemon itself") {
     Tree::write(tree.path() / "sessiond.lock", to_json(this_process(0)));
@@ -365,7 +365,7 @@ TEST_CASE("a cancelled examination says so") {
   const std::atomic<bool> cancel = true;
   const Report report = run_doctor({.state_dir = tree.path(), .cancel = &cancel});
   CHECK(report.exit_code() == 1);
-  CHECK(to_text(report).contains("broken off"));
+  CHECK(to_text(report).contains("interrupted"));
 }
 
 TEST_CASE("the real trees have no errors") {

@@ -1,4 +1,4 @@
-#include "daemon/api/door.hpp"
+#include "daemon/api/authenticator.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/http/connection_quota.hpp"
 #include "daemon/ledger/agent.hpp"
-#include "store/clock.hpp"
 
 namespace sessiond {
 namespace {
@@ -20,24 +19,22 @@ Problem too_often(std::string detail, std::int64_t retry_after_s) {
           .retry_after_s = static_cast<int>(std::max<std::int64_t>(retry_after_s, 1))};
 }
 
-bool changes_nothing(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
-
 std::optional<std::string_view> login_cookie(const Request& request) {
-  return cookie_of(request.header("cookie"), Door::cookie_name);
+  return cookie_of(request.header("cookie"), Authenticator::cookie_name);
 }
 
 }  // namespace
 
-bool from_elsewhere(const Request& request, const Config& config) {
+bool is_cross_origin(const Request& request, const Config& config) {
   const std::string_view origin = request.header("origin");
-  if (origin.empty()) return false;  // no browser, or a page of ours that only reads
+  if (origin.empty()) return false;  // not a browser, or a page of ours that only reads
   const std::size_t scheme = origin.find("://");
-  // A proxy that speaks TLS for us changes the scheme, never the name.
+  // Compares without the scheme, which a TLS proxy in front of the daemon changes.
   if (scheme != std::string_view::npos && origin.substr(scheme + 3) == lower(request.header("host"))) return false;
   return std::ranges::find(config.cors.allowed_origins, origin) == config.cors.allowed_origins.end();
 }
 
-Result<Principal> Door::authenticate(const Request& request, Permission wanted) {
+Result<Principal> Authenticator::authenticate(const Request& request, Permission wanted) {
   auto who = identify(request, wanted);
   if (!who) {
     if (who.error().code == Code::unauthorized) return failed(request, std::move(who.error()));
@@ -51,18 +48,17 @@ Result<Principal> Door::authenticate(const Request& request, Permission wanted) 
                 left.next_in_s));
 }
 
-Result<Principal> Door::identify(const Request& request, Permission wanted) {
-  // A ticket goes before all else: browsers send by themselves whatever Authorization a proxy in between asked for.
+Result<Principal> Authenticator::identify(const Request& request, Permission wanted) {
+  // The ticket comes first: a browser adds the Authorization that a proxy in between asked for by itself.
   if (const std::string* ticket = request.query_value("ticket"); ticket != nullptr && wanted == Permission::stream) {
-    auto found = tickets_.find(*ticket, unix_ms());
-    if (!found) return std::unexpected(std::move(found.error()));
-    return std::move(found->principal);
+    TRY(auto found, tickets_.find(*ticket, unix_ms()));
+    return std::move(found.principal);
   }
   const std::string_view authorization = request.header("authorization");
   if (!authorization.empty()) return tokens_.authenticate(authorization, unix_ms());
   if (request.local_admin) return Principal{.id = "local", .role = Role::admin};
-  if (!request.certificate.empty()) {  // browsers send it by themselves, like a cookie
-    if (!changes_nothing(request.method) && from_elsewhere(request, config_))
+  if (!request.certificate.empty()) {  // browsers send it by themselves, as they do cookies
+    if (!is_safe(request.method) && is_cross_origin(request, config_))
       return fail(Code::forbidden, "a page of another origin may not write");
     return tokens_.principal(request.certificate, unix_ms());
   }
@@ -70,19 +66,19 @@ Result<Principal> Door::identify(const Request& request, Permission wanted) {
   return tokens_.authenticate(authorization, unix_ms());
 }
 
-Result<Principal> Door::by_cookie(const Request& request, std::string_view cookie) {
+Result<Principal> Authenticator::by_cookie(const Request& request, std::string_view cookie) {
   const auto token = cookies_.token_of(cookie, age_now_());
   if (!token) return unauthorized("the login has ended: log in again");
-  if (!changes_nothing(request.method)) {
-    if (from_elsewhere(request, config_)) return fail(Code::forbidden, "a page of another origin may not write");
+  if (!is_safe(request.method)) {
+    if (is_cross_origin(request, config_)) return fail(Code::forbidden, "a page of another origin may not write");
     if (!same_token(request.header("x-csrf-token"), cookies_.csrf_of(cookie)))
-      return fail(Code::forbidden, "a write with a login cookie needs X-CSRF-Token, as GET /v1/whoami tells it");
+      return fail(Code::forbidden, "a write with a login cookie needs X-CSRF-Token, which GET /v1/whoami returns");
   }
   return tokens_.principal(*token, unix_ms());
 }
 
-// Whoever sends nothing at all has not guessed.
-Result<Principal> Door::failed(const Request& request, Problem why) {
+// Counts a wrong secret. A request without any secret is not counted: it was no attempt to guess one.
+Result<Principal> Authenticator::failed(const Request& request, Problem why) {
   const double a_minute = static_cast<double>(config_.limits.failed_logins_per_minute);
   const bool guessed = !request.header("authorization").empty() || login_cookie(request) ||
                        request.query_value("ticket") != nullptr || request.path == "/v1/login";
@@ -93,32 +89,32 @@ Result<Principal> Door::failed(const Request& request, Problem why) {
   return std::unexpected(too_often("too many wrong tokens from this address", left.next_in_s));
 }
 
-Result<std::string> Door::log_in(const Request& request, std::string_view token) {
-  if (from_elsewhere(request, config_)) return fail(Code::forbidden, "a page of another origin may not log in here");
+Result<std::string> Authenticator::log_in(const Request& request, std::string_view token) {
+  if (is_cross_origin(request, config_)) return fail(Code::forbidden, "a page of another origin may not log in here");
   auto who = tokens_.authenticate("Bearer " + std::string(token), unix_ms());
   if (!who) who = failed(request, std::move(who.error()));
   if (!who) return std::unexpected(std::move(who.error()));
   return cookies_.make(who->id, age_now_());
 }
 
-Result<void> Door::log_out(const Request& request) {
+Result<void> Authenticator::log_out(const Request& request) {
   const auto cookie = login_cookie(request);
   return cookie ? cookies_.log_out(*cookie, age_now_()) : Result<void>{};
 }
 
-std::string Door::csrf_of(const Request& request) const {
+std::string Authenticator::csrf_of(const Request& request) const {
   const auto cookie = login_cookie(request);
   if (!cookie || !request.header("authorization").empty() || request.local_admin || !request.certificate.empty())
     return {};
   return cookies_.csrf_of(*cookie);
 }
 
-Rates::Limit Door::request_limit() const {
+Rates::Limit Authenticator::request_limit() const {
   const auto a_second = static_cast<double>(config_.limits.requests_per_second);
   return {.per_second = a_second, .at_once = a_second};
 }
 
-void Door::tell_rate(const Request& request, Response& response) const {
+void Authenticator::add_rate_headers(const Request& request, Response& response) const {
   const std::string& who = request.principal.id;
   if (config_.limits.requests_per_second == 0 || who.empty() || who == "local") return;
   const Rates::Left left = requests_.look(who, request_limit(), steady_ms());

@@ -1,0 +1,52 @@
+#include "daemon/serve/options_of.hpp"
+
+#include "daemon/runtime/log.hpp"
+#include "store/names.hpp"
+
+namespace sessiond {
+
+void set_up_log(const Config& config) {
+  using Level = Config::LogLevel;
+  log::Level level = log::Level::info;
+  if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
+  if (config.log.level == Level::warn) level = log::Level::warn;
+  if (config.log.level == Level::error) level = log::Level::error;
+  log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
+}
+
+ServerOptions server_options(const Config& config) {
+  using std::chrono::milliseconds;
+  ServerOptions options;
+  options.read.header.header_bytes = config.limits.header_bytes;
+  options.read.header.target_bytes = config.limits.target_bytes;
+  options.read.body_bytes = config.limits.body_bytes;
+  options.connections = config.limits.connections;
+  options.connections_per_address = config.limits.connections_per_address;
+  options.bytes_per_token = config.limits.bytes_per_token;
+  options.read.json_depth = config.limits.json_depth;
+  options.request_timeout = milliseconds(config.limits.request_timeout_ms);
+  options.header_timeout = milliseconds(config.limits.header_timeout_ms);
+  options.stall_timeout = milliseconds(config.stream.stall_timeout_ms);
+  options.hosts.clear();
+  // As the server compares them: lower-case, an IPv6 address without brackets.
+  for (const std::string& host : config.listen.hosts) {
+    const bool bracketed = host.starts_with('[') && host.ends_with(']');
+    options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
+  }
+  return options;
+}
+
+AuditLog::Options audit_options(const Config& config) {
+  return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
+}
+
+StreamSettings stream_settings(const Config& config) {
+  return {.heartbeat_ms = config.stream.heartbeat_ms,
+          .retry_ms = config.stream.retry_ms,
+          .stall_timeout_ms = config.stream.stall_timeout_ms,
+          .coalesce_ms = config.stream.coalesce_ms,
+          .tail_bytes = config.stream.tail_bytes,
+          .streams_per_token = config.limits.streams_per_token};
+}
+
+}  // namespace sessiond

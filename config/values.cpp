@@ -47,7 +47,7 @@ std::string write_list(const std::vector<std::string>& texts) {
   std::string out = "[";
   for (const std::string& text : texts) {
     if (out.size() > 1) out += ", ";
-    out += quoted(text);
+    out += json_quoted(text);
   }
   return out + "]";
 }
@@ -165,7 +165,7 @@ void read_value(const boost::json::value& value, Links& field, Any, const Place&
       const auto [owner, first] = owners.emplace(ascii_lower(peers[i]), name);
       if (!first && owner->second != name)
         at.at(std::to_string(i))
-            .fault(fmt::format("{} is linked to {} already", quoted(peers[i]), quoted(owner->second)));
+            .fault(fmt::format("{} is linked to {} already", json_quoted(peers[i]), json_quoted(owner->second)));
     }
   }
   field = std::move(links);
@@ -177,29 +177,29 @@ std::optional<std::size_t> read_choice(const boost::json::value& value, const st
     const auto found = std::ranges::find(names, view(value.get_string()));
     if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   }
-  const std::string is = value.is_string() ? quoted(view(value.get_string())) : kind_name(value);
+  const std::string is = value.is_string() ? json_quoted(view(value.get_string())) : kind_name(value);
   place.fault(fmt::format("must be one of \"{}\", is {}", fmt::join(names, "\", \""), is));
   return std::nullopt;
 }
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   return boost::json::serialize(boost::json::string_view(text.data(), text.size()));
 }
 std::string write_value(bool value, Any) { return value ? "true" : "false"; }
 std::string write_value(double value, BetweenReal) { return fmt::format("{}", value); }
-std::string write_value(const std::string& value, TextRule) { return quoted(value); }
+std::string write_value(const std::string& value, TextRule) { return json_quoted(value); }
 std::string write_value(const std::string& value, RawObject) { return value; }
-std::string write_value(const std::optional<std::string>& value, TextRule) { return value ? quoted(*value) : "null"; }
+std::string write_value(const std::optional<std::string>& value, TextRule) { return value ? json_quoted(*value) : "null"; }
 std::string write_value(const std::vector<std::string>& value, TextRule) { return write_list(value); }
 std::string write_value(const std::vector<std::string>& value, OneOrMany) {
-  return value.size() == 1 ? quoted(value.front()) : write_list(value);
+  return value.size() == 1 ? json_quoted(value.front()) : write_list(value);
 }
 
 std::string write_value(const Links& value, Any) {
   std::string out = "{";
   for (const auto& [name, peers] : value) {
     if (out.size() > 1) out += ", ";
-    out += quoted(name) + ": " + write_list(peers);
+    out += json_quoted(name) + ": " + write_list(peers);
   }
   return out + "}";
 }

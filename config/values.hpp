@@ -67,7 +67,7 @@ void read_value(const boost::json::value& value, E& field, Any, const Place& pla
 }
 
 // JSON text of a value, on one line.
-std::string quoted(std::string_view text);
+std::string json_quoted(std::string_view text);
 std::string write_value(bool value, Any);
 std::string write_value(double value, BetweenReal);
 std::string write_value(const std::string& value, TextRule);
@@ -85,7 +85,7 @@ std::string write_value(Number value, Between) {
 template <class E>
   requires std::is_enum_v<E>
 std::string write_value(E value, Any) {
-  return quoted(enum_name(value));
+  return json_quoted(enum_name(value));
 }
 
 }  // namespace sessiond::config

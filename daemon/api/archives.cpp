@@ -79,8 +79,8 @@ Response answer_page(const Api& api, const Page& page, auto records, std::uint64
       break;
     }
     if (record->archived_as.empty()) continue;
-    if (last && (count == page.limit ||
-                 body.size() > limits::page_bytes)) {  // only now, since this record shows that there is a next page
+    // Ends the page only at a record that would be on the next one, so that there is a next page.
+    if (last && (count == page.limit || body.size() > limits::page_bytes)) {
       next = cursor_behind(api, page, *last);
       break;
     }

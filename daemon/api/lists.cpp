@@ -269,23 +269,20 @@ HandlerResult list(Api& api, Request& request, std::vector<std::string> agents, 
   // newer than the page's asOf, so the client learns of it from an event.
   std::vector<std::string> degraded;
   for (Progresses progresses;;) {
-    CO_TRY(auto turn,
-           co_await api.ledger.show_all(
-               agents, fresh,
-               [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
-                 if (states.empty() && !may_be_absent) return no_such_agent(agents.front());
-                 Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
-                 std::size_t budget = limits::slice_sessions;
-                 bool ended = true;
-                 for (const AgentState* state : states) {
-                   Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
-                   if (!progress.ended) Scanner(*state, query, request.principal, progress, budget).run();
-                   ended = ended && progress.ended;
-                 }
-                 if (ended) now.page = page_of(api, request, query, now.as_of, states, now.progresses, degraded);
-                 return now;
-               },
-               over_agents ? &degraded : nullptr));
+    const auto examine = [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
+      if (states.empty() && !may_be_absent) return no_such_agent(agents.front());
+      Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
+      std::size_t budget = limits::slice_sessions;
+      bool ended = true;
+      for (const AgentState* state : states) {
+        Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
+        if (!progress.ended) Scanner(*state, query, request.principal, progress, budget).run();
+        ended = ended && progress.ended;
+      }
+      if (ended) now.page = page_of(api, request, query, now.as_of, states, now.progresses, degraded);
+      return now;
+    };
+    CO_TRY(auto turn, co_await api.ledger.show_all(agents, fresh, examine, over_agents ? &degraded : nullptr));
     if (turn.page) co_return std::move(*turn.page);
     progresses = std::move(turn.progresses);
     as_of = std::move(turn.as_of);

@@ -8,8 +8,10 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "daemon/cli/help.hpp"
@@ -46,6 +48,19 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   return best;
 }
 
+// sessiond config, which is one of three commands.
+struct ConfigOptions {
+  Where where{};
+  bool check = false;
+  bool print_defaults = false;
+
+  explicit operator Command() const {
+    if (print_defaults) return ConfigDefaults{};
+    if (check) return ConfigCheck{where};
+    return ConfigShow{where};
+  }
+};
+
 class CommandLine {
  public:
   CommandLine() {
@@ -58,8 +73,7 @@ class CommandLine {
     add_config();
     add_doctor();
     add_backup();
-    version_ = app_.add_subcommand("version", "Print the version");
-    version_->footer(help::version);
+    add<VersionCommand>(app_, "version", "Print the version", help::version);
   }
 
   std::variant<Command, Answered> parse(std::span<const std::string> arguments) {
@@ -70,7 +84,7 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       return answer(error, arguments);
     }
-    return command();
+    return std::move(*chosen_);
   }
 
  private:
@@ -95,64 +109,65 @@ class CommandLine {
         ->type_name("DIR")
         ->transform(absolute());
   }
-  static void add_where(CLI::App& command, Where& where) { add_places(command, where.config, where.state_dir); }
+
+  // Adds a subcommand. Its options fill an `Options`, which becomes the chosen command when it is parsed.
+  template <class Options>
+  std::pair<CLI::App&, Options&> add(CLI::App& parent, const char* name, const char* about, const char* footer) {
+    CLI::App& command = *parent.add_subcommand(name, about);
+    command.footer(footer);
+    const auto options = std::make_shared<Options>();
+    command.callback([this, options] { chosen_ = Command(*options); });
+    if constexpr (requires { options->where; }) add_places(command, options->where.config, options->where.state_dir);
+    if constexpr (requires { options->listen; }) add_places(command, options->config, options->state_dir);
+    return {command, *options};
+  }
 
   void add_serve() {
-    serve_ = app_.add_subcommand("serve", "Start the daemon");
-    serve_->footer(help::serve);
-    add_places(*serve_, serve_options_.config, serve_options_.state_dir);
-    serve_->add_option("--listen", serve_options_.listen, "A TCP address, instead of listen.tcp: 127.0.0.1:7433")
+    auto [serve, options] = add<ServeOptions>(app_, "serve", "Start the daemon", help::serve);
+    serve.add_option("--listen", options.listen, "A TCP address, instead of listen.tcp: 127.0.0.1:7433")
         ->type_name("ADDRESS")
         ->check(not_empty());
-    serve_->add_flag("--repair", serve_options_.repair,
-                     "Put damaged parts of the journal aside and continue without them, in a new epoch");
-    serve_->add_flag("--ignore-sqlite", serve_options_.ignore_sqlite,
-                     "Serve beside databases of OpenClaw 2026.8 and later; their sessions are not served");
+    serve.add_flag("--repair", options.repair,
+                   "Put damaged parts of the journal aside and continue without them, in a new epoch");
+    serve.add_flag("--ignore-sqlite", options.ignore_sqlite,
+                   "Serve beside databases of OpenClaw 2026.8 and later; their sessions are not served");
   }
 
   void add_token() {
-    token_ = app_.add_subcommand("token", "Make, list, rotate and revoke API tokens");
-    token_->require_subcommand(1);
-    token_->footer(help::token);
-    create_ = token_->add_subcommand("create", "Make a token and print it");
-    create_->footer(help::token_create);
-    add_where(*create_, create_options_.where);
-    NewToken& wish = create_options_.wish;
-    create_->add_option("--role", wish.role, "admin, operator, bridge, runner, viewer or metrics")
+    CLI::App& token = *app_.add_subcommand("token", "Make, list, rotate and revoke API tokens");
+    token.require_subcommand(1);
+    token.footer(help::token);
+    auto [create, options] = add<TokenCreate>(token, "create", "Make a token and print it", help::token_create);
+    NewToken& wish = options.wish;
+    create.add_option("--role", wish.role, "admin, operator, bridge, runner, viewer or metrics")
         ->type_name("ROLE")
         ->required()
         ->check(CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics"}).description(""));
-    create_->add_option("--agent", wish.agents, "Only this agent (repeat for more); all agents by default")
+    create.add_option("--agent", wish.agents, "Only this agent (repeat for more); all agents by default")
         ->type_name("AGENT")
         ->allow_extra_args(false)
         ->check(not_empty());
-    create_->add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin with this")
+    create.add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin with this")
         ->type_name("PREFIX")
         ->check(not_empty());
-    create_->add_option("--channel", wish.channel, "Only sessions of this channel")
+    create.add_option("--channel", wish.channel, "Only sessions of this channel")
         ->type_name("CHANNEL")
         ->check(not_empty());
-    create_->add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
-    create_->add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
+    create.add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
+    create.add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
         ->type_name("MS")
         ->transform(moment());
-    list_ = token_->add_subcommand("list", "List the tokens");
-    list_->footer(help::token_list);
-    add_where(*list_, list_options_.where);
-    list_->add_flag("--json", list_options_.json, "As JSON, {\"data\":[…]}");
-    rotate_ = token_->add_subcommand("rotate", "Make a token that replaces another, and print it");
-    rotate_->footer(help::token_rotate);
-    add_where(*rotate_, rotate_options_.where);
-    rotate_->add_option("id", rotate_options_.id, "The old token's id")->type_name("ID")->required();
-    rotate_
-        ->add_option("--overlap", rotate_options_.overlap_ms, "How long the old one stays valid: 0, 90s, 15m, 1h, 7d")
+    auto [list, list_options] = add<TokenList>(token, "list", "List the tokens", help::token_list);
+    list.add_flag("--json", list_options.json, "As JSON, {\"data\":[…]}");
+    auto [rotate, rotate_options] =
+        add<TokenRotate>(token, "rotate", "Make a token that replaces another, and print it", help::token_rotate);
+    rotate.add_option("id", rotate_options.id, "The old token's id")->type_name("ID")->required();
+    rotate.add_option("--overlap", rotate_options.overlap_ms, "How long the old one stays valid: 0, 90s, 15m, 1h, 7d")
         ->type_name("TIME")
         ->default_str("1h")
         ->transform(overlap());
-    revoke_ = token_->add_subcommand("revoke", "Revoke a token");
-    revoke_->footer(help::token_revoke);
-    add_where(*revoke_, revoke_options_.where);
-    revoke_->add_option("id", revoke_options_.id, "The token's id")->type_name("ID")->required();
+    auto [revoke, revoke_options] = add<TokenRevoke>(token, "revoke", "Revoke a token", help::token_revoke);
+    revoke.add_option("id", revoke_options.id, "The token's id")->type_name("ID")->required();
   }
 
   // Refuses an empty value, which probably comes from a variable that is not set.
@@ -207,59 +222,40 @@ class CommandLine {
   }
 
   void add_config() {
-    config_ = app_.add_subcommand("config", "Show or check the configuration");
-    config_->footer(help::config);
-    add_where(*config_, config_where_);
-    auto* check = config_->add_flag("--check", check_, "Check the configuration and list every fault");
-    config_->add_flag("--print-defaults", print_defaults_, "Print the annotated defaults, as a file to begin with")
+    auto [config, options] = add<ConfigOptions>(app_, "config", "Show or check the configuration", help::config);
+    auto* check = config.add_flag("--check", options.check, "Check the configuration and list every fault");
+    config
+        .add_flag("--print-defaults", options.print_defaults, "Print the annotated defaults, as a file to begin with")
         ->excludes(check);
   }
 
   void add_doctor() {
-    doctor_ = app_.add_subcommand("doctor", "Find damage in the state directory, and repair it");
-    doctor_->footer(help::doctor);
-    add_where(*doctor_, doctor_options_.where);
-    doctor_->add_flag("--json", doctor_options_.json, "As JSON, {\"status\",\"repairs\":[…],\"findings\":[…]}");
-    doctor_->add_flag("--repair", doctor_options_.repair,
-                      "Repair what can be repaired safely, keeping what is removed; only while no daemon runs");
-    doctor_->add_flag(
-        "--migrate", doctor_options_.migrate,
+    auto [doctor, options] =
+        add<DoctorCommand>(app_, "doctor", "Find damage in the state directory, and repair it", help::doctor);
+    doctor.add_flag("--json", options.json, "As JSON, {\"status\",\"repairs\":[…],\"findings\":[…]}");
+    doctor.add_flag("--repair", options.repair,
+                    "Repair what can be repaired safely, keeping what is removed; only while no daemon runs");
+    doctor.add_flag(
+        "--migrate", options.migrate,
         "Rewrite transcripts of version 1 and 2 as version 3, keeping the old files; only while no daemon runs");
   }
 
   void add_backup() {
-    backup_ = app_.add_subcommand("backup", "Copy all sessions, also while the daemon runs");
-    backup_->footer(help::backup);
-    add_where(*backup_, backup_options_.where);
-    backup_->add_option("to", backup_options_.to, "The directory to create, or - for a tar archive on stdout")
+    auto [backup, backup_options] =
+        add<BackupCommand>(app_, "backup", "Copy all sessions, also while the daemon runs", help::backup);
+    backup.add_option("to", backup_options.to, "The directory to create, or - for a tar archive on stdout")
         ->type_name("DIR|-")
         ->required()
         ->transform(absolute());
-    restore_ = app_.add_subcommand("restore", "Replace the state directory by a backup");
-    restore_->footer(help::restore);
-    add_where(*restore_, restore_options_.where);
-    restore_->add_option("from", restore_options_.from, "A backup directory, a tar archive, or - for one on stdin")
+    auto [restore, restore_options] =
+        add<RestoreCommand>(app_, "restore", "Replace the state directory by a backup", help::restore);
+    restore.add_option("from", restore_options.from, "A backup directory, a tar archive, or - for one on stdin")
         ->type_name("DIR|FILE|-")
         ->required()
         ->transform(absolute());
-    restore_->add_flag("--force", restore_options_.force, "Move a state directory that is not empty aside");
-    restore_->add_flag("--keep-tokens", restore_options_.keep_tokens,
-                       "Keep the present tokens.json, so that no revoked token comes back");
-  }
-
-  Command command() const {
-    if (serve_->parsed()) return serve_options_;
-    if (create_->parsed()) return create_options_;
-    if (list_->parsed()) return list_options_;
-    if (rotate_->parsed()) return rotate_options_;
-    if (revoke_->parsed()) return revoke_options_;
-    if (doctor_->parsed()) return doctor_options_;
-    if (backup_->parsed()) return backup_options_;
-    if (restore_->parsed()) return restore_options_;
-    if (version_->parsed()) return VersionCommand{};
-    if (print_defaults_) return ConfigDefaults{};
-    if (check_) return ConfigCheck{config_where_};
-    return ConfigShow{config_where_};
+    restore.add_flag("--force", restore_options.force, "Move a state directory that is not empty aside");
+    restore.add_flag("--keep-tokens", restore_options.keep_tokens,
+                     "Keep the present tokens.json, so that no revoked token comes back");
   }
 
   CLI::App* deepest() {
@@ -289,7 +285,7 @@ class CommandLine {
   Answered mistake(CLI::App& at, std::string_view what, std::string_view hint) const {
     const std::string path = &at == &app_ ? "sessiond" : full_name(at);
     // For these commands, exit code 2 is a statement about the files.
-    const int code = &at == doctor_ || &at == restore_ ? 64 : 2;
+    const int code = at.get_name() == "doctor" || at.get_name() == "restore" ? 64 : 2;
     return {.exit_code = code, .err = fmt::format("{}: {}\n{}try: {} --help\n", path, what, hint, path)};
   }
 
@@ -316,28 +312,7 @@ class CommandLine {
 
   CLI::App app_{"sessiond keeps the sessions of AI agents: one daemon, an HTTP API, files that you can read.",
                 "sessiond"};
-  CLI::App* serve_ = nullptr;
-  CLI::App* token_ = nullptr;
-  CLI::App* create_ = nullptr;
-  CLI::App* list_ = nullptr;
-  CLI::App* rotate_ = nullptr;
-  CLI::App* revoke_ = nullptr;
-  CLI::App* config_ = nullptr;
-  CLI::App* doctor_ = nullptr;
-  CLI::App* backup_ = nullptr;
-  CLI::App* restore_ = nullptr;
-  CLI::App* version_ = nullptr;
-  ServeOptions serve_options_{};
-  TokenCreate create_options_{};
-  TokenList list_options_{};
-  TokenRotate rotate_options_{};
-  TokenRevoke revoke_options_{};
-  DoctorCommand doctor_options_{};
-  BackupCommand backup_options_{};
-  RestoreCommand restore_options_{};
-  Where config_where_{};
-  bool check_ = false;
-  bool print_defaults_ = false;
+  std::optional<Command> chosen_{};
 };
 
 int run(const ServeOptions& options) { return serve(options); }

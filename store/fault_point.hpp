@@ -47,7 +47,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "checkpoint.old_kept",  // the old file is kept: as the previous generation, as .corrupt, or as foreign
     "checkpoint.linked",    // the new file has its second name
     "checkpoint.released", "checkpoint.dirs_synced",
-    // Loading a store: store/sessions/load.cpp, daemon/ledger/agents.cpp
+    // Loading a store: store/sessions/load.cpp, daemon/ledger/store_loading.cpp
     "adopt.copied",  // the first generation of a foreign store
     "adopt.linked", "adopt.noted",
     "settle.removed",    // the temp file of a killed checkpoint

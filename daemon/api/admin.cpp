@@ -142,7 +142,7 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packe
 
 HandlerResult backup(Api& api, Request& request) {
   CO_TRY(require_full_scope(request, "make a backup"));
-  CO_TRY(auto cut, co_await api.ledger.cut());
+  CO_TRY(auto cut, co_await api.ledger.take_snapshot());
   const std::string as_of = cut->as_of;
   // Whichever owner releases the packer last, its links are removed on a disk thread.
   const std::shared_ptr<Packer> packer(new Packer(std::move(*cut), api.config.store.path_template, unix_ms()),

@@ -8,7 +8,7 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/ledger/show.hpp"
-#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"

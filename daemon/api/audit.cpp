@@ -10,8 +10,8 @@
 
 #include "daemon/api/handler.hpp"
 #include "daemon/http/target.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/clock.hpp"
 #include "store/files.hpp"
@@ -190,7 +190,7 @@ asio::awaitable<Result<void>> AuditLog::flush() {
   if (options_.path.empty() || (gathered_.empty() && trouble_.empty())) co_return Result<void>{};
   const std::string lines = std::exchange(gathered_, {});
   std::string_view rest = lines;
-  auto done = co_await hop(
+  auto done = co_await run_on(
       disk_, [options = options_, &rest] { return rest.empty() ? try_to_open(options.path) : append(options, rest); });
   gathered_.insert(0, rest);
   co_return done;
@@ -199,7 +199,7 @@ asio::awaitable<Result<void>> AuditLog::flush() {
 asio::awaitable<Result<std::vector<std::string>>> AuditLog::newest(std::size_t count) {
   CO_TRY(co_await flush());
   if (options_.path.empty()) co_return fail(Code::not_found, "there is no audit log: audit.path is null");
-  co_return co_await hop(disk_, [path = options_.path, count] { return read_newest(path, count); });
+  co_return co_await run_on(disk_, [path = options_.path, count] { return read_newest(path, count); });
 }
 
 }  // namespace sessiond

@@ -22,7 +22,7 @@
 #include "daemon/api/scope.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/show.hpp"
-#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "store/clock.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -131,7 +131,7 @@ asio::awaitable<Result<TranscriptTail>> transcript_tail(Api& api, std::string ag
 // Runs a call that blocks on a disk thread: `co_await on_disk(api, [] { return read(); })`.
 template <class Call>
 auto on_disk(const Api& api, Call call) {
-  return hop(api.ledger.disk().get_executor(), std::move(call));
+  return run_on(api.ledger.disk().get_executor(), std::move(call));
 }
 
 // The folder that holds an agent's sessions.json and transcripts.

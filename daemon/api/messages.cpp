@@ -7,7 +7,7 @@
 
 #include "daemon/api/archives.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/ledger/reader.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"

@@ -7,7 +7,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/decide/view.hpp"
-#include "daemon/ledger/reader.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"

@@ -21,9 +21,9 @@ constexpr std::size_t piece_bytes = 1 << 20;
 
 }  // namespace
 
-Packer::Packer(StateCut cut) : cut_(std::move(cut)) {}
+Packer::Packer(StateSnapshot cut) : cut_(std::move(cut)) {}
 
-Packer::Packer(StateCut cut, const std::string& path_template, std::int64_t now) : Packer(std::move(cut)) {
+Packer::Packer(StateSnapshot cut, const std::string& path_template, std::int64_t now) : Packer(std::move(cut)) {
   manifest_ = Manifest{.created_at = now, .as_of = cut_.as_of, .path_template = path_template};
 }
 
@@ -37,7 +37,7 @@ Result<std::string> Packer::next() {
 }
 
 Result<void> Packer::pack(std::string& out) {
-  const CutFile& file = cut_.files[at_];
+  const SnapshotFile& file = cut_.files[at_];
   if (!fd_) {
     TRY(auto opened, open_file(file.path, O_RDONLY | O_NONBLOCK));
     fd_ = std::move(opened);
@@ -89,8 +89,8 @@ void Packer::end(std::string& out) {
   append_tar_end(out);
 }
 
-Result<StateCut> cut_of_backup(const fs::path& dir) {
-  StateCut cut;
+Result<StateSnapshot> cut_of_backup(const fs::path& dir) {
+  StateSnapshot cut;
   std::error_code error;
   for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     struct stat status{};

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "daemon/backup/manifest.hpp"
-#include "daemon/ledger/state_cut.hpp"
+#include "daemon/ledger/snapshot.hpp"
 #include "store/files.hpp"
 
 namespace sessiond {
@@ -17,9 +17,9 @@ namespace sessiond {
 class Packer {
  public:
   // The archive will end with a manifest of the files as they were read. `now`: ms since the epoch.
-  Packer(StateCut cut, const std::string& path_template, std::int64_t now);
+  Packer(StateSnapshot cut, const std::string& path_template, std::int64_t now);
   // For the files of a backup, which have a manifest already.
-  explicit Packer(StateCut cut);
+  explicit Packer(StateSnapshot cut);
 
   // Returns the next bytes, about 1 MiB; "" at the end. Blocks. Fails when a file is shorter than it was in the
   // snapshot: the archive then stays without its end.
@@ -30,7 +30,7 @@ class Packer {
   Result<void> pack(std::string& out);  // the next piece of the current file
   void end(std::string& out);
 
-  StateCut cut_;
+  StateSnapshot cut_;
   std::optional<Manifest> manifest_{};
   std::set<std::string, std::less<>> folders_{};
   std::size_t at_ = 0;  // in cut_.files
@@ -41,6 +41,6 @@ class Packer {
 };
 
 // Returns all files of a backup directory. Fails on symbolic links and anything else that is not a regular file.
-Result<StateCut> cut_of_backup(const std::filesystem::path& dir);
+Result<StateSnapshot> cut_of_backup(const std::filesystem::path& dir);
 
 }  // namespace sessiond

@@ -37,7 +37,7 @@ Result<void> prepare(const fs::path& dir) {
 }
 
 Result<void> pack_offline(const Config& config, const Take& take) {
-  TRY(auto cut, cut_at_rest(Paths(config.state_dir, config.store.path_template)));
+  TRY(auto cut, snapshot_at_rest(Paths(config.state_dir, config.store.path_template)));
   Packer packer(std::move(cut), config.store.path_template, unix_ms());
   for (;;) {
     TRY(const auto bytes, packer.next());

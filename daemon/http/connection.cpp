@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "daemon/http/as_result.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
 
@@ -28,7 +28,7 @@ constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that need no to
 // Checks a long body on a disk thread, so that other requests are served meanwhile.
 asio::awaitable<void> check_body(Service& service, Request& request) {
   const std::size_t depth = service.options.read.json_depth;
-  request.checked = co_await hop(service.disk.get_executor(), [&body = request.body, depth] {
+  request.checked = co_await run_on(service.disk.get_executor(), [&body = request.body, depth] {
     return JsonChecked{.max_depth = depth,
                        .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
   });

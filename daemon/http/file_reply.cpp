@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "daemon/http/connection.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 
 namespace sessiond {
 
@@ -52,7 +52,7 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
   const Response::FileBody body = *response.file;
   auto file = std::make_shared<OpenFile>();
   const int error =
-      co_await hop(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
+      co_await run_on(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
   if (error != 0) {
     log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"errno", error}});
     Response problem = to_response(io_problem("opening", "the file of this reply", error), request.path, request_id_);
@@ -63,7 +63,7 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
   std::uint64_t sent = 0;
   do {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file_piece_bytes, body.length - sent));
-    const Result<std::size_t> got = co_await hop(
+    const Result<std::size_t> got = co_await run_on(
         service_->disk.get_executor(),
         [file, path = body.path, offset = body.offset + sent, size] { return read_piece(*file, path, offset, size); });
     if (!got || *got < size) {

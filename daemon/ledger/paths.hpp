@@ -1,4 +1,4 @@
-// Where things lie below the state directory (FORMATS, first table).
+// The paths of all files below the state directory.
 #pragma once
 
 #include <filesystem>

@@ -24,23 +24,20 @@ std::optional<std::uint64_t> told_seq(std::string_view message) {
   return static_cast<std::uint64_t>(json::as_int(first->value).value_or(0));
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each holds a lock until then
 
 }  // namespace
 
 Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
-                       std::function<void(std::string)> on_repair)
+                       FlushedSizes& sizes, std::function<void(std::string)> on_repair)
     : paths_(paths),
       adopting_(adopting),
+      sizes_(sizes),
       on_repair_(std::move(on_repair)),
-      appender_(
+      writer_(
           paths.state_dir(), locks,
           [this](const std::string& path, std::uint64_t inode, ByteRange lines) { on_lines(path, inode, lines); },
-          [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }) {}
+          [this](const std::string& path, std::optional<std::uint64_t> size) { sizes_.set(path, size); }) {}
 
 Result<KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
@@ -76,26 +73,6 @@ void Projection::on_lines(std::string_view path, std::uint64_t inode, ByteRange 
   if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
 }
 
-void Projection::on_size(std::string_view path, std::optional<std::uint64_t> size) {
-  const std::size_t name = path.find_last_of('/') + 1;
-  const std::lock_guard guard(written_mutex_);
-  auto& files = written_[std::string(path.substr(0, name))];
-  if (size) {
-    files[std::string(path.substr(name))] = *size;
-  } else {
-    files.erase(std::string(path.substr(name)));
-  }
-}
-
-std::optional<std::uint64_t> Projection::written(std::string_view path) const {
-  const std::size_t name = path.find_last_of('/') + 1;
-  const std::lock_guard guard(written_mutex_);
-  const auto files = written_.find(path.substr(0, name));
-  if (files == written_.end()) return {};
-  const auto file = files->second.find(std::string(path.substr(name)));
-  return file == files->second.end() ? std::nullopt : std::optional(file->second);
-}
-
 Result<std::vector<ForeignEdit>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
   if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
     return std::unexpected(std::move(below.error()));
@@ -124,14 +101,13 @@ void Projection::unload_agent(const std::string& agent) {
   if (const auto of = records_.find(agent); of != records_.end() && !of->second.unsynced && !unwritten_.contains(agent))
     records_.erase(of);
   const auto known = ends_.find(paths_.sessions_dir(agent));
-  if (known == ends_.end() || !known->second.saved() || appender_.has_pending_below(known->first)) return;
+  if (known == ends_.end() || !known->second.saved() || writer_.has_pending_below(known->first)) return;
   ends_.erase(known);
-  const std::lock_guard guard(written_mutex_);
-  written_.erase(paths_.sessions_dir(agent));
+  sizes_.forget_folder(paths_.sessions_dir(agent));
 }
 
 Result<void> Projection::sync() {
-  if (auto synced = appender_.sync(); !synced) return synced;
+  if (auto synced = writer_.sync(); !synced) return synced;
   for (auto& [agent, known] : records_) {
     if (!known.unsynced) continue;
     if (auto synced = append_archive_records(paths_.archive_records(agent), "", true); !synced) return synced;
@@ -144,21 +120,21 @@ Result<void> Projection::sync() {
   return {};
 }
 
-bool Projection::archives(EventType type) {
+bool archives_files(EventType type) {
   return type == EventType::session_reset || type == EventType::session_deleted || type == EventType::topic_deleted;
 }
 
-bool Projection::archives(std::string_view event) {
+bool archives_files(std::string_view event) {
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
     const auto type = event_type(member.value.substr(1, member.value.size() - 2));
-    return type && archives(*type);
+    return type && archives_files(*type);
   }
   return false;
 }
 
-std::vector<std::pair<std::string, std::string>> Projection::archived_files(const Event& event,
-                                                                            std::span<const LinePosition> positions) {
+std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
+                                                                std::span<const LinePosition> positions) {
   std::vector<std::pair<std::string, std::string>> out;
   const auto take = [&out](const std::string& name) {
     const std::size_t end = name.rfind(".jsonl.");
@@ -173,14 +149,14 @@ std::vector<std::pair<std::string, std::string>> Projection::archived_files(cons
   return out;
 }
 
-bool Projection::purges(const Event& event) { return json::find(event.data, "purged") == "true"; }
+bool purges_files(const Event& event) { return json::find(event.data, "purged") == "true"; }
 
 Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> events,
                              std::span<const LinePosition> positions, const Redirect& redirect) {
   // In order: the lines of what came before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
-    if (!archives(*events[index])) continue;
+    if (!archives_files(*events[index])) continue;
     if (auto done = add_lines(first_seq, events, positions, next, first_seq + index, redirect); !done) return done;
     if (auto done = archive_files(*events[index], positions, !redirect); !done) return done;
   }
@@ -221,7 +197,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     }
     std::optional<std::string> path = paths_.sessions_dir(agent) + file;
     if (redirect) path = redirect(seq, *path);
-    if (path) appender_.add({.file = std::move(*path), .offset = at.value_or(0), .seq = told}, line, id);
+    if (path) writer_.add({.file = std::move(*path), .offset = at.value_or(0), .seq = told}, line, id);
   }
   return {};
 }
@@ -231,7 +207,7 @@ std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) co
   for (const LinePosition& position : commit.line_positions)
     if (position.archives.empty()) files.insert(paths_.sessions_dir(position.agent) + position.file);  // others: below
   for (const Bytes& bytes : commit.events) {
-    if (!archives(*bytes)) continue;
+    if (!archives_files(*bytes)) continue;
     const auto event = parse_event(*bytes);
     if (!event) continue;  // add() says so
     for (const auto& [file, name] : archived_files(*event, commit.line_positions))
@@ -311,7 +287,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const Li
     whole = whole && *renamed;
   }
   if (!whole) return {};  // not recorded: the next start does it
-  const bool destroys = purges(*event) && !files.empty();
+  const bool destroys = purges_files(*event) && !files.empty();
   if (auto recorded = done ? Result<void>{} : record(*event, files, destroys); !recorded) return recorded;
   fault_point("archive.recorded");
   if (!destroys) return {};
@@ -359,7 +335,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
   std::error_code ignored;                    // an index of a file that is gone is only space
   bool whole = true;
   for (const auto& [file, name] : files) {
-    auto closed = appender_.close(dir + file, locked);
+    auto closed = writer_.close(dir + file, locked);
     // At a start nobody waits behind one file: CHECKPOINT keeps this event for the next.
     if (!closed && !locked && closed.error().code == Code::degraded) {
       whole = false;

@@ -7,16 +7,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "daemon/decide/archive_records.hpp"
+#include "daemon/ledger/flushed_sizes.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/event.hpp"
 #include "store/journal/journal.hpp"
@@ -26,12 +25,22 @@
 
 namespace sessiond {
 
+// Does an event of this type (or this event, as JSON) archive transcripts, by renaming their files?
+bool archives_files(EventType type);
+bool archives_files(std::string_view event);
+// Which ones: (file, archive name). `positions`: of the event's commit or batch; they name the archives that the event
+// only counts.
+std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
+                                                                std::span<const LinePosition> positions);
+// Does the event destroy the archives that it makes?
+bool purges_files(const Event& event);
+
 class Projection {
  public:
   // `locks`: of transcripts, in shared mode (transcript_writer.hpp). `adopting`: what stands in a folder that is seen
   // for the first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
   Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
-             std::function<void(std::string)> on_repair = {});
+             FlushedSizes& sizes, std::function<void(std::string)> on_repair = {});
 
   // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
   using Redirect = std::function<std::optional<std::string>(std::uint64_t seq, const std::string& file)>;
@@ -41,37 +50,17 @@ class Projection {
   Result<void> add(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const LinePosition> positions,
                    const Redirect& redirect = {});
 
-  // Does this event archive transcripts, and if so which (file, archive name), and are they destroyed?
-  static bool archives(EventType type);
-  static bool archives(std::string_view event);
-  // `positions`: of the event's commit or batch; they name the archives that the event only counts.
-  static std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
-                                                                         std::span<const LinePosition> positions);
-  static bool purges(const Event& event);
   // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
   // of their old names is then a newer one.
   Result<bool> archived(const std::string& agent, std::uint64_t seq);
   // The oldest seq that the journal has; records of older purges are dropped. Called on this thread.
   void on_oldest(std::function<std::uint64_t()> call) { oldest_ = std::move(call); }
-  Result<void> flush() { return appender_.flush(); }
-  Result<void> flush(const std::string& file) { return appender_.flush(file); }
+  // The lines that were added and are not written yet, and the locks of their files.
+  TranscriptWriter& writer() { return writer_; }
+  const TranscriptWriter& writer() const { return writer_; }
   Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
-  const std::set<std::string, std::less<>>& waiting() const { return appender_.waiting(); }
-  const std::map<std::string, std::string, std::less<>>& stuck() const { return appender_.stuck(); }
-  std::vector<Eviction> take_evictions() { return appender_.take_evictions(); }
   // The transcripts (below the state directory) that a commit touches.
   std::set<std::string, std::less<>> files_of(const Commit& commit) const;
-  std::size_t pending_bytes() const { return appender_.pending_bytes(); }
-  // Transcripts (relative to the state directory) where another program's line stood at the place of ours.
-  std::vector<std::string> take_displaced() { return appender_.take_displaced(); }
-
-  std::map<std::string, std::uint64_t> take_renumbered() { return appender_.take_renumbered(); }
-  std::vector<TranscriptWriter::DuplicateId> take_duplicate_ids() { return appender_.take_duplicate_ids(); }
-  Result<void> hold(const std::string& path) { return appender_.hold(path); }
-  void release(const std::string& path) { appender_.release(path); }
-  // How long a transcript was after our last flush of it; nothing when that is not known, or another program wrote to
-  // it meanwhile. Any thread.
-  std::optional<std::uint64_t> written(std::string_view path) const;
 
   // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
   Result<std::vector<ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
@@ -79,7 +68,7 @@ class Projection {
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // All of a transcript is known, whoever wrote it.
   Result<void> take_as_known(const std::string& agent, const ForeignEdit& edit);
-  // Nobody's transcript that is gone is nobody's concern.
+  // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
   // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
   void unload_agent(const std::string& agent);
@@ -107,18 +96,16 @@ class Projection {
   Result<Records*> records(const std::string& agent);
   Result<KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, ByteRange lines);
-  void on_size(std::string_view path, std::optional<std::uint64_t> size);
 
   const Paths& paths_;
   const std::atomic<bool>& adopting_;
+  FlushedSizes& sizes_;
   std::function<void(std::string)> on_repair_;
-  std::map<std::string, KnownEnds, std::less<>> ends_;  // by sessions folder
-  mutable std::mutex written_mutex_;
-  std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> written_;  // by folder, name
-  std::map<std::string, Records, std::less<>> records_;                                         // by agent
-  std::set<std::string> unwritten_;  // agents that have records to be written
+  std::map<std::string, KnownEnds, std::less<>> ends_;   // by sessions folder
+  std::map<std::string, Records, std::less<>> records_;  // by agent
+  std::set<std::string> unwritten_;                      // agents that have records to be written
   std::function<std::uint64_t()> oldest_{};
-  TranscriptWriter appender_;
+  TranscriptWriter writer_;
 };
 
 }  // namespace sessiond

@@ -15,11 +15,11 @@ namespace {
 constexpr std::uint32_t in_folder =
     IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR | IN_MASK_ADD;
 constexpr std::chrono::milliseconds gathering{100};
-constexpr std::uint32_t in_nursery = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD;
+constexpr std::uint32_t in_parent = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_MASK_ADD;
 
 }  // namespace
 
-Watch::Watch(boost::asio::io_context& io, OnSeen seen) : inotify_(io), timer_(io), seen_(std::move(seen)) {
+Watch::Watch(boost::asio::io_context& io, OnChanges seen) : inotify_(io), timer_(io), seen_(std::move(seen)) {
   const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
     trouble_ = fmt::format("no inotify: {}", std::strerror(errno));
@@ -44,10 +44,10 @@ Result<bool> Watch::add(const std::string& agent, const std::filesystem::path& d
   return *watched != nullptr;
 }
 
-Result<bool> Watch::add_nursery(const std::filesystem::path& dir) {
-  auto watched = add(dir, in_nursery);
+Result<bool> Watch::add_parent(const std::filesystem::path& dir) {
+  auto watched = add(dir, in_parent);
   if (!watched) return std::unexpected(std::move(watched.error()));
-  if (*watched != nullptr) (*watched)->nursery = true;
+  if (*watched != nullptr) (*watched)->parent = true;
   return *watched != nullptr;
 }
 
@@ -74,8 +74,8 @@ void Watch::pause() {
   });
 }
 
-Watch::Seen Watch::take(std::size_t bytes) {
-  Seen seen;
+Watch::Changes Watch::take(std::size_t bytes) {
+  Changes seen;
   for (std::size_t at = 0; at + sizeof(inotify_event) <= bytes;) {
     inotify_event event{};
     std::memcpy(&event, buffer_.data() + at, sizeof(event));
@@ -86,14 +86,14 @@ Watch::Seen Watch::take(std::size_t bytes) {
   return seen;
 }
 
-void Watch::take_one(std::uint32_t mask, int watch, const char* name, Seen& seen) {
+void Watch::take_one(std::uint32_t mask, int watch, const char* name, Changes& seen) {
   if ((mask & IN_Q_OVERFLOW) != 0) seen.lost = true;
   const auto found = watched_.find(watch);
   if (found == watched_.end()) return;
   const Watched& watched = found->second;
   if ((mask & IN_IGNORED) != 0) {
     seen.gone.insert(watched.agents.begin(), watched.agents.end());
-    seen.agents = seen.agents || watched.nursery;
+    seen.agents = seen.agents || watched.parent;
     watched_.erase(found);
     return;
   }
@@ -102,7 +102,7 @@ void Watch::take_one(std::uint32_t mask, int watch, const char* name, Seen& seen
     return;
   }
   const bool new_agent = (mask & IN_ISDIR) != 0 || std::string_view(name).ends_with(".sqlite");
-  if (watched.nursery && new_agent && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) seen.agents = true;
+  if (watched.parent && new_agent && (mask & (IN_CREATE | IN_MOVED_TO)) != 0) seen.agents = true;
   const bool still_written = (mask & IN_MODIFY) != 0 && !std::string_view(name).ends_with(".jsonl");
   if (still_written || *name == '\0') return;
   for (const std::string& agent : watched.agents) seen.touched[agent].insert(name);

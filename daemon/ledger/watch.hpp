@@ -19,35 +19,35 @@ namespace sessiond {
 
 class Watch {
  public:
-  struct Seen {
+  struct Changes {
     std::map<std::string, std::set<std::string>> touched{};  // by agent, names in its folder
     std::set<std::string> gone{};                            // agents whose folder is watched no longer
-    bool agents = false;                                     // folders were made in a nursery
+    bool agents = false;                                     // folders were made in a parent
     bool lost = false;                                       // the kernel dropped events: anything may have happened
   };
-  using OnSeen = std::function<void(Seen)>;
-  Watch(boost::asio::io_context& io, OnSeen seen);
+  using OnChanges = std::function<void(Changes)>;
+  Watch(boost::asio::io_context& io, OnChanges seen);
 
   // Watches an agent's folder, or one in which agents' folders are made; again is the same as once. False: there is no
   // such folder. `degraded`: it cannot be watched (no inotify, too many watches).
   Result<bool> add(const std::string& agent, const std::filesystem::path& dir);
-  Result<bool> add_nursery(const std::filesystem::path& dir);
+  Result<bool> add_parent(const std::filesystem::path& dir);
   void stop();
 
  private:
   struct Watched {
     std::set<std::string> agents{};
-    bool nursery = false;
+    bool parent = false;
   };
   void read();
   void pause();
-  Seen take(std::size_t bytes);
-  void take_one(std::uint32_t mask, int watch, const char* name, Seen& seen);
+  Changes take(std::size_t bytes);
+  void take_one(std::uint32_t mask, int watch, const char* name, Changes& seen);
   Result<Watched*> add(const std::filesystem::path& dir, std::uint32_t events);
 
   boost::asio::posix::stream_descriptor inotify_;
   boost::asio::steady_timer timer_;
-  OnSeen seen_;
+  OnChanges seen_;
   std::string trouble_{};  // why there is no inotify at all
   std::map<int, Watched> watched_{};
   alignas(8) std::array<char, 16384> buffer_{};

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <string>
 
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 
 namespace sessiond {
 namespace {
@@ -19,7 +19,7 @@ constexpr int looks_a_save = 120;
 // Reads the file again if it changed. A damaged or half-written file changes nothing and is logged once; `told` is the
 // fault that was logged last.
 asio::awaitable<void> look(Api& api, std::string& told) {
-  const auto read = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.look(); });
+  const auto read = co_await run_on(api.ledger.disk().get_executor(), [&api] { return api.tokens.look(); });
   if (read && *read) {
     api.streams.check_tokens();
     log::info("tokens_reloaded", {{"tokens", api.tokens.list().size()}});
@@ -40,7 +40,7 @@ asio::awaitable<void> keep_tokens(Api& api) {
     co_await timer.async_wait(asio::use_awaitable);
     co_await look(api, told);
     if (looks % looks_a_save != 0 || !api.tokens.unsaved()) continue;
-    auto saved = co_await hop(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
+    auto saved = co_await run_on(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
     if (!saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
   }
 }

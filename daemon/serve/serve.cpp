@@ -20,8 +20,8 @@
 #include "daemon/auth/first_token.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/server.hpp"
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "daemon/serve/keep_tokens.hpp"
 #include "daemon/serve/options_of.hpp"
 #include "daemon/serve/rules_of.hpp"
@@ -241,7 +241,8 @@ class Daemon {
   // event config.reloaded name them.
   asio::awaitable<void> reload() {
     const auto reloading = manager_.reloading();
-    if (auto read = co_await hop(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); }); !read) {
+    if (auto read = co_await run_on(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); });
+        !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
     streams_.check_tokens();

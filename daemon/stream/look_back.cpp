@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "daemon/stream/stored.hpp"
 
 namespace sessiond {
@@ -31,8 +31,8 @@ boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const 
     const std::uint64_t oldest = std::max<std::uint64_t>(journal.oldest(), 1);
     if (end <= oldest) break;
     const std::uint64_t from = end - std::min(stride, end - oldest);
-    auto stored = co_await hop(disk.get_executor(),
-                               [&journal, view, from, end] { return find_stored(journal, *view, from, end - 1); });
+    auto stored = co_await run_on(disk.get_executor(),
+                                  [&journal, view, from, end] { return find_stored(journal, *view, from, end - 1); });
     if (!stored) {
       if (stored.error().code == Code::bad_cursor) break;  // retention has deleted them meanwhile
       co_return std::unexpected(std::move(stored.error()));

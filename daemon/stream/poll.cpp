@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "daemon/runtime/hop.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "daemon/stream/frames.hpp"
 #include "daemon/stream/look_back.hpp"
 #include "daemon/stream/options.hpp"
@@ -90,7 +90,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       if (view->shows(batch->envelope(seq))) page.add(seq, frames::data_of(batch->frames(seq, seq)));
     } else {
       if (gone()) co_return fail(Code::request_timeout, "the client has gone");
-      auto stored = co_await hop(context_.disk.get_executor(), [this, view, from = page.next, head] {
+      auto stored = co_await run_on(context_.disk.get_executor(), [this, view, from = page.next, head] {
         return read_stored(context_.journal, *view, from, head);
       });
       if (!stored) {

@@ -8,8 +8,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "daemon/runtime/hop.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "daemon/stream/options.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
@@ -127,7 +127,7 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request,
   // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
   // ahead of the tail only for a moment, so it is waited for.
   if (asked && asked->epoch == ledger_.epoch() && asked->seq > tail_.head() && asked->seq <= ledger_.status().head) {
-    if (const auto settled = co_await ledger_.settled(asked->seq); !settled)
+    if (const auto settled = co_await ledger_.wait_until_durable(asked->seq); !settled)
       log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
   }
   co_return Subscription{.id = next_id_++,
@@ -204,7 +204,7 @@ template <class Call>
 asio::awaitable<void> Streams::visit_hubs(Call call) {
   if (own_) call(*own_);
   for (const auto& thread : threads_) {
-    co_await hop(thread->io.get_executor(), [&call, &hub = *thread->hub] {
+    co_await run_on(thread->io.get_executor(), [&call, &hub = *thread->hub] {
       call(hub);
       return true;
     });

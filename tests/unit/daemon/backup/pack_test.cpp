@@ -46,8 +46,8 @@ void make_state(const fs::path& dir) {
   fs::create_symlink(dir / "openclaw.json", dir / "agents/main/sessions/link.jsonl");
 }
 
-StateCut cut_of(const fs::path& dir) {
-  auto cut = cut_at_rest(Paths(dir, "agents/{agentId}/sessions/sessions.json"));
+StateSnapshot cut_of(const fs::path& dir) {
+  auto cut = snapshot_at_rest(Paths(dir, "agents/{agentId}/sessions/sessions.json"));
   REQUIRE(cut);
   return std::move(*cut);
 }
@@ -186,10 +186,10 @@ TEST_CASE("an archive of a backup directory has its files one below") {
 TEST_CASE("a file that becomes shorter under the cut makes it fail, one that grows does not") {
   const TempDir temp;
   make_state(temp / "state");
-  StateCut cut = cut_of(temp / "state");
+  StateSnapshot cut = cut_of(temp / "state");
   write(temp / "state/journal/CHECKPOINT", "{} and more");
   REQUIRE(unpacked(archive_of(Packer(std::move(cut), "x", 1))));
-  StateCut shorter = cut_of(temp / "state");
+  StateSnapshot shorter = cut_of(temp / "state");
   fs::resize_file(temp / "state/agents/main/sessions/s.jsonl", 10);
   Packer packer(std::move(shorter), "x", 1);
   auto bytes = packer.next();
@@ -207,14 +207,14 @@ TEST_CASE("a store that is written in place under the cut makes it fail, one tha
     return bytes.has_value();
   };
   SUBCASE("as long as it was") {
-    StateCut cut = cut_of(temp / "state");
+    StateSnapshot cut = cut_of(temp / "state");
     const auto cut_at = fs::last_write_time(store);
     write(store, "[]");
     fs::last_write_time(store, cut_at + std::chrono::milliseconds(3));
     CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
   }
   SUBCASE("longer") {
-    StateCut cut = cut_of(temp / "state");
+    StateSnapshot cut = cut_of(temp / "state");
     write(store, "{} ");
     CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
   }
@@ -229,7 +229,7 @@ TEST_CASE("links keep what was cut, whatever becomes of the names, and go with t
   CHECK_FALSE(fs::exists(journal / "backup.1.x.tmp"));
   const Paths paths(temp / "state", "agents/{agentId}/sessions/sessions.json");
   const fs::path transcript = temp / "state/agents/main/sessions/s.jsonl";
-  StateCut cut;
+  StateSnapshot cut;
   auto links = LinkDir::make(journal);
   REQUIRE(links);
   cut.links = std::move(*links);

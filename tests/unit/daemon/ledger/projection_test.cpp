@@ -15,13 +15,14 @@ TEST_CASE("ends that lines on their way need are not let go") {
   const TempDir dir;
   const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
   const std::atomic<bool> adopting{false};
-  Projection projection(paths, {}, adopting);
+  FlushedSizes sizes;
+  Projection projection(paths, {}, adopting, sizes);
   const std::vector<Bytes> events{std::make_shared<const std::string>(R"({"type":"message.appended"})")};
   const std::vector<LinePosition> positions{
       {.file = "s.jsonl", .agent = "main", .at = 0, .seq = 1, .line = "{\"type\":\"message\",\"id\":\"a\"}\n"}};
   REQUIRE(projection.add(1, events, positions));
   projection.unload_agent("main");
-  REQUIRE(projection.flush());
+  REQUIRE(projection.writer().flush());
   auto foreign = projection.foreign("main", {});
   REQUIRE(foreign);
   CHECK(foreign->empty());
@@ -61,14 +62,16 @@ TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
   const std::vector<Bytes> events{purge_of(7)};
   const auto nowhere = [](std::uint64_t, const std::string&) { return std::optional<std::string>(); };
   {
-    Projection projection(paths, {}, adopting);
+    FlushedSizes sizes;
+    Projection projection(paths, {}, adopting, sizes);
     REQUIRE(projection.add(7, events, {}));
     CHECK_FALSE(std::filesystem::exists(file));
     REQUIRE(replace_file(file, "{\"newer\":1}\n"));
     REQUIRE(projection.add(7, events, {}));  // tried again
     CHECK(read_file(file) == "{\"newer\":1}\n");
   }
-  Projection again(paths, {}, adopting);  // after a kill
+  FlushedSizes sizes;
+  Projection again(paths, {}, adopting, sizes);  // after a kill
   CHECK(again.archived("main", 7) == true);
   REQUIRE(again.add(7, events, {}, nowhere));
   CHECK(read_file(file) == "{\"newer\":1}\n");
@@ -86,7 +89,8 @@ TEST_CASE("fault 6: a purge that was killed between rename and record destroys o
   REQUIRE(make_dirs(folder));
   REQUIRE(replace_file(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z", "{\"old\":1}\n"));
   REQUIRE(replace_file(folder / "s.jsonl", "{\"newer\":1}\n"));
-  Projection projection(paths, {}, adopting);
+  FlushedSizes sizes;
+  Projection projection(paths, {}, adopting, sizes);
   const std::vector<Bytes> events{purge_of(7)};
   REQUIRE(
       projection.add(7, events, {}, [](std::uint64_t, const std::string&) { return std::optional<std::string>(); }));

@@ -18,8 +18,8 @@ namespace {
 struct Watching {
   fs::path dir = fs::temp_directory_path() / ("sessiond-watch-" + random_hex(12));
   boost::asio::io_context io;
-  Watch::Seen seen;
-  Watch watch{io, [this](const Watch::Seen& what) {
+  Watch::Changes seen;
+  Watch watch{io, [this](const Watch::Changes& what) {
                 for (const auto& [agent, names] : what.touched) seen.touched[agent].insert(names.begin(), names.end());
                 seen.gone.insert(what.gone.begin(), what.gone.end());
                 seen.agents = seen.agents || what.agents;
@@ -57,7 +57,7 @@ TEST_CASE("watch: a transcript that grows, a store that is replaced, not one tha
 
 TEST_CASE("watch: agents that are made, folders that go") {
   Watching w;
-  REQUIRE(w.watch.add_nursery(w.dir).value());
+  REQUIRE(w.watch.add_parent(w.dir).value());
   REQUIRE(w.watch.add("main", w.dir / "main").value());
   std::ofstream(w.dir / "a file") << "x";
   CHECK(w.until([&] { return !w.io.poll(); }));

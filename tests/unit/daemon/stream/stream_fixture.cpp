@@ -106,20 +106,12 @@ std::string Client::last_id() const {
   return std::string(whole.substr(at + 4, whole.find('\n', at) - at - 4));
 }
 
-Fixture::Fixture(Config changed, std::size_t threads) : config_(std::move(changed)), threads_(threads) {
-  config_.state_dir = dir_.path().native();
-  launch();
-}
+Fixture::Fixture(Config changed, std::size_t threads) : base_(std::move(changed)), threads_(threads) { launch(); }
 
 void Fixture::launch() {
-  io_ = std::make_unique<asio::io_context>(1);
-  disk_ = std::make_unique<asio::thread_pool>(2);
-  auto opened = Ledger::open(*io_, *disk_, config_, Rules{}, false);
-  REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
-  ledger_ = std::move(*opened);
-  streams_.reset(new Streams(*ledger_,
-                             {.journal = ledger_->journal(),
-                              .disk = *disk_,
+  streams_.reset(new Streams(base_.ledger(),
+                             {.journal = base_.ledger().journal(),
+                              .disk = base_.disk(),
                               .version = "0.1.0",
                               .again = [this](const Principal& principal) -> Result<Principal> {
                                 ++times_asked;
@@ -127,30 +119,25 @@ void Fixture::launch() {
                               },
                               .token_generation = [this] { return generation; }},
                              {.heartbeat_ms = 100,
-                              .stall_timeout_ms = config_.stream.stall_timeout_ms,
-                              .coalesce_ms = config_.stream.coalesce_ms,
-                              .tail_bytes = config_.stream.tail_bytes},
+                              .stall_timeout_ms = base_.config().stream.stall_timeout_ms,
+                              .coalesce_ms = base_.config().stream.coalesce_ms,
+                              .tail_bytes = base_.config().stream.tail_bytes},
                              threads_));
 }
 
 void Fixture::stop() {
   for (const auto& client : clients_) client->hang_up();
   clients_.clear();
-  bool stopped = false;
-  asio::co_spawn(*io_, ledger_->stop(), [&stopped](const std::exception_ptr&) { stopped = true; });
-  run_until([&] { return stopped; });
-  disk_->join();
-  io_->poll();  // what the disk threads had to say
+  base_.stop();
   streams_.reset();
-  ledger_.reset();
-  io_.reset();  // what still waits in it is never run: it knows the ledger
-  disk_.reset();
+  base_.drop();
 }
 
 Fixture::~Fixture() { stop(); }
 
 void Fixture::restart() {
   stop();
+  base_.open();
   launch();
 }
 
@@ -158,12 +145,12 @@ std::uint64_t Fixture::commit(std::vector<Said> said) {
   const std::string agent = said.front().agent;
   if (agent.empty()) {
     for (const Said& one : said) {
-      auto done = await(ledger_->announce(one.type, "{\"text\":" + json::quote(one.text) + "}", "test"));
+      auto done = await(ledger().announce(one.type, "{\"text\":" + json::quote(one.text) + "}", "test"));
       REQUIRE_MESSAGE(done.has_value(), done.error().detail);
     }
     return head();
   }
-  auto done = await(ledger_->commit(
+  auto done = await(ledger().commit(
       agent, {.actor = "test"},
       [&said](const AgentState&, const Context& context, const FetchedLines&) -> Result<Decision> {
         Decision decision;
@@ -202,7 +189,7 @@ std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, St
 }
 
 std::shared_ptr<Client> Fixture::start(Response response, bool reading) {
-  auto client = std::make_shared<Client>(*io_);
+  auto client = std::make_shared<Client>(base_.io());
   clients_.push_back(client);
   if (reading) client->read();
   response.take_over(client->server_end());

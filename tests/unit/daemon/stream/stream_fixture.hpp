@@ -5,12 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,12 +16,11 @@
 
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/streams.hpp"
-#include "tests/unit/temp_dir.hpp"
+#include "tests/unit/daemon/ledger/ledger_fixture.hpp"
 
 namespace sessiond::stream_test {
 
 namespace asio = boost::asio;
-using testing::TempDir;
 
 // One event of a stream as an EventSource would take it apart; a bare id has neither type nor data.
 struct Frame {
@@ -79,8 +74,8 @@ class Fixture {
   Fixture(const Fixture&) = delete;
   Fixture& operator=(const Fixture&) = delete;
 
-  Ledger& ledger() { return *ledger_; }
-  std::string id(std::uint64_t seq) const { return ledger_->epoch() + "-" + std::to_string(seq); }
+  Ledger& ledger() const { return base_.ledger(); }
+  std::string id(std::uint64_t seq) const { return ledger().epoch() + "-" + std::to_string(seq); }
   Streams& streams() { return *streams_; }
   std::uint64_t head() { return streams_->tail().head(); }
 
@@ -95,11 +90,7 @@ class Fixture {
 
   template <class Until>
   void run_until(Until until) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!until()) {
-      if (std::chrono::steady_clock::now() > give_up) FAIL("nothing came of it for a minute");
-      io_->run_one_for(std::chrono::milliseconds(50));
-    }
+    base_.run_until(std::move(until));
   }
   // Until the client's last id says that it has everything.
   void run_to(const Client& client, std::uint64_t seq) {
@@ -107,13 +98,7 @@ class Fixture {
   }
   template <class Value>
   Value await(asio::awaitable<Value> call) {
-    std::optional<Value> out;
-    asio::co_spawn(*io_, std::move(call), [&out](const std::exception_ptr& failure, Value value) {
-      REQUIRE(!failure);
-      out.emplace(std::move(value));
-    });
-    run_until([&] { return out.has_value(); });
-    return std::move(*out);
+    return base_.await(std::move(call));
   }
 
   static Principal admin() { return {.id = "a", .role = Role::admin}; }
@@ -132,12 +117,8 @@ class Fixture {
   void launch();
   void stop();
 
-  TempDir dir_;
-  Config config_;
+  testing::LedgerFixture base_;
   const std::size_t threads_;
-  std::unique_ptr<asio::io_context> io_;
-  std::unique_ptr<asio::thread_pool> disk_;
-  std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<Streams> streams_;
   std::vector<std::shared_ptr<Client>> clients_;
 };

@@ -1,5 +1,7 @@
-// One hop to a disk thread and back: `auto page = co_await hop(disk, [] { return read(); });`. The call blocks its
-// thread, never the ledger's.
+// Runs a call on another executor and comes back with what it returned:
+//   auto page = co_await run_on(disk.get_executor(), [] { return read(); });
+// The call may block: it occupies its own thread, never the caller's. The coroutine is resumed on the executor that it
+// was suspended on. The call must return a value (true when there is nothing to say) and must not throw.
 #pragma once
 
 #include <boost/asio/associated_executor.hpp>
@@ -13,7 +15,7 @@
 namespace sessiond {
 
 template <class Executor, class Call>
-boost::asio::awaitable<std::invoke_result_t<Call&>> hop(Executor executor, Call call) {
+boost::asio::awaitable<std::invoke_result_t<Call&>> run_on(Executor executor, Call call) {
   namespace asio = boost::asio;
   using Value = std::invoke_result_t<Call&>;
   return asio::async_initiate<const asio::use_awaitable_t<>, void(Value)>(

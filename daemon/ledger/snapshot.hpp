@@ -1,5 +1,5 @@
 // Which files make up a state directory, and how a consistent set of them is had while the daemon writes. They are what
-// a power cut at the end of the cut would have left, so recovery (FORMATS §2) makes one state of them. In this order:
+// a power cut at the end of the cut would have left, so recovery makes one state of them. In this order:
 //   1. CHECKPOINT, then answers, previous generations and every sessions.json: on the strand that replaces them.
 //   2. Transcripts and archives, agent by agent: on the strand that appends to and renames them, so none is missed
 //      between two names.
@@ -30,7 +30,7 @@
 
 namespace sessiond {
 
-struct CutFile {
+struct SnapshotFile {
   std::string name{};  // below the state directory
   std::string path{};  // where its bytes are read
   std::uint64_t size = 0;
@@ -60,17 +60,17 @@ class LinkDir {
   std::uint64_t count_ = 0;
 };
 
-struct StateCut {
-  std::vector<CutFile> files{};
+struct StateSnapshot {
+  std::vector<SnapshotFile> files{};
   std::string as_of{};               // "<epoch>-<N>"; empty when no daemon runs
   std::unique_ptr<LinkDir> links{};  // null: files are read where they lie, and nobody may write them
 };
 
 // The three steps; block.
-Result<void> take_stores(StateCut& cut, const Paths& paths);
-Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::string& agent);
-Result<void> take_journal(StateCut& cut, const FileJournal& journal);
+Result<void> take_stores(StateSnapshot& cut, const Paths& paths);
+Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent);
+Result<void> take_journal(StateSnapshot& cut, const FileJournal& journal);
 // All of a state directory that nobody writes.
-Result<StateCut> cut_at_rest(const Paths& paths);
+Result<StateSnapshot> snapshot_at_rest(const Paths& paths);
 
 }  // namespace sessiond

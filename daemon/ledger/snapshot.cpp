@@ -1,4 +1,4 @@
-#include "daemon/ledger/state_cut.hpp"
+#include "daemon/ledger/snapshot.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -29,9 +29,9 @@ bool is_segment(const fs::path& file) { return journal::parse_segment_name(file.
 enum class Kind : std::uint8_t { any, replaced };
 
 // One file, if it is there and a regular one; `most` bytes of it at most.
-Result<void> take(StateCut& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
+Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
                   std::uint64_t most = UINT64_MAX) {
-  CutFile file{.name = std::move(name), .path = path.native()};
+  SnapshotFile file{.name = std::move(name), .path = path.native()};
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0)
     return errno == ENOENT ? Result<void>{} : std::unexpected(io_problem("stat", path.native(), errno));
@@ -54,7 +54,7 @@ enum class Depth : std::uint8_t { flat, deep };
 
 // The files of one folder that are `wanted`, by name; with those of the folders in it, if deep. An absent folder
 // has none.
-Result<void> take_folder(StateCut& cut, const std::string& folder, const fs::path& dir, Depth depth,
+Result<void> take_folder(StateSnapshot& cut, const std::string& folder, const fs::path& dir, Depth depth,
                          const std::function<bool(const fs::path&)>& wanted) {
   std::vector<std::pair<std::string, bool>> entries;
   std::error_code error;
@@ -111,7 +111,7 @@ void LinkDir::remove_left(const fs::path& journal_dir) {
   for (const fs::path& dir : left) fs::remove_all(dir, error);
 }
 
-Result<void> take_stores(StateCut& cut, const Paths& paths) {
+Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
   const fs::path journal = paths.journal_dir();
   const fs::path checkpoint = journal / "CHECKPOINT";
   auto taken = take(cut, "journal/CHECKPOINT", checkpoint);
@@ -136,7 +136,7 @@ Result<void> take_stores(StateCut& cut, const Paths& paths) {
   return taken;
 }
 
-Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::string& agent) {
+Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent) {
   const std::string folder = paths.sessions_dir(agent);
   // With the transcripts, on the thread that makes both: it says which of them are archived.
   if (auto taken = take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)); !taken)
@@ -145,7 +145,7 @@ Result<void> take_transcripts(StateCut& cut, const Paths& paths, const std::stri
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }
 
-Result<void> take_journal(StateCut& cut, const FileJournal& journal) {
+Result<void> take_journal(StateSnapshot& cut, const FileJournal& journal) {
   const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
     return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
   });
@@ -154,8 +154,8 @@ Result<void> take_journal(StateCut& cut, const FileJournal& journal) {
   return {};
 }
 
-Result<StateCut> cut_at_rest(const Paths& paths) {
-  StateCut cut;
+Result<StateSnapshot> snapshot_at_rest(const Paths& paths) {
+  StateSnapshot cut;
   auto taken = take_stores(cut, paths);
   for (const std::string& agent : paths.agents()) {
     if (taken) taken = take_transcripts(cut, paths, agent);

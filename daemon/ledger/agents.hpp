@@ -1,0 +1,109 @@
+// The agents: those in memory, and the one way to show the state of one.
+// Memory is ahead of the disk, and a state (or an absence) that was shown must not be taken back. So clients never hold
+// a state: they give a function that makes the answer, and get the answer once all that it rests on is durable.
+// Thread: the loop. A reference to an agent stays good as long as it is in memory, has a turn or somebody waits for it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/decide/foreign.hpp"
+#include "daemon/ledger/agent.hpp"
+#include "daemon/ledger/notices.hpp"
+#include "daemon/ledger/store_loading.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+
+namespace sessiond {
+
+// The events that an answer depends on: all of the agent's, unless the call narrows it. A refusal depends on all.
+class Seen {
+ public:
+  // Of an agent: nothing but this session, asked for by `key`. Found by any other name, it rests on which keys there
+  // are not.
+  void only(const Session& session, std::string_view key) {
+    if (session.key() == key) seq_ = session.last_seq;
+  }
+  // Of the newest event that the answer may show.
+  std::uint64_t seq() const { return seq_; }
+
+ private:
+  friend class Agents;
+  explicit Seen(std::uint64_t seq) : seq_(seq) {}
+  std::uint64_t seq_;
+};
+
+class Agents {
+ public:
+  using States = std::vector<const AgentState*>;
+  using Map = std::map<std::string, std::shared_ptr<Agent>, std::less<>>;
+  // Called back, for the parts that are made after this one.
+  struct Hooks {
+    std::function<void()> on_dirty{};                                        // an agent became dirty
+    std::function<void(Agent&)> on_loaded{};                                 // its folder may be new
+    std::function<asio::awaitable<void>(std::string)> on_first_load{};       // since the start, and it is there
+    std::function<void(const std::string&, const std::string&)> on_owned{};  // a session now has this transcript
+    std::function<asio::awaitable<void>(std::string)> publish_foreign_lines{};
+    // Of what is durable, the seq from which on archives may not be in their record yet.
+    std::function<std::uint64_t(const std::string&)> archived_from{};
+  };
+
+  Agents(LedgerEnv& env, Commits& commits, Notices& notices, TranscriptFlusher& flusher, TranscriptReaders& readers,
+         const std::atomic<bool>& adopting)
+      : env_(env), commits_(commits), notices_(notices), flusher_(flusher), readers_(readers), adopting_(adopting) {}
+  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
+
+  // See Ledger::show and show_all.
+  template <class Call>
+  asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> show(std::string id, bool fresh, Call call);
+  template <class Call>
+  asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(std::vector<std::string> ids, bool fresh,
+                                                                              Call call,
+                                                                              std::vector<std::string>* degraded);
+  // Those on disk and those that are durable without being there yet, sorted.
+  asio::awaitable<std::vector<std::string>> ids();
+
+  Agent& find_or_add(const std::string& id);
+  const Map& all() const { return agents_; }
+  // Until the agent is in memory. agent_not_found when it does not exist and is not to be made; degraded.
+  asio::awaitable<Result<void>> load(std::string id, bool create);
+  // Looks at sessions.json, and commits what foreign programs changed.
+  asio::awaitable<Result<void>> reload_if_changed(std::string id);
+  // Waits until nothing else is done with the agent.
+  asio::awaitable<TurnGuard> take_turn(std::string id, Turn what);
+  // Commits what foreign programs changed. The agent has a turn, so that the file is not written before. `at_load`: the
+  // state is the store as we left it.
+  asio::awaitable<Result<void>> merge_foreign(std::string id, ForeignChange change, bool at_load = false);
+  // Commits::stage, and the agent becomes dirty.
+  std::uint64_t stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
+  void mark_dirty(Agent& agent);
+  // Its store cannot be used: logs and announces it once. Returns what to answer.
+  Problem degrade(Agent& agent, const Problem& why);
+  // Unloads agents that were not used for longer than the TTL, unless they changed after `seq`.
+  void unload_idle(std::uint64_t seq);
+  // After a failed batch: takes it out of memory. False: it is not there.
+  asio::awaitable<bool> forget(std::string id);
+
+ private:
+  // Valid until the next co_await. at_hand: null when the agent has to be loaded or looked at first.
+  const AgentState* at_hand(std::string_view id);
+  const AgentState* in_memory(std::string_view id) const;
+  asio::awaitable<Result<const AgentState*>> get(std::string id, bool fresh);
+  asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
+  asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
+
+  LedgerEnv& env_;
+  Commits& commits_;
+  Notices& notices_;
+  TranscriptFlusher& flusher_;
+  TranscriptReaders& readers_;
+  const std::atomic<bool>& adopting_;
+  Hooks hooks_{};
+  Map agents_{};
+  bool big_load_ = false;  // a big store is being read: one at a time, so that disk threads are left for the others
+  Waiters big_load_ended_{};
+};
+
+}  // namespace sessiond

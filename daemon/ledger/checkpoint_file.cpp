@@ -1,0 +1,35 @@
+#include "daemon/ledger/checkpoint_file.hpp"
+
+#include "daemon/runtime/log.hpp"
+#include "store/files.hpp"
+#include "store/json/crc.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond {
+
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
+  Checkpoint out;
+  auto text = read_file(path);
+  if (!text) {
+    if (text.error().code == Code::not_found) return out;
+    return std::unexpected(std::move(text.error()));
+  }
+  if (!json::check(*text) || !crc_fits(*text) || json::int_at(*text, "seq").value_or(-1) < 0) {
+    log::warn("checkpoint_damaged", {{"path", path.string()}, {"next", "replaying the whole journal"}});
+    out.damaged = true;
+    return out;
+  }
+  out.known = true;
+  out.seq = static_cast<std::uint64_t>(json::int_at(*text, "seq").value_or(0));
+  const auto read = [&text](std::string_view name, std::map<std::string, std::uint64_t>& into) {
+    for (const json::Member& member : json::members(json::find(*text, name).value_or("{}"))) {
+      into[json::unescape(member.name)] = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+    }
+  };
+  read("agents", out.agents);
+  read("previous", out.previous);
+  read("written", out.written);
+  return out;
+}
+
+}  // namespace sessiond

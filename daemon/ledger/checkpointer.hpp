@@ -1,0 +1,80 @@
+// Brings sessions.json up to date, as often as its duty cycle allows, and CHECKPOINT, which says how far the files have
+// come: recovery replays the journal from there, and retention may take what is older. Writers wait here when the
+// journal gets too far ahead of the files. Thread: the loop.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/ledger/agents.hpp"
+#include "daemon/ledger/snapshot.hpp"
+
+namespace sessiond {
+
+class Checkpointer {
+ public:
+  struct Hooks {
+    std::function<void(Agent&)> on_written{};  // its folder may be new
+    std::function<void()> on_round{};          // each round of run(), about once a second or when something is due
+  };
+  Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents, TranscriptFlusher& flusher,
+               const FileJournal& journal_files);
+  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
+  // Up to which seq the CHECKPOINT that was read says that all files have come.
+  void start_from(std::uint64_t seq) { checkpointed_ = backlog_from_ = synced_ = seq; }
+
+  asio::awaitable<void> run();  // until the daemon stops
+  void wake() { timer_.cancel(); }
+  // A batch is durable: how far the journal is ahead is asked once a batch.
+  void on_durable() { backlog_ = commits_.journal().bytes_after(backlog_from_); }
+  // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
+  // store.lock.timeoutMs.
+  asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq);
+  asio::awaitable<Result<void>> write_all();
+  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
+
+  bool has_room() const;
+  // Waits until the journal is no longer too far ahead: 503 after 10 s, for what keeps the files back may stay.
+  asio::awaitable<Result<void>> wait_for_room();
+  // degraded when an agent whose checkpoint fails has too many events of its own waiting.
+  Result<void> check_lag(const Agent& agent) const;
+  void drain();  // ends those waits
+
+  std::uint64_t backlog_from() const { return backlog_from_; }
+  std::uint64_t archived_from(const std::string& agent) const;
+  std::uint64_t checkpoints() const { return checkpoints_; }  // since the start
+  const std::string& trouble() const { return trouble_; }     // why CHECKPOINT could not advance the last time
+
+ private:
+  asio::awaitable<Result<void>> checkpoint(std::string id);
+  void on_checkpoint_failed(Agent& agent, const Problem& why);
+  asio::awaitable<Result<void>> sync_files();
+  asio::awaitable<Result<void>> advance();
+  asio::awaitable<void> renew_resting();
+  asio::awaitable<void> end_waits_for_room();
+
+  LedgerEnv& env_;
+  Commits& commits_;
+  Notices& notices_;
+  Agents& agents_;
+  TranscriptFlusher& flusher_;
+  const FileJournal& journal_files_;  // for snapshots
+  Hooks hooks_{};
+  asio::strand<asio::thread_pool::executor_type> strand_;  // writes CHECKPOINT and the answers
+  asio::steady_timer timer_;
+  std::uint64_t checkpointed_ = 0;  // CHECKPOINT's smallest seq
+  // The same without agents that a foreign lock or a fault keeps back: other writers do not wait for them.
+  std::uint64_t backlog_from_ = 0;
+  std::uint64_t backlog_ = 0;   // bytes of journal beyond that, as of the last batch
+  std::uint64_t synced_ = 0;    // the seq of the last CHECKPOINT
+  std::int64_t next_sync_ = 0;  // steady ms
+  std::string trouble_{};
+  Waiters room_{};  // commits that wait for room, by their deadline (steady ms)
+  bool room_watched_ = false;
+  int snapshots_ = 0;  // being taken: retention waits
+  std::uint64_t checkpoints_ = 0;
+};
+
+}  // namespace sessiond

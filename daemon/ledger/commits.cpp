@@ -1,0 +1,187 @@
+#include "daemon/ledger/commits.hpp"
+
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <cassert>
+
+#include "daemon/decide/apply.hpp"
+#include "daemon/ledger/projection.hpp"
+#include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::int64_t refusal_told_ms = 5000;  // a refused write makes unready that long, or until one is stored
+
+}  // namespace
+
+Commits::Commits(LedgerEnv& env, std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers,
+                 std::unique_ptr<AgeClock> clock)
+    : env_(env),
+      ids_(IdSource::secure()),
+      answers_(std::move(answers)),
+      clock_(std::move(clock)),
+      next_seq_(journal->head() + 1),
+      durable_(journal->head()),
+      journal_(std::move(journal)) {}
+
+Context Commits::context(std::string_view actor, std::string_view source) {
+  return {.next_seq = next_seq_,
+          .now = unix_ms(),
+          .epoch = journal_->epoch(),
+          .actor = actor,
+          .source = source,
+          .rules = &env_.rules,
+          .ids = &ids_,
+          .oldest_seq = journal_->oldest()};
+}
+
+std::unexpected<Problem> Commits::failure() const {
+  assert(failed());
+  return std::unexpected(*failure_);
+}
+
+asio::awaitable<Result<void>> Commits::wait_until_durable(std::uint64_t seq) {
+  if (seq <= durable_) co_return Result<void>{};
+  if (failed()) co_return failure();  // this seq will be another event's
+  if (const auto trouble = co_await gate_.wait(seq)) co_return std::unexpected(*trouble);
+  co_return Result<void>{};
+}
+
+asio::awaitable<Waiters::Outcome> Commits::wait_for_outcome(std::uint64_t seq) {
+  const Waiters::Outcome why = failed() ? failure_ : co_await gate_.wait(seq);
+  if (why && failed()) co_await rebuilt_.wait(0);
+  co_return why;
+}
+
+asio::awaitable<Result<void>> Commits::announce(EventType type, std::string data, std::string actor,
+                                                std::string agent) {
+  AgentState nobody(agent);
+  if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
+  if (failed()) co_return failure();
+  const Context now = context(actor, "api");
+  Decision decision;
+  decision.events.push_back(make_event(
+      {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = actor, .source = "api"}, data));
+  co_return co_await wait_until_durable(stage(nobody, decision));
+}
+
+std::uint64_t Commits::stage(AgentState& state, Decision& decision, std::vector<Answer> answers) {
+  assert(env_.loop.is_current());
+  if (decision.events.empty()) return state.last_seq;
+  assert(!failed());
+  assert(decision.events.front().envelope.seq == next_seq_);
+  for (const Event& event : decision.events) apply(state, event);
+  for (const TranscriptUpdate& update : decision.transcript_updates) apply(state, update);
+  Commit commit{
+      .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
+  commit.events.reserve(decision.events.size());
+  for (const Event& event : decision.events) commit.events.push_back(event.json);
+  InFlight& in_flight = in_flight_.emplace_back();
+  next_seq_ += decision.events.size();
+  in_flight.last = next_seq_ - 1;
+  in_flight.agent = state.id();
+  in_flight.archives =
+      std::ranges::any_of(decision.events, [](const Event& event) { return archives_files(event.envelope.type); });
+  in_flight.events = std::move(decision.events);
+  for (const Answer& answer : answers) commit.answers.push_back(to_json(answer));
+  in_flight.answers = std::move(answers);
+  ++counters_.commits;
+  journal_->append(std::move(commit));
+  return next_seq_ - 1;
+}
+
+void Commits::on_outcome(BatchOutcome outcome) {
+  assert(env_.loop.is_current());
+  if (outcome.kind == BatchOutcome::Kind::durable) {
+    on_durable(std::move(outcome));
+  } else {
+    on_failure(outcome);
+  }
+}
+
+void Commits::on_durable(BatchOutcome outcome) {
+  durable_ = outcome.last;
+  refused_at_ = 0;
+  ++counters_.batches;
+  counters_.batch_bytes += outcome.bytes;
+  counters_.sync_ns += outcome.sync_ns;
+  bool archives = false;
+  std::vector<Event> events;
+  while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
+    InFlight& done = in_flight_.front();
+    for (const Answer& answer : done.answers) answers_->put(answer);
+    archives = archives || done.archives;
+    std::ranges::move(done.events, std::back_inserter(events));
+    in_flight_.pop_front();
+  }
+  hooks_.on_durable(std::move(outcome), std::move(events), archives);  // streams that replies lead to find them
+  gate_.release(durable_);
+}
+
+void Commits::on_failure(const BatchOutcome& outcome) {
+  const bool unknown = outcome.kind == BatchOutcome::Kind::outcome_unknown;
+  const bool first_failure = !failed();
+  Problem problem = outcome.problem;
+  if (unknown) {
+    problem.code = Code::outcome_unknown;
+    problem.retry_after_s = 1;
+  }
+  failure_ = std::make_shared<const Problem>(std::move(problem));
+  refused_at_ = steady_ms();
+  refusal_ = failure_->detail;
+  if (first_failure) {
+    log::error("batch_not_stored", {{"first", outcome.first},
+                                    {"last", outcome.last},
+                                    {"unknown", unknown ? "yes" : "no"},
+                                    {"error", failure_->detail}});
+  }
+  while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
+    touched_by_failure_.push_back(in_flight_.front().agent);
+    in_flight_.pop_front();
+  }
+  gate_.fail(outcome.first, failure_);
+  if (first_failure) env_.background.run(rebuild(), "rebuild");
+}
+
+void Commits::reload_after_failure(const std::string& agent) {
+  assert(failed());
+  touched_by_failure_.push_back(agent);
+}
+
+// Goes back to what is durable: forgets what failed, and has the agents that it touched read again.
+asio::awaitable<void> Commits::rebuild() {
+  asio::steady_timer pause(env_.io);
+  for (;;) {
+    while (!in_flight_.empty()) {  // the journal gives back all that waits
+      pause.expires_after(std::chrono::milliseconds(2));
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+    const auto resumed = co_await run_on(env_.disk.get_executor(), [this] { return journal_->resume(); });
+    if (resumed) break;
+    log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
+    rebuilt_.release(0);  // reads that wait are told why
+    if (env_.stopping) co_return;
+    pause.expires_after(std::chrono::seconds(1));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  std::set<std::string> touched;
+  while (!touched_by_failure_.empty()) {  // it may grow while we wait
+    std::string id = std::move(touched_by_failure_.back());
+    touched_by_failure_.pop_back();
+    if (co_await hooks_.forget(id)) touched.insert(std::move(id));
+  }
+  next_seq_ = journal_->head() + 1;
+  failure_ = nullptr;
+  rebuilt_.release(0);
+  log::info("journal_writable", {{"head", next_seq_ - 1}});
+  co_await hooks_.reload(std::move(touched));
+}
+
+std::string Commits::refusal() const {
+  if (failed() || (refused_at_ != 0 && steady_ms() - refused_at_ < refusal_told_ms)) return refusal_;
+  return {};
+}
+
+}  // namespace sessiond

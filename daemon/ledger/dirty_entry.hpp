@@ -1,0 +1,19 @@
+// Keys whose entries sessions.json does not have as they are now, in the order in which they are written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/decide/agent_state.hpp"
+
+namespace sessiond {
+
+struct DirtyEntry {
+  std::uint64_t order = 0;  // deletions (0), then entries, the oldest first
+  NamedEntry entry;
+};
+DirtyEntry dirty_entry(AgentState& state, const std::string& key);
+std::vector<NamedEntry> in_order(std::vector<DirtyEntry> dirty);
+
+}  // namespace sessiond

@@ -1,0 +1,81 @@
+// The surroundings of a ledger's parts, and whether it is being shut down. Outlives the parts.
+// Thread: the loop, except `config` and `paths`, which never change and may be read anywhere.
+#pragma once
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "config/config.hpp"
+#include "daemon/decide/rules.hpp"
+#include "daemon/ledger/background.hpp"
+#include "daemon/ledger/paths.hpp"
+#include "daemon/runtime/one_thread.hpp"
+#include "store/clock.hpp"
+
+namespace sessiond {
+
+inline constexpr std::int64_t transcript_lock_timeout_ms = 60'000;
+
+struct LedgerEnv {
+  LedgerEnv(asio::io_context& loop, asio::thread_pool& threads, const Config& configured, Rules decided_by)
+      : io(loop),
+        disk(threads),
+        config(configured),
+        rules(std::move(decided_by)),
+        paths(configured.state_dir, configured.store.path_template),
+        background(loop) {}
+  LedgerEnv(const LedgerEnv&) = delete;
+  LedgerEnv& operator=(const LedgerEnv&) = delete;
+
+  // After how many ms a lock that a foreign program holds is asked for again; with jitter, so that two programs that
+  // want the same lock do not collide again and again.
+  std::int64_t lock_poll_ms() {
+    const std::int64_t interval = std::max<std::int64_t>(config.store.lock.poll_interval_ms, 2);
+    return std::uniform_int_distribution<std::int64_t>(interval / 2, interval + interval / 2)(jitter);
+  }
+  // How old the view of an agent may get before its files are looked at again.
+  std::int64_t ttl_ms() const {
+    constexpr std::int64_t usual = 45'000;  // also where every read looks: for agents that are not read
+    return config.store.cache_ttl_ms == 0 ? usual : config.store.cache_ttl_ms;
+  }
+
+  asio::io_context& io;
+  asio::thread_pool& disk;  // runs whatever may block
+  const Config config;
+  Rules rules;
+  const Paths paths;
+  Background background;
+  std::minstd_rand jitter{std::random_device{}()};
+  const std::int64_t started = unix_ms();
+  // From here on no request waits for a foreign lock or for room in the journal.
+  bool draining = false;
+  // From here on nothing is committed.
+  bool stopping = false;
+  OneThread loop{};                           // asserted by the parts
+  std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
+};
+
+// Counts a request that waits for a foreign lock, while it lives.
+class LockWaiter {
+ public:
+  LockWaiter(std::map<std::string, int>& waiters, std::string target) : waiters_(waiters), target_(std::move(target)) {
+    ++waiters_[target_];
+  }
+  LockWaiter(const LockWaiter&) = delete;
+  LockWaiter& operator=(const LockWaiter&) = delete;
+  ~LockWaiter() {
+    if (--waiters_[target_] == 0) waiters_.erase(target_);
+  }
+
+ private:
+  std::map<std::string, int>& waiters_;
+  std::string target_;
+};
+
+}  // namespace sessiond

@@ -1,0 +1,94 @@
+// Fetches facts that a decision wants and that are not in memory.
+#include <fmt/format.h>
+
+#include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/run_on.hpp"
+#include "store/files.hpp"
+#include "store/names.hpp"
+#include "transcripts/mend.hpp"
+
+namespace sessiond {
+
+// Before we first write behind a transcript's end: all that the journal has is there, so what is torn is nobody's.
+// Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
+asio::awaitable<Result<void>> Ledger::mend_transcript(const std::string& agent, const std::string& file) {
+  if (env_.rules.shared) co_return Result<void>{};
+  if (auto flushed = co_await flusher_.flush(agent, file); !flushed) co_return flushed;
+  auto path = resolve_below(env_.paths.state_dir(), env_.paths.sessions_dir(agent) + file);
+  if (!path) co_return std::unexpected(std::move(path.error()));
+  auto mended = co_await flusher_.on_files([path = *path](TranscriptFiles&) { return mend_end(path); });
+  if (!mended) co_return std::unexpected(std::move(mended.error()));
+  if (*mended && !(*mended)->torn.empty())
+    notices_.repaired(agent,
+                      {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
+                                   (*mended)->bytes, (*mended)->torn.filename().native())},
+                      path->native());
+  co_return Result<void>{};
+}
+
+asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines,
+                                            FetchedIds& ids) {
+  // What renames or extends the file must have reached it.
+  if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
+  if (need.what == Need::What::id_files) {
+    // What renames files of this id must have reached them.
+    if (auto flushed = co_await flusher_.flush(agent, transcript_file(need.file, "")); !flushed) co_return flushed;
+    auto files =
+        co_await run_on(env_.disk.get_executor(), [dir = env_.paths.state_dir() / env_.paths.sessions_dir(agent),
+                                                   id = need.file] { return files_of_id(dir, id); });
+    if (!files) co_return std::unexpected(std::move(files.error()));
+    ids[need.file] = std::move(*files);
+    co_return Result<void>{};
+  }
+  if (env_.rules.shared) {
+    if (auto written = co_await flusher_.wait_until_written(agent, need.file); !written) co_return written;
+  }
+  switch (need.what) {
+    case Need::What::transcript_end: {
+      if (auto mended = co_await mend_transcript(agent, need.file); !mended) co_return mended;
+      std::optional<std::int64_t> started;
+      auto tail = co_await readers_.read(agent, need.file, [&started](Transcript& transcript) {
+        started = transcript.started();
+        return Result<TranscriptTail>(transcript.tail());
+      });
+      if (!tail) co_return std::unexpected(std::move(tail.error()));
+      Agent& slot_now = agents_.find_or_add(agent);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) != nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
+      end.size = tail->size;
+      end.count = tail->count;
+      end.has_header = tail->has_header;
+      end.ends_in_newline = tail->ends_in_newline;
+      end.last_id = tail->last_id;
+      end.read_size = tail->size;
+      end.started = started;
+      co_return Result<void>{};
+    }
+    case Need::What::entry_ids: {
+      using CountedIds = std::pair<std::uint64_t, std::shared_ptr<IdSet>>;
+      auto read = co_await readers_.read(agent, need.file, [](Transcript& transcript) -> Result<CountedIds> {
+        auto ids = transcript.ids();
+        if (!ids) return std::unexpected(std::move(ids.error()));
+        return CountedIds{transcript.tail().count, std::make_shared<IdSet>(std::move(*ids))};
+      });
+      if (!read) co_return std::unexpected(std::move(read.error()));
+      Agent& slot_now = agents_.find_or_add(agent);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
+      TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
+      if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
+      co_return Result<void>{};
+    }
+    case Need::What::id_files:
+      break;  // fetched above
+    case Need::What::lines: {
+      auto found = co_await readers_.read(agent, need.file,
+                                          [ids = need.ids](Transcript& transcript) { return transcript.find(ids); });
+      if (!found) co_return std::unexpected(std::move(found.error()));
+      for (const std::string& id : need.ids) lines[id] = std::move((*found)[id]);
+      co_return Result<void>{};
+    }
+  }
+  co_return Result<void>{};
+}
+
+}  // namespace sessiond

@@ -1,0 +1,337 @@
+#include "daemon/ledger/follower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "daemon/decide/foreign.hpp"
+#include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::chrono::milliseconds settle_delay{20};   // one look for all that is appended meanwhile, by us as well
+constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
+constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
+constexpr std::size_t page_bytes = 1U << 20;            // of another program's lines in one commit
+
+bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
+
+void tell_doubled(Notices& notices, const std::string& id, const std::string& file, const std::string& entry) {
+  const std::string reason =
+      fmt::format("{}: another program wrote an entry with the id {}, which one of ours has; both stand", file, entry);
+  log::warn("entry_id_doubled", {{"agent", id}, {"file", file}, {"id", entry}});
+  notices.degraded(reason, id);
+}
+
+}  // namespace
+
+Follower::Follower(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents, TranscriptFlusher& flusher,
+                   TranscriptReaders& readers, std::atomic<bool>& adopting)
+    : env_(env),
+      commits_(commits),
+      notices_(notices),
+      agents_(agents),
+      flusher_(flusher),
+      readers_(readers),
+      adopting_(adopting),
+      watch_(env.io, [this](Watch::Changes changes) { on_inotify(std::move(changes)); }),
+      follow_timer_(env.io) {}
+
+void Follower::stop() {
+  watch_.stop();
+  follow_timer_.cancel();
+}
+
+void Follower::check_all_if_due() {
+  const std::int64_t now = steady_ms();
+  if (next_look_ > now) return;
+  next_look_ = now + env_.ttl_ms();
+  env_.background.run(check_all_agents(), "check_all_agents");
+}
+
+// What happened in a folder before it was watched, nobody was told.
+void Follower::watch(Agent& agent) {
+  if (agent.watched) return;
+  agent.watched = take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
+  if (agent.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
+}
+
+// Not to be watched is not fatal: everything is looked at when the TTL is over.
+bool Follower::take_watched(const Result<bool>& added) {
+  if (added) return *added;
+  if (unwatched_.empty())
+    log::warn("not_watched",
+              {{"error", added.error().detail}, {"next", "looking at every file when store.cacheTtlMs is over"}});
+  unwatched_ = still_unwatched_ = added.error().detail;
+  return false;
+}
+
+// Somebody wrote into agents' folders, maybe we ourselves: what lies on disk will tell.
+void Follower::on_inotify(Watch::Changes changes) {
+  if (env_.stopping) return;
+  if (changes.lost) {
+    log::warn("inotify_overflow", {{"next", "looking at every file"}});
+    notices_.degraded("inotify dropped events: every file is looked at instead");
+  }
+  for (const std::string& id : changes.gone) {
+    agents_.find_or_add(id).watched = false;
+    changes.touched[id].insert(env_.paths.store_file(id).filename().string());
+  }
+  for (auto& [id, names] : changes.touched) {
+    const bool store = names.contains(env_.paths.store_file(id).filename().string());
+    std::erase_if(names, [](const std::string& name) { return !is_transcript(name); });
+    if (!agents_.find_or_add(id).state) {
+      if (store || !names.empty()) env_.background.run(check_agent(id, std::move(names)), "check_agent");
+      continue;
+    }
+    if (store) mark_suspect(id);
+    for (const std::string& name : names) follow(id, name);
+  }
+  if (changes.lost || changes.agents) env_.background.run(check_all_agents(), "check_all_agents");
+}
+
+void Follower::mark_suspect(const std::string& id) {
+  Agent& agent = agents_.find_or_add(id);
+  if (!agent.state || agent.suspect) return;
+  agent.suspect = true;
+  env_.background.run(reload_in_background(id), "reload_in_background");
+}
+
+asio::awaitable<void> Follower::reload_in_background(std::string id) {
+  auto looked = co_await agents_.reload_if_changed(id);
+  if (looked && agents_.find_or_add(id).damaged &&
+      !env_.stopping) {  // looked at again, and written again if nobody was about to
+    asio::steady_timer pause(env_.io, damage_delay);
+    co_await pause.async_wait(asio::use_awaitable);
+    looked = co_await agents_.reload_if_changed(id);
+  }
+  if (!looked) log_load_failure(id, looked.error());
+}
+
+void Follower::log_load_failure(const std::string& id, const Problem& why) const {
+  if (env_.stopping) return;
+  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
+}
+
+void Follower::follow(const std::string& id, const std::string& file) {
+  assert(env_.loop.is_current());
+  if (env_.stopping) return;
+  to_follow_[id].insert(file);
+  if (std::exchange(follow_scheduled_, true)) return;
+  follow_timer_.expires_after(settle_delay);
+  follow_timer_.async_wait([this](const boost::system::error_code&) {
+    follow_scheduled_ = false;
+    for (auto& [agent, files] : std::exchange(to_follow_, {}))
+      env_.background.run(publish_foreign_lines(agent, std::move(files)), "publish_foreign_lines");
+  });
+}
+
+// All agents, whether they are in memory or not, and the folders in which agents are made.
+asio::awaitable<void> Follower::check_all_agents() {
+  everywhere_wanted_ = true;
+  if (std::exchange(looking_everywhere_, true)) co_return;
+  while (!env_.stopping && std::exchange(everywhere_wanted_, false)) {
+    still_unwatched_.clear();
+    for (const auto& dir : co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.agent_parent_dirs(); }))
+      take_watched(watch_.add_parent(dir));
+    set_databases(co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.databases(); }));
+    for (const std::string& id : co_await agents_.ids()) co_await check_agent(id, {});
+    unwatched_ = still_unwatched_;
+  }
+  adopting_ = false;
+  looking_everywhere_ = false;
+}
+
+// Another program has begun to keep sessions where they are not seen: told once for each.
+void Follower::set_databases(const std::vector<std::filesystem::path>& found) {
+  for (const auto& path : found) {
+    if (!databases_.insert(path.native()).second) continue;
+    log::warn("sqlite_state",
+              {{"path", path.native()}, {"why", "OpenClaw 2026.8 or later keeps sessions there: they are not served"}});
+    notices_.degraded(path.native() + ": sessions that OpenClaw 2026.8 or later keeps there are not served");
+  }
+  std::erase_if(databases_, [&](const std::string& path) {
+    return std::ranges::find(found, std::filesystem::path(path)) == found.end();
+  });
+}
+
+// Both the store and the transcripts. An agent that is not in memory is only brought there when something changed.
+asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string> files) {
+  if (env_.stopping) co_return;
+  // Again, for the folder may be another one by now.
+  agents_.find_or_add(id).watched = take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
+  Result<void> looked;
+  if (agents_.find_or_add(id).state) {
+    looked = co_await agents_.reload_if_changed(id);
+  } else {
+    const bool untouched = co_await run_on(
+        agents_.find_or_add(id).strand,
+        [options = store_options(env_.config, env_.paths, id), first = adopting_.load()] {
+          if (first)
+            remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
+          return SessionsFile::untouched(options);
+        });
+    const auto edit = co_await foreign_edits(id, files);
+    if (untouched && edit && edit->empty()) {
+      if (!agents_.find_or_add(id).state) flusher_.unload(id);  // else it came meanwhile
+      co_return;
+    }
+    looked = co_await agents_.load(id, false);
+    if (!looked && looked.error().code == Code::agent_not_found) co_return;  // a folder without a store
+  }
+  if (!looked) log_load_failure(id, looked.error());
+  co_await publish_foreign_lines(id, std::move(files));
+}
+
+// Finds what other programs did to these transcripts (none named: to all). Looks at a few files at a time, because all
+// agents share this strand.
+asio::awaitable<Result<std::vector<ForeignEdit>>> Follower::foreign_edits(std::string id, std::set<std::string> files) {
+  std::vector<ForeignEdit> found;
+  if (files.empty()) {
+    auto names = co_await flusher_.on_files([id](TranscriptFiles& files) { return files.projection().names(id); });
+    if (!names) co_return std::unexpected(std::move(names.error()));
+    files.insert(names->begin(), names->end());
+  }
+  while (!files.empty() && !env_.stopping) {
+    std::set<std::string> some;
+    while (!files.empty() && some.size() < looked_at_once) some.insert(files.extract(files.begin()));
+    auto edit = co_await flusher_.on_files(
+        [id, some = std::move(some)](TranscriptFiles& files) { return files.projection().foreign(id, some); });
+    if (!edit) co_return std::unexpected(std::move(edit.error()));
+    std::ranges::move(*edit, std::back_inserter(found));
+  }
+  co_return found;
+}
+
+// Publishes what other programs put into these transcripts of the agent (no name: into any).
+asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<std::string> files) {
+  const auto agent = agents_.find_or_add(id).shared_from_this();
+  while (agent->following) co_await agent->waiting.wait(0);
+  if (env_.stopping || !agent->state) co_return;
+  agent->following = true;
+  const auto found = co_await foreign_edits(id, files);
+  Result<void> outcome;
+  if (!found) {
+    outcome = std::unexpected(found.error());
+  } else {
+    for (const ForeignEdit& edit : *found) {
+      outcome = co_await publish(id, edit.file);
+      if (!outcome) break;
+    }
+  }
+  if (!outcome && !env_.stopping) {
+    log::warn(
+        "transcripts_not_followed",
+        {{"agent", id}, {"error", outcome.error().detail}, {"next", "looking again when store.cacheTtlMs is over"}});
+  }
+  agent->following = false;
+  agent->waiting.release(0);
+}
+
+// One at a time for each file: two who find the same lines would publish them twice.
+asio::awaitable<Result<void>> Follower::publish(std::string id, std::string file) {
+  const auto agent = agents_.find_or_add(id).shared_from_this();
+  while (agent->publishing.contains(file)) co_await agent->waiting.wait(0);
+  agent->publishing.insert(file);
+  auto outcome = co_await publish_lines(id, file);
+  agent->publishing.erase(file);
+  agent->waiting.release(0);
+  co_return outcome;
+}
+
+// Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
+asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::string file) {
+  for (;;) {
+    if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
+    if (!agents_.find_or_add(id).state->owner_of(file))
+      co_return co_await flusher_.on_files(
+          [id, file](TranscriptFiles& files) { return files.projection().forget_deleted(id, file); });
+    // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
+    agents_.find_or_add(id).state->transcripts.forget(file);
+    if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
+    if (auto flushed = co_await flusher_.flush(id, file); !flushed) co_return flushed;
+    const auto found = co_await flusher_.on_files(
+        [id, file](TranscriptFiles& files) { return files.projection().foreign(id, {file}); });
+    if (!found) co_return std::unexpected(found.error());
+    if (found->empty()) co_return Result<void>{};
+    const ForeignEdit& edit = found->front();
+    ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
+    if (edit.kind == ForeignEdit::Kind::appended) {
+      auto lines = co_await first_lines(id, edit);
+      if (!lines) co_return std::unexpected(std::move(lines.error()));
+      if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
+      theirs = std::move(*lines);
+    }
+    if (commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
+    AgentState& state = *agents_.find_or_add(id).state;
+    const auto owner = state.owner_of(file);
+    if (!owner) co_return Result<void>{};
+    // A transcript that the record has lost: its entries were counted when they were told.
+    const bool whole = edit.kind == ForeignEdit::Kind::appended && edit.unknown.front() == ByteRange{0, edit.size};
+    const bool counted =
+        !theirs.lines.empty() && !owner->topic &&
+        owner->session->message_count.value_or(-1) > static_cast<std::int64_t>(theirs.lines.back().stored.seq);
+    if (whole && counted)
+      co_return co_await flusher_.on_files(
+          [id, edit](TranscriptFiles& files) { return files.projection().take_as_known(id, edit); });
+    Decision decision = decide_foreign_lines(state, *owner, theirs, commits_.context("external", "external"));
+    const std::uint64_t last = agents_.stage(state, decision);
+    if (theirs.lines.empty())
+      log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
+    if (auto fine = co_await commits_.wait_until_durable(last); !fine) co_return fine;
+  }
+}
+
+asio::awaitable<Result<ForeignLines>> Follower::first_lines(std::string id, ForeignEdit edit) {
+  ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
+  for (const ByteRange& stretch : edit.unknown) {
+    auto lines = co_await readers_.read(id, edit.file, [stretch](Transcript& transcript) {
+      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
+    });
+    if (!lines) co_return std::unexpected(std::move(lines.error()));
+    if (lines->empty()) continue;
+    theirs.begin = stretch.begin;
+    theirs.lines = std::move(*lines);
+    break;
+  }
+  co_return theirs;
+}
+
+void Follower::tell_news(TranscriptNews news) {
+  for (auto& [id, agent] : agents_.all()) {
+    const std::string dir = env_.paths.sessions_dir(id);
+    for (const auto& [path, from] : news.renumbered) {
+      if (path.starts_with(dir))
+        env_.background.run(tell_renumbered(id, path.substr(dir.size()), from), "tell_renumbered");
+    }
+    for (const auto& [path, entry] : news.doubled) {
+      if (path.starts_with(dir)) tell_doubled(notices_, id, path.substr(dir.size()), entry);
+    }
+    for (const std::string& path : news.displaced) {
+      if (!agent->state || !path.starts_with(dir)) continue;
+      agent->state->transcripts.forget(path.substr(dir.size()));
+      follow(id, path.substr(dir.size()));
+    }
+    std::vector<Eviction> own;
+    for (const Eviction& eviction : news.evictions) {
+      if (eviction.path.contains("/" + dir)) own.push_back(eviction);
+    }
+    notices_.evicted(id, own);
+  }
+}
+
+// Lines of another program stand where ours were to stand: what was told of their places is wrong.
+asio::awaitable<void> Follower::tell_renumbered(std::string id, std::string file, std::uint64_t from) {
+  if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(id, loaded.error());
+  if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return;
+  AgentState& state = *agents_.find_or_add(id).state;
+  const auto owner = state.owner_of(file);
+  if (!owner) co_return;  // archived meanwhile
+  Decision decision = decide_renumbered(state, *owner, from, commits_.context("external", "external"));
+  co_await commits_.wait_until_durable(agents_.stage(state, decision));
+}
+
+}  // namespace sessiond

@@ -1,0 +1,76 @@
+#include "daemon/ledger/start_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/ledger/obstacles.hpp"
+#include "daemon/runtime/log.hpp"
+#include "store/files.hpp"
+#include "store/journal/segment.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond {
+namespace {
+
+// The highest rev that a store has: a journal that was lost, or whose end was, must go on above it, or versions would
+// come twice.
+Result<std::uint64_t> highest_rev(const Paths& paths) {
+  std::int64_t most = 0;
+  for (const std::string& agent : paths.agents()) {
+    auto text = read_file(paths.store_file(agent));
+    if (!text && text.error().code != Code::not_found)
+      log::warn("store_not_read", {{"agent", agent}, {"error", text.error().detail}});
+    if (!text || text->find("\"rev\"") == std::string::npos || !json::check(*text, {.max_depth = json::foreign_depth}))
+      continue;
+    for (const json::Member& entry : json::members(*text))
+      most = std::max(most, json::int_at(entry.value, "rev").value_or(0));
+  }
+  return static_cast<std::uint64_t>(most);
+}
+
+}  // namespace
+
+Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair) {
+  auto segments = journal::list_segments(paths.journal_dir());
+  if (!segments) return std::unexpected(std::move(segments.error()));
+  JournalBounds files{.first_seq = checkpoint.seq + 1, .least_head = checkpoint.seq};
+  if (!segments->empty() && checkpoint.known && !repair) return files;  // every store read: only where it is needed
+  const auto rev = highest_rev(paths);
+  if (!rev) return std::unexpected(rev.error());
+  files.first_seq = std::max(files.first_seq, *rev + 1);
+  if (!segments->empty()) files.least_head = std::max(files.least_head, *rev);
+  return files;
+}
+
+std::vector<std::string> clear_the_way(const Paths& paths) {
+  std::vector<std::string> told;
+  for (const Obstacle& obstacle : find_obstacles(paths.journal_dir())) {
+    const auto aside = put_aside(obstacle.path);
+    told.push_back(fmt::format("{} {}; {}", obstacle.path.native(), obstacle.what,
+                               aside ? "moved to " + aside->filename().native() : aside.error().detail));
+  }
+  return told;
+}
+
+// What a killed process was about to rename. The journal's folder is ours alone; in the state directory others may have
+// files.
+void remove_left_temps(const Paths& paths) {
+  std::error_code error;  // what cannot be seen or removed is only untidy
+  const auto remove = [&error](const std::filesystem::directory_entry& entry) {
+    if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
+  };
+  for (const std::string_view folder :
+       {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+    each_in(paths.journal_dir() / folder, remove);
+  }
+  each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
+    if (!agent.is_symlink(error) && agent.is_directory(error)) each_in(agent.path(), remove);
+  });
+  each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
+    const std::string name = entry.path().filename().native();
+    if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry);
+  });
+}
+
+}  // namespace sessiond

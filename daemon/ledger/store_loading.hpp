@@ -1,0 +1,54 @@
+// Reading one agent from disk: sessions.json, the names in its folder, and what the journal has beyond the file.
+// Blocks; disk threads, one call for an agent at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/decision.hpp"
+#include "daemon/ledger/paths.hpp"
+#include "store/journal/journal.hpp"
+#include "store/sessions/sessions_file.hpp"
+
+namespace sessiond {
+
+// Up to which seq the generations of a store surely hold the journal's events; 0: not known.
+struct Generations {
+  std::uint64_t written = 0;   // the last that we wrote
+  std::uint64_t previous = 0;  // what it took the place of
+};
+
+// How an agent is to be loaded.
+struct LoadRequest {
+  std::shared_ptr<SessionsFile> file{};      // where it was in memory before
+  std::shared_ptr<EntryHistory> history{};   // else what is left of it
+  std::uint64_t replay_from = 0;             // of the journal; 0: the file has it all
+  std::uint64_t archived_from = UINT64_MAX;  // of what is before that, from here on which archives were made
+  std::uint64_t known_to = 0;  // the file held everything up to here: that it is gone is damage, if this left sessions
+  Generations generations{};
+};
+
+// The result of loading an agent.
+struct Loaded {
+  std::shared_ptr<AgentState> state;
+  std::shared_ptr<SessionsFile> file;
+  std::vector<std::string> repairs;
+  std::vector<Eviction> evictions;
+  std::optional<ForeignChange> foreign;  // to be merged before the file is written
+  bool exists = false;                   // its folder, on disk
+};
+
+SessionsFile::Options store_options(const Config& config, const Paths& paths, const std::string& agent);
+// `adopting`: what stands in a store that is seen for the first time is no foreign change.
+Result<Loaded> load_store(const Config& config, const Paths& paths, const Journal& journal, bool adopting,
+                          const std::string& agent, LoadRequest request);
+// Finds the files of one session id in the folder.
+Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id);
+
+}  // namespace sessiond

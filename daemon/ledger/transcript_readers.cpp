@@ -1,0 +1,39 @@
+#include "daemon/ledger/transcript_readers.hpp"
+
+#include <cassert>
+
+#include "daemon/runtime/log.hpp"
+
+namespace sessiond {
+namespace {
+
+constexpr std::size_t most_open = 256;  // about
+
+}  // namespace
+
+std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const std::string& agent,
+                                                                           const std::string& file) {
+  assert(env_.loop.is_current());
+  const std::string path = env_.paths.sessions_dir(agent) + file;
+  auto& opened = open_[path];
+  if (!opened) {
+    if (open_.size() > most_open)
+      std::erase_if(open_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
+    opened =
+        std::make_shared<OpenTranscript>(env_.disk, env_.paths.state_dir() / path, env_.paths.sidecar(agent, file));
+  }
+  return opened;
+}
+
+// Keeps what was indexed for the next start.
+void TranscriptReaders::save(Transcript& transcript) {
+  if (auto saved = transcript.save_sidecars(); !saved)
+    log::warn("index_not_saved", {{"error", saved.error().detail}, {"next", "the next start indexes it again"}});
+}
+
+void TranscriptReaders::unload(const std::string& agent) {
+  const std::string dir = env_.paths.sessions_dir(agent);
+  std::erase_if(open_, [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
+}
+
+}  // namespace sessiond

@@ -1,0 +1,62 @@
+// Transcripts kept open for reading. Each has a strand of its own: one call at a time, on a disk thread, and calls that
+// wait hold no thread. Thread: the loop.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "daemon/ledger/transcript_flusher.hpp"
+#include "daemon/runtime/on_strand.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond {
+
+class TranscriptReaders {
+ public:
+  TranscriptReaders(LedgerEnv& env, TranscriptFlusher& flusher) : env_(env), flusher_(flusher) {}
+
+  // Runs call(Transcript&), which returns a Result, on a disk thread, when the file holds all acknowledged lines.
+  // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
+  template <class Call>
+  asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read(std::string agent, std::string file, Call call);
+  // Closes the transcripts of an agent that leaves memory, except those that are being read.
+  void unload(const std::string& agent);
+
+ private:
+  using OpenTranscript = OnStrand<Transcript>;
+  static constexpr std::uint64_t slice = 64 << 20;  // bytes indexed at once: a first look keeps no disk thread for long
+  std::shared_ptr<OpenTranscript> open(const std::string& agent, const std::string& file);
+  static void save(Transcript& transcript);
+
+  LedgerEnv& env_;
+  TranscriptFlusher& flusher_;
+  std::map<std::string, std::shared_ptr<OpenTranscript>> open_{};  // by path; bounded
+};
+
+template <class Call>
+asio::awaitable<std::invoke_result_t<Call&, Transcript&>> TranscriptReaders::read(std::string agent, std::string file,
+                                                                                  Call call) {
+  using Value = std::invoke_result_t<Call&, Transcript&>;
+  // A reader waits for no lock. Lines that wait for one now are not acknowledged yet, and the file has the others; but
+  // of those that the start took from the journal some may have been acknowledged before, so without them it is
+  // refused.
+  if (auto flushed = co_await flusher_.flush(agent, file);
+      !flushed && (flushed.error().code != Code::lock_timeout ||
+                   flusher_.recovering().contains(env_.paths.sessions_dir(agent) + file)))
+    co_return std::unexpected(std::move(flushed.error()));
+  const auto opened = open(agent, file);
+  for (;;) {
+    auto value = co_await on(*opened, [call](Transcript& transcript) mutable -> std::optional<Value> {
+      auto whole = transcript.refresh(slice);
+      if (!whole) return Value(std::unexpected(std::move(whole.error())));
+      return *whole ? std::optional<Value>(call(transcript)) : std::nullopt;
+    });
+    if (!value) continue;
+    post(*opened, save);  // behind the answer
+    co_return std::move(*value);
+  }
+}
+
+}  // namespace sessiond

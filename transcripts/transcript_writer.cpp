@@ -379,11 +379,8 @@ Result<void> TranscriptWriter::hold(const std::string& file) {
 }
 
 void TranscriptWriter::release(const std::string& file) { impl_->held.erase(file); }
-
 const std::set<std::string, std::less<>>& TranscriptWriter::waiting() const { return impl_->waiting; }
-
 const std::map<std::string, std::string, std::less<>>& TranscriptWriter::stuck() const { return impl_->stuck; }
-
 std::vector<Eviction> TranscriptWriter::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
 Result<std::optional<FileLock>> TranscriptWriter::close(std::string_view file, bool locked) {

@@ -189,7 +189,9 @@ std::string write_value(bool value, Any) { return value ? "true" : "false"; }
 std::string write_value(double value, BetweenReal) { return fmt::format("{}", value); }
 std::string write_value(const std::string& value, TextRule) { return json_quoted(value); }
 std::string write_value(const std::string& value, RawObject) { return value; }
-std::string write_value(const std::optional<std::string>& value, TextRule) { return value ? json_quoted(*value) : "null"; }
+std::string write_value(const std::optional<std::string>& value, TextRule) {
+  return value ? json_quoted(*value) : "null";
+}
 std::string write_value(const std::vector<std::string>& value, TextRule) { return write_list(value); }
 std::string write_value(const std::vector<std::string>& value, OneOrMany) {
   return value.size() == 1 ? json_quoted(value.front()) : write_list(value);

@@ -17,9 +17,9 @@ struct ActivationInput {
 // A direct message always activates. In other chats groupActivation of the entry decides (absent or unknown: mention).
 bool activates(const ActivationInput& input);
 
-// In a group or channel, the first message that activates comes with an introduction for the agent. The code that creates
-// or resets such a session sets this field of its entry; the code that gives the introduction removes it in the same
-// commit.
+// In a group or channel, the first message that activates comes with an introduction for the agent. The code that
+// creates or resets such a session sets this field of its entry; the code that gives the introduction removes it in the
+// same commit.
 inline constexpr std::string_view intro_field = "groupActivationNeedsSystemIntro";
 bool wants_intro(std::string_view chat_type);
 bool owes_intro(std::string_view entry);

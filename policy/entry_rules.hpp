@@ -20,7 +20,8 @@ enum class Import : bool {
 // take_identity first.
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix);
 
-// Replaces values by the spelling that is stored: chatType dm becomes direct. For an edit that check_entry_edit accepted.
+// Replaces values by the spelling that is stored: chatType dm becomes direct. For an edit that check_entry_edit
+// accepted.
 void normalize_entry_edit(json::Edit& edit);
 
 // For a PUT that sends back a Session as GET returned it: removes key, agent, rev and asOf from the edit. key and agent

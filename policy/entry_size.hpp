@@ -1,5 +1,5 @@
-// Limits the size of an entry (store/limits.hpp). Fields that the daemon itself writes are not counted, so that a session
-// whose entry is full still accepts messages and resets.
+// Limits the size of an entry (store/limits.hpp). Fields that the daemon itself writes are not counted, so that a
+// session whose entry is full still accepts messages and resets.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace sessiond {
 
-// Fails with validation_failed when the entry `after` a write exceeds a limit and is larger than `before` ("{}" for a new
-// entry). So an entry that a foreign program has made too large can be made smaller in steps. Pointers begin with
+// Fails with validation_failed when the entry `after` a write exceeds a limit and is larger than `before` ("{}" for a
+// new entry). So an entry that a foreign program has made too large can be made smaller in steps. Pointers begin with
 // `pointer_prefix`, as in check_entry_edit.
 Result<void> check_entry_size(std::string_view before, std::string_view after, std::string_view pointer_prefix);
 

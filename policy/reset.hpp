@@ -13,12 +13,12 @@
 
 namespace sessiond {
 
-// Returns what follows the trigger, trimmed, if `text` is a trigger or begins with one and whitespace. Ignores case; the
-// longest trigger that matches counts. The result is a view into `text`.
+// Returns what follows the trigger, trimmed, if `text` is a trigger or begins with one and whitespace. Ignores case;
+// the longest trigger that matches counts. The result is a view into `text`.
 std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers);
 
-// Returns the text after the mention that it begins with (`<@U1> …`, `@name …`). Returns the text itself when there is no
-// mention, and for `@name` when nothing follows it.
+// Returns the text after the mention that it begins with (`<@U1> …`, `@name …`). Returns the text itself when there is
+// no mention, and for `@name` when nothing follows it.
 std::string_view without_mention(std::string_view text);
 
 struct ResetRule {
@@ -39,8 +39,8 @@ struct SessionTimes {
 };
 
 // Says whether a reset is due. Times are ms since the epoch. The idle time begins with the last interaction. A daily
-// reset is due when the session began before at_hour o'clock last passed. If a change of clocks skips at_hour, the moment
-// of the change counts; if it comes twice, the first counts.
+// reset is due when the session began before at_hour o'clock last passed. If a change of clocks skips at_hour, the
+// moment of the change counts; if it comes twice, the first counts.
 ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at);
 
 // Says whether a field of an entry survives a reset that keeps metadata. Unknown fields do.

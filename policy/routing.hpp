@@ -1,5 +1,5 @@
-// Finds the session that an inbound message belongs to: makes its key of agent, channel, account, peer and thread. Fails
-// with validation_failed and the pointer of every fault in the inbound body (/channel, /peer, …).
+// Finds the session that an inbound message belongs to: makes its key of agent, channel, account, peer and thread.
+// Fails with validation_failed and the pointer of every fault in the inbound body (/channel, /peer, …).
 #pragma once
 
 #include <cstdint>

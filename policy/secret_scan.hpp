@@ -33,9 +33,9 @@ struct SecretFound {
 // Returns the first secret at or after `from`.
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from = 0);
 
-// Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20. Their pointers
-// begin with `pointer`. Neither pointer nor detail holds a secret: if the name of a member is one, the fault points to
-// the object.
+// Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20. Their
+// pointers begin with `pointer`. Neither pointer nor detail holds a secret: if the name of a member is one, the fault
+// points to the object.
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer);
 
 // Returns the text with each secret replaced by "(secret)".

@@ -1,5 +1,6 @@
 // Decides whether the agent may send into a session. The session's own sendPolicy decides; else the rules; else the
-// default; else sending is allowed. The configuration's `sendPolicy`, policy.json and PUT /v1/policy/send have this form:
+// default; else sending is allowed. The configuration's `sendPolicy`, policy.json and PUT /v1/policy/send have this
+// form:
 //   {"default":"allow","evaluation":"first-match"|"deny-overrides","rules":[{"match":{"channel":"discord"},"action":"deny"}]}
 #pragma once
 

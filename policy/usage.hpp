@@ -28,8 +28,8 @@ struct TokenUsage {
 
 // Reads a `usage` object as OpenClaw (input, cacheRead), Anthropic (input_tokens, cache_read_input_tokens), OpenAI
 // (prompt_tokens, input_tokens, …_tokens_details.cached_tokens), Google (promptTokenCount) or camelCase (inputTokens)
-// spell it. OpenAI and Google include cached tokens in the prompt's, the others do not. Returns nothing when it is not an
-// object.
+// spell it. OpenAI and Google include cached tokens in the prompt's, the others do not. Returns nothing when it is not
+// an object.
 std::optional<TokenUsage> read_usage(std::string_view usage);
 
 }  // namespace sessiond

@@ -8,12 +8,25 @@
 // The last argument is an expression of type Result<T>. With two arguments its value is moved into the first one, which
 // is a declaration or something assignable. CO_TRY is the same in a coroutine, and its expression may be a `co_await`.
 // With two arguments it is several statements: as the body of an `if` it needs braces, and the compiler says so.
+// With one argument the value is destroyed at once. The compiler refuses values that cannot be copied, a lock or an
+// open file: they would be released before the next step.
 #pragma once
 
 #include <expected>
+#include <type_traits>
 #include <utility>
 
 #include "store/problem.hpp"
+
+namespace sessiond {
+
+template <class T, class E>
+bool succeeded(const std::expected<T, E>& result) {
+  static_assert(std::is_void_v<T> || std::is_copy_constructible_v<T>, "name the value: TRY(const auto name, ...)");
+  return result.has_value();
+}
+
+}  // namespace sessiond
 
 #define TRY(...) SESSIOND_TRY(return, __COUNTER__, __VA_ARGS__)
 #define CO_TRY(...) SESSIOND_TRY(co_return, __COUNTER__, __VA_ARGS__)
@@ -23,7 +36,7 @@
 #define SESSIOND_TRY_CHOOSE(leave, number, first, ...) \
   SESSIOND_TRY_STEP##__VA_OPT__(_WITH_VALUE)(leave, tried_##number, first __VA_OPT__(, ) __VA_ARGS__)
 #define SESSIOND_TRY_STEP(leave, tried, expression) \
-  if (auto tried = expression; !tried) leave std::unexpected(std::move(tried.error()))
+  if (auto tried = expression; !::sessiond::succeeded(tried)) leave std::unexpected(std::move(tried.error()))
 #define SESSIOND_TRY_STEP_WITH_VALUE(leave, tried, target, ...) \
   auto tried = __VA_ARGS__;                                     \
   if (!tried) leave std::unexpected(std::move(tried.error()));  \

@@ -21,7 +21,7 @@ struct FirstToken {
   std::string id;
   std::string token;  // print it once
   std::filesystem::path path;
-  bool replaced = false;  // the file held the token of another state directory; tell the user
+  bool replaced = false;                 // the file held the token of another state directory; tell the user
   std::optional<Problem> not_written{};  // why the file could not be written (no home, read-only); the token works
 };
 

@@ -37,7 +37,8 @@ class LoginCookies {
   Result<void> load(std::int64_t now);
 
   std::string make(std::string_view token_id, std::int64_t now) const;
-  // Returns the id of the token that the cookie was made from; nothing when it is forged, has expired or was logged out.
+  // Returns the id of the token that the cookie was made from; nothing when it is forged, has expired or was logged
+  // out.
   std::optional<std::string> token_of(std::string_view cookie, std::int64_t now) const;
   std::string csrf_of(std::string_view cookie) const;
   // Blocks until the logout is on disk. If that fails, the login remains. Any thread.

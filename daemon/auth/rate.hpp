@@ -1,5 +1,5 @@
-// Limits how often something may be done, by token buckets: each sender's bucket fills steadily up to its size, and each
-// time takes one. Times are ms of a steady clock. Belongs to one thread.
+// Limits how often something may be done, by token buckets: each sender's bucket fills steadily up to its size, and
+// each time takes one. Times are ms of a steady clock. Belongs to one thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Makes and checks tokens: `sd_<id>_<secret>`, where the id is 8 of [a-z0-9] and the secret 32 random bytes in base64url
-// (43 characters). Only the SHA-256 of a token is stored. Also the parts that secrets are made of: random bytes,
-// base64url, HMAC. Throws std::system_error if the kernel gives no random bytes.
+// Makes and checks tokens: `sd_<id>_<secret>`, where the id is 8 of [a-z0-9] and the secret 32 random bytes in
+// base64url (43 characters). Only the SHA-256 of a token is stored. Also the parts that secrets are made of: random
+// bytes, base64url, HMAC. Throws std::system_error if the kernel gives no random bytes.
 #pragma once
 
 #include <array>

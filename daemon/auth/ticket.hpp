@@ -1,7 +1,8 @@
 // The text of a stream ticket, opaque to clients: `sdt_`, then in base64url 32 random bytes, an HMAC-SHA-256, the id of
-// the token it was made from, the time by which it must open its first stream, and the filters it is bound to. The HMAC's
-// key is <stateDir>/journal/cursor.key. The HMAC also covers the token's scope when the ticket was made: once that scope
-// has changed, the ticket is invalid. So a ticket is valid without being stored, also after a restart or a power cut.
+// the token it was made from, the time by which it must open its first stream, and the filters it is bound to. The
+// HMAC's key is <stateDir>/journal/cursor.key. The HMAC also covers the token's scope when the ticket was made: once
+// that scope has changed, the ticket is invalid. So a ticket is valid without being stored, also after a restart or a
+// power cut.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // The bearer tokens of a state directory. <stateDir>/tokens.json, mode 0600, holds their SHA-256, never the tokens. A
-// change takes effect in memory at once; save() writes it to the file, and keeps what foreign programs have changed there
-// meanwhile. Any thread may call it; only load, reload, look and save block on the disk. Times are ms since the epoch.
+// change takes effect in memory at once; save() writes it to the file, and keeps what foreign programs have changed
+// there meanwhile. Any thread may call it; only load, reload, look and save block on the disk. Times are ms since the
+// epoch.
 #pragma once
 
 #include <atomic>
@@ -55,9 +56,9 @@ class Tokens {
   // revoked one stays revoked.
   Result<CreatedToken> create(const NewToken& asked, std::int64_t now);
   Result<void> revoke(std::string_view id);  // not_found
-  // Makes another token with the role, scope, note and expiry of this one. The old token ends after `overlap_ms` (0 to 7
-  // days), or earlier if it expires; with 0 it is revoked. not_found; validation_failed when it has expired. If save()
-  // fails, call undo().
+  // Makes another token with the role, scope, note and expiry of this one. The old token ends after `overlap_ms` (0 to
+  // 7 days), or earlier if it expires; with 0 it is revoked. not_found; validation_failed when it has expired. If
+  // save() fails, call undo().
   Result<RotatedToken> rotate(std::string_view id, std::int64_t overlap_ms, std::int64_t now);
   void undo(const RotatedToken& rotated);
 

@@ -47,7 +47,7 @@ class TranscriptMigration {
   Result<void> migrate(const doctor::Listed& file) {
     const fs::path path = dir_ / file.name;
     std::vector<Eviction> evictions;
-    TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
+    TRY(const auto lock, FileLock::acquire(path, {.timeout = lock_wait}, evictions));
     fs::path kept;
     TRY(const auto done, migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
           TRY(auto copy, exam_.keep_copy(path));

@@ -38,7 +38,7 @@ constexpr std::chrono::milliseconds lock_wait{2000};
 // Holds the transcript's lock, so that no foreign program appends meanwhile.
 Result<Step> mend_transcript(const fs::path& path) {
   std::vector<Eviction> evictions;
-  TRY(FileLock::acquire(path, {.timeout = lock_wait}, evictions));
+  TRY(const auto lock, FileLock::acquire(path, {.timeout = lock_wait}, evictions));
   TRY(const auto mended, mend_end(path));
   if (!mended) return Step{.path = path.native(), .detail = "was completed by its writer meanwhile"};
   if (mended->torn.empty()) return Step{.path = path.native(), .detail = "added the missing newline to its last line"};

@@ -1,6 +1,6 @@
-// The daemon's log: one line an event on stderr, in logfmt (`time=… level=info msg=listening address=…`) or JSON. Values
-// are quoted, so that a client cannot forge a line. Callers never log secrets or message texts; a value that looks like a
-// token anyway, such as a path with one in it, is masked. Any thread may log.
+// The daemon's log: one line an event on stderr, in logfmt (`time=… level=info msg=listening address=…`) or JSON.
+// Values are quoted, so that a client cannot forge a line. Callers never log secrets or message texts; a value that
+// looks like a token anyway, such as a path with one in it, is masked. Any thread may log.
 #pragma once
 
 #include <concepts>

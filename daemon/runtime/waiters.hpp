@@ -1,5 +1,5 @@
-// Coroutines that wait until a seq is durable (the output gate) or until something happened. Thread: the one that waits.
-// `Checkpointer::room_` uses the number as a deadline in steady ms: it is released with UINT64_MAX.
+// Coroutines that wait until a seq is durable (the output gate) or until something happened. Thread: the one that
+// waits. `Checkpointer::room_` uses the number as a deadline in steady ms: it is released with UINT64_MAX.
 #pragma once
 
 #include <boost/asio/async_result.hpp>

@@ -152,7 +152,7 @@ format: packages
 
 lint: build/debug/build.ninja
 	@clang-format-19 --dry-run --Werror $(SOURCES)
-	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled
+	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled sessiond_precompiled_asio
 	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) '$(CURDIR)/(config|store|transcripts|policy|daemon)/.*\.cpp$$'
 
 clean:

@@ -56,37 +56,38 @@ run: build
 	wait $$pid
 
 # --- tests ---
-# Unit and api tests under address+undefined sanitizers, api tests of the release binary and under the thread sanitizer, real clients of the
-# event stream (Chromium; npm's), and a slice of what takes minutes (`make soak`, `make fuzz`). A suite that has passed runs again when a file
-# of the tree has changed since; `make retest` runs all of them.
+# Unit and api tests under address+undefined sanitizers; the api tests in which threads meet under the thread sanitizer; those of the release
+# binary that depend on how it is built, and a mixture; real clients of the event stream (Chromium; npm's); and a slice of what takes minutes.
+# `make soak` runs the rest: all api tests of all three binaries, and the slices whole. A suite that has passed runs again when a file of
+# the tree has changed since; `make retest` runs all of them. A build runs while suites of the build before it wait for disks and daemons.
 
 test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
-	@ninja -C build/release -j $(JOBS) --quiet sessiond sessiond_bench crash_shim
-	@ninja -C build/asan -j $(JOBS) --quiet
-	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@python3 tests/faults.py
 	@python3 tests/includes.py
-	@python3 tests/documents.py
-	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j3 --output-sync=target $(SUITES:%=build/passed/%)
+	@ninja -C build/asan -j $(JOBS) --quiet sessiond
+	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j4 --output-sync=target $(SUITES:%=build/passed/%)
 
 retest:
 	@rm -rf build/passed
 	@$(MAKE) --no-print-directory test
 
-# The longest first, three at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan api-tsan api-release points kill9 browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
-api     = python3 tests/api/run.py -j $(JOBS) --binary build/$(1)/sessiond
+# The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
+SUITES := api-asan unit-asan api-tsan points kill9 api-release browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
+MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
+  journal_damage limits locks messages neighbours reload scope stream_crowd streams tickets tls token_life transcripts
+BUILT   = hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
+api     = python3 tests/api/run.py -j $$((3 * $(JOBS))) --binary build/$(1)/sessiond $(patsubst %,-k test_%.,$(2))
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
 build/passed/api-asan:    RUN = $(call api,asan)
-build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan)
-build/passed/api-release: RUN = $(call api,release)
+build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
+build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
 build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
-build/passed/kill9:       RUN = $(call crash,kill9) --rounds 100 --writers 32 --load 0.1
+build/passed/kill9:       RUN = $(call crash,kill9) --rounds 50 --writers 32 --load 0.1
 build/passed/faults:      RUN = $(call crash,faults) --every 83
 build/passed/powercut:    RUN = $(call crash,powercut) --rounds 40
 build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
@@ -95,11 +96,24 @@ build/passed/earlier-boot: RUN = $(call crash,kill9) --rounds 15 --writers 16 --
 build/passed/damage:      RUN = $(call crash,damage) -j $(JOBS)
 build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
+
+# Suites of the asan daemon need nothing more; these wait for a build, one at a time.
+$(addprefix build/passed/,kill9 api-release browser two-writers faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
+build/passed/api-tsan: build/.made-tsan
+build/passed/unit-asan: build/.made-asan
+build/.made-release: TARGETS = sessiond crash_shim
+build/.made-tsan:    TARGETS = sessiond
+build/.made-%: $(TREE)
+	@flock build ninja -C build/$* -j $(JOBS) --quiet $(TARGETS); touch $@
+
 build/passed/%: $(TREE)
 	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@; echo "$*: passed in $$SECONDS s"
 
-soak: build
+soak: build build/tsan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim
+	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
+	@SESSIOND_TEST_SLOW=6 $(call api,release)
+	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 $(call api,tsan)
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot
@@ -138,6 +152,7 @@ format: packages
 
 lint: build/debug/build.ninja
 	@clang-format-19 --dry-run --Werror $(SOURCES)
+	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled sessiond_precompiled_asio
 	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) '$(CURDIR)/(config|store|transcripts|policy|daemon)/.*\.cpp$$'
 
 clean:

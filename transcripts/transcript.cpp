@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"

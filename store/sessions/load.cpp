@@ -130,8 +130,8 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   }
   std::optional<Entries> started;
   if (!ours) started = last_written(snapshot);
-  const bool came_out = stat_of(files.foreign).has_value();
-  if (ours && !came_out) return {};  // as usual: nothing to compare
+  const bool foreign_there = stat_of(files.foreign).has_value();
+  if (ours && !foreign_there) return {};  // as usual: nothing to compare
   Entries merged = base;
 
   if (auto foreign = good_store(files.foreign)) {

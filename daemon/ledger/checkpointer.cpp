@@ -35,9 +35,8 @@ std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
   return std::max(least_pause_ms, static_cast<std::int64_t>(ms * (1.0 / std::max(duty, 0.001) - 1.0)));
 }
 
-// A few at a time: of 100 000 dirty sessions the entries take a quarter of a second to make, and the network thread has
-// others to serve. What changes meanwhile may be in it or not: it is dirty again, and recovery goes by each entry's
-// rev.
+// In slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests to
+// serve. An entry that changes meanwhile is dirty again, and recovery goes by each entry's rev.
 asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, AgentState& state,
                                                  const std::unordered_set<std::string>& keys) {
   std::vector<DirtyEntry> dirty;
@@ -89,16 +88,16 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   if (!agent.state || agent.state->dirty.empty()) {
     agent.dirty_since = 0;
     agent.lock_wanted = 0;
-    agent.trouble.clear();  // of a batch that was not stored in the end
-    agent.file_seq =
-        std::max(agent.file_seq, commits_.durable());  // the file has all that is durable, in memory or not
+    agent.trouble.clear();                                          // of a batch that was not stored in the end
+    agent.file_seq = std::max(agent.file_seq, commits_.durable());  // in memory or not
     co_return Result<void>{};
   }
   const auto state = agent.state;
   const std::unordered_set<std::string> taken = std::exchange(state->dirty, {});
   const std::unordered_set<std::string> taken_of_ours = std::exchange(state->changed_by_us, {});
   const std::int64_t since = std::exchange(agent.dirty_since, 0);
-  // All of this agent's, and nothing of others that is still in flight: if that fails, its seqs are given again.
+  // The file will hold this agent's changes up to `seq`. Not commits_.last(): other agents' events may be in flight,
+  // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);

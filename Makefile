@@ -64,6 +64,7 @@ run: build
 test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
 	@python3 tests/faults.py
 	@python3 tests/includes.py
+	@python3 tests/documents.py
 	@ninja -C build/asan -j $(JOBS) --quiet sessiond
 	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j4 --output-sync=target $(SUITES:%=build/passed/%)
 

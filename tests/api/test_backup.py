@@ -418,10 +418,10 @@ class Restore(BackupCase):
         self.ok(self.api.get(S(self.key)), 200)
 
     def test_damaged_and_hostile_ones_are_refused(self):
-        self.refused("-", input=b"", saying="no archive")
-        self.refused("-", input=os.urandom(5000), saying="no tar archive")
+        self.refused("-", input=b"", saying="the archive is empty")
+        self.refused("-", input=os.urandom(5000), saying="not a tar archive")
         self.refused(self.place("nosuch"))
-        self.refused("-", input=self.archive.replace(b'"one"', b'"One"'), saying="not what was backed up")
+        self.refused("-", input=self.archive.replace(b'"one"', b'"One"'), saying="differs from the backup")
         for name, kind in (("/etc/x", tarfile.REGTYPE), ("../x", tarfile.REGTYPE), ("journal/x", tarfile.SYMTYPE),
                            ("journal/x", tarfile.LNKTYPE), ("journal/x", tarfile.CHRTYPE),
                            ("journal/more.jsonl", tarfile.REGTYPE), ("journal/EPOCH/x", tarfile.REGTYPE)):

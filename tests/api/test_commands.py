@@ -199,7 +199,7 @@ class Words(Case):
     def test_fault_36_a_time_that_is_none_is_answered_with_one_that_is(self):
         done = self.daemon.cli("token", "create", "--role", "viewer", "--expires-at", "tomorrow")
         self.assertEqual(done.returncode, 2)
-        self.assertIn('"tomorrow" is no number of ms since the epoch', done.stderr)
+        self.assertIn('"tomorrow" is not a number of ms since the epoch', done.stderr)
         self.assertIn("--expires-at $(date -d tomorrow +%s000)", done.stderr)
 
     def test_fault_36_one_file_is_one_file(self):

@@ -439,7 +439,7 @@ TEST_CASE("store and journal that do not belong together, a store that is gone")
     fs::remove(file);
     const Report report = tree.examine();
     CHECK(report.exit_code() == 2);
-    CHECK(to_text(report).contains("is gone; an earlier generation has 2 entries"));
+    CHECK(to_text(report).contains("is missing; an earlier generation has 2 entries"));
   }
 }
 

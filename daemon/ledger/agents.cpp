@@ -47,6 +47,10 @@ void TurnGuard::end() {
   asio::post(*loop_, [agent = std::exchange(agent_, nullptr)] { agent->waiting.release(0); });
 }
 
+Agents::~Agents() {
+  for (const auto& [id, agent] : agents_) agent->waiting.abandon();
+}
+
 asio::awaitable<TurnGuard> Agents::take_turn(std::string id, Turn what) {
   const auto agent = find_or_add(id).shared_from_this();
   while (agent->turn != Turn::none) co_await agent->waiting.wait(0);

@@ -58,6 +58,9 @@ class Agents {
   // See Ledger::show and show_all.
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> show(std::string id, bool fresh, Call call);
+  ~Agents();
+  Agents(const Agents&) = delete;
+  Agents& operator=(const Agents&) = delete;
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(std::vector<std::string> ids, bool fresh,
                                                                               Call call,

@@ -44,6 +44,9 @@ class Waiters {
     resume([to](std::uint64_t wanted) { return wanted <= to; }, outcome);
   }
   bool empty() const { return waiting_.empty(); }
+  // Destroys the waiting coroutines without resuming them. For an owner that ends before they do: a coroutine may hold
+  // the object that holds its wait, and neither would ever be freed.
+  void abandon() { std::exchange(waiting_, {}).clear(); }
 
  private:
   struct Waiter {

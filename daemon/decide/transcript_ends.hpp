@@ -38,7 +38,16 @@ class TranscriptEnds {
   }
   TranscriptEnd& find_or_add(std::string_view file) { return ends_[std::string(file)]; }
   void forget(std::string_view file) {
-    if (const auto found = ends_.find(file); found != ends_.end()) ends_.erase(found);
+    const auto found = ends_.find(file);
+    if (found == ends_.end()) return;
+    ends_.erase(found);
+    ++forgotten_[std::string(file)];
+  }
+  // Counts how often a file's end was forgotten. What was read from the file is its end only if this is as it was
+  // before the read: otherwise a line may have been committed behind the end that was forgotten, and not be counted.
+  std::uint64_t forgotten(std::string_view file) const {
+    const auto found = forgotten_.find(file);
+    return found == forgotten_.end() ? 0 : found->second;
   }
   const StringMap<TranscriptEnd>& all() const { return ends_; }
 
@@ -59,6 +68,7 @@ class TranscriptEnds {
 
  private:
   StringMap<TranscriptEnd> ends_;
+  StringMap<std::uint64_t> forgotten_;
   StringMap<std::set<std::string>> topics_;
 };
 

@@ -28,10 +28,12 @@ asio::awaitable<Result<void>> Ledger::mend_transcript(const std::string& agent, 
 
 asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need& need, FetchedLines& lines,
                                             FetchedIds& ids) {
-  // What renames or extends the file must have reached it.
+  const auto state = agents_.find_or_add(agent).state;
+  const std::uint64_t forgotten = state ? state->transcripts.forgotten(need.file) : 0;
+  // Renames and lines that were committed before the read must be in the files first.
   if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
   if (need.what == Need::What::id_files) {
-    // What renames files of this id must have reached them.
+    // Renames of files of this id must have reached them.
     if (auto flushed = co_await flusher_.flush(agent, transcript_file(need.file, "")); !flushed) co_return flushed;
     auto files =
         co_await run_on(env_.disk.get_executor(), [dir = env_.paths.state_dir() / env_.paths.sessions_dir(agent),
@@ -53,7 +55,9 @@ asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const Need
       });
       if (!tail) co_return std::unexpected(std::move(tail.error()));
       Agent& slot_now = agents_.find_or_add(agent);
-      if (!slot_now.state || slot_now.state->transcripts.find(need.file) != nullptr) co_return Result<void>{};
+      if (!slot_now.state || slot_now.state != state || slot_now.state->transcripts.forgotten(need.file) != forgotten ||
+          slot_now.state->transcripts.find(need.file) != nullptr)
+        co_return Result<void>{};  // the decision asks again if it still needs it
       TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       end.size = tail->size;
       end.count = tail->count;

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <set>
+
 #include "store/process.hpp"
 #include "tests/unit/daemon/ledger/ledger_fixture.hpp"
 
@@ -301,6 +305,27 @@ TEST_CASE("an append in shared mode waits for a foreign lock on its transcript; 
   REQUIRE(*waiting);
   CHECK(json::int_at((*waiting)->body, "lastSeq") == 2);
   CHECK(fixture.ledger().lock_waiters().empty());
+}
+
+// Several commits read the end of a transcript at once. What the last of them read is no longer true when a line was
+// committed behind what the first of them read, and a foreign line had that end forgotten.
+TEST_CASE("no place is told twice when appends read the end of a transcript at once, beside foreign lines") {
+  LedgerFixture fixture(shared_mode());
+  ok(fixture.create(key, "s"));
+  ok(fixture.append(key, "first"));
+  std::set<std::int64_t> told;
+  for (int round = 0; round < 50; ++round) {
+    LedgerFixture::write_file(fixture.in_agent("s.jsonl"), their_line, std::ios::app);
+    std::array<std::optional<Result<Reply>>, 8> ours;
+    for (auto& reply : ours) fixture.start_run(fixture.append_command(key, "ours"), reply);
+    fixture.run_until([&] { return std::ranges::all_of(ours, [](const auto& reply) { return reply.has_value(); }); });
+    for (const auto& reply : ours) {
+      ok(*reply);
+      const auto seq = json::int_at((*reply)->body, "lastSeq");
+      REQUIRE(seq);
+      CHECK_MESSAGE(told.insert(*seq).second, fmt::format("round {}: {} was told before", round, *seq));
+    }
+  }
 }
 
 TEST_CASE("draining ends the waits for a foreign lock") {

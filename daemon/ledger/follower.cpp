@@ -54,7 +54,7 @@ void Follower::check_all_if_due() {
 
 // What happened in a folder before it was watched, nobody was told.
 void Follower::watch(Agent& agent) {
-  if (agent.watched) return;
+  if (agent.watched || env_.stopping) return;
   agent.watched = take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
   if (agent.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
 }

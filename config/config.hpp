@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::config {
 
 // One fault of a configuration: the JSON pointer (RFC 6901) of the key, "" for the whole text, and what is wrong.
 struct ConfigFault {
@@ -173,4 +173,4 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::config

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-namespace sessiond {
+namespace sessiond::config {
 namespace {
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -44,4 +44,4 @@ std::optional<ListenAddress> parse_listen_address(std::string_view text) {
   return ListenAddress{.ip = std::move(ip), .port = *port, .loopback = *loopback};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::config

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::config {
 
 struct ListenAddress {
   std::string ip;  // as inet_pton reads it, without brackets
@@ -18,4 +18,4 @@ struct ListenAddress {
 
 std::optional<ListenAddress> parse_listen_address(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::config

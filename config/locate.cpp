@@ -16,7 +16,7 @@
 
 #include "config/read.hpp"
 
-namespace sessiond {
+namespace sessiond::config {
 namespace {
 
 constexpr std::size_t most_file_bytes = 1U << 20;
@@ -42,7 +42,7 @@ std::string working_dir() {
 
 // Whether the file certainly does not exist. A dangling link or a folder without access does not count.
 bool certainly_absent(const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
@@ -174,4 +174,4 @@ std::expected<Config, std::vector<ConfigFault>> load_config(const Located& locat
   return config;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::config

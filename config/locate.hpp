@@ -12,7 +12,7 @@
 #include "config/config.hpp"
 #include "config/read.hpp"
 
-namespace sessiond {
+namespace sessiond::config {
 
 using Environment = std::map<std::string, std::string, std::less<>>;  // an empty value means not set
 
@@ -43,4 +43,4 @@ std::expected<Config, std::vector<ConfigFault>> load_config(const Located& locat
                                                             const std::optional<std::string>& state_dir = {},
                                                             const SendPolicyCheck& check_send_policy = {});
 
-}  // namespace sessiond
+}  // namespace sessiond::config

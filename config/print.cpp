@@ -11,8 +11,7 @@
 #include "config/describe.hpp"
 #include "config/values.hpp"
 
-namespace sessiond {
-namespace config {
+namespace sessiond::config {
 namespace {
 
 class JsonWriter {
@@ -153,7 +152,6 @@ class Annotator {
 };
 
 }  // namespace
-}  // namespace config
 
 std::string print_defaults() {
   static constexpr std::string_view head =
@@ -187,4 +185,4 @@ std::vector<std::string> changed_keys(const Config& before, const Config& after)
   return changed;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::config

@@ -6,7 +6,7 @@
 
 #include "config/config.hpp"
 
-namespace sessiond {
+namespace sessiond::config {
 
 // Returns every key with its default, range and purpose, as JSON with comments. parse_config() of it returns Config{}.
 std::string print_defaults();
@@ -18,4 +18,4 @@ std::string to_json(const Config& config);
 // Returns the JSON pointers of the keys whose values differ, in the order of the file.
 std::vector<std::string> changed_keys(const Config& before, const Config& after);
 
-}  // namespace sessiond
+}  // namespace sessiond::config

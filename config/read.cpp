@@ -91,7 +91,7 @@ void overlay(Config& config, std::string_view text, std::vector<ConfigFault>& fa
 
 }  // namespace sessiond::config
 
-namespace sessiond {
+namespace sessiond::config {
 
 std::expected<Config, std::vector<ConfigFault>> parse_config(std::string_view text,
                                                              const SendPolicyCheck& check_send_policy) {
@@ -104,4 +104,4 @@ std::expected<Config, std::vector<ConfigFault>> parse_config(std::string_view te
   return config;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::config

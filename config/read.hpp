@@ -9,7 +9,7 @@
 
 #include "config/config.hpp"
 
-namespace sessiond {
+namespace sessiond::config {
 
 // `check_send_policy` checks send_policy_json, so that its faults are returned with all others. (The rules are in
 // policy/, which config/ does not include.)
@@ -17,11 +17,8 @@ using SendPolicyCheck = std::function<std::vector<ConfigFault>(std::string_view 
 std::expected<Config, std::vector<ConfigFault>> parse_config(std::string_view text,
                                                              const SendPolicyCheck& check_send_policy = {});
 
-namespace config {
-
 // Sets the keys that `text` has and leaves the others as they are; a key with a fault keeps its value. Does not look
 // for contradictions between keys.
 void overlay(Config& config, std::string_view text, std::vector<ConfigFault>& faults);
 
-}  // namespace config
-}  // namespace sessiond
+}  // namespace sessiond::config

@@ -43,8 +43,8 @@ void read_value(const boost::json::value& value, std::vector<std::string>& field
 void read_value(const boost::json::value& value, Links& field, Any, const Place& place);
 
 template <std::integral Number>
-  requires(!std::same_as<Number, bool>)
-void read_value(const boost::json::value& value, Number& field, Between range, const Place& place) {
+requires(!std::same_as<Number, bool>) void read_value(const boost::json::value& value, Number& field, Between range,
+                                                      const Place& place) {
   if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
 }
 
@@ -61,7 +61,7 @@ std::vector<std::string_view> choices() {
 }
 
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 void read_value(const boost::json::value& value, E& field, Any, const Place& place) {
   if (const auto choice = read_choice(value, choices<E>(), place)) field = enum_names<E>[*choice].first;
 }
@@ -78,14 +78,8 @@ std::string write_value(const std::vector<std::string>& value, OneOrMany);
 std::string write_value(const Links& value, Any);
 
 template <std::integral Number>
-  requires(!std::same_as<Number, bool>)
-std::string write_value(Number value, Between) {
-  return std::to_string(value);
-}
+requires(!std::same_as<Number, bool>) std::string write_value(Number value, Between) { return std::to_string(value); }
 template <class E>
-  requires std::is_enum_v<E>
-std::string write_value(E value, Any) {
-  return json_quoted(enum_name(value));
-}
+requires std::is_enum_v<E> std::string write_value(E value, Any) { return json_quoted(enum_name(value)); }
 
 }  // namespace sessiond::config

@@ -4,4 +4,4 @@
 extern "C" const char* malloc_conf;
 const char* malloc_conf = "background_thread:true";
 
-int main(int argc, char** argv) { return sessiond::run_command_line(argc, argv); }
+int main(int argc, char** argv) { return sessiond::cli::run_command_line(argc, argv); }

@@ -3,17 +3,17 @@
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 bool activates(const ActivationInput& input) {
   if (input.asked) return *input.asked;
-  const std::string chat_type = lower(input.chat_type);
+  const std::string chat_type = store::lower(input.chat_type);
   if (chat_type == "direct" || chat_type == "dm") return true;
   return input.mentioned || input.trigger || json::string_at(input.entry, "groupActivation") == "always";
 }
 
 bool wants_intro(std::string_view chat_type) {
-  const std::string type = lower(trim(chat_type));
+  const std::string type = store::lower(store::trim(chat_type));
   return type == "group" || type == "channel" || type == "room";
 }
 
@@ -22,4 +22,4 @@ bool owes_intro(std::string_view entry) {
   return owed && json::as_bool(*owed) == true && wants_intro(json::string_at(entry, "chatType").value_or(""));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::policy {
 
 struct ActivationInput {
   std::string_view entry{};      // the session's entry after this message's metadata, a JSON object
@@ -24,4 +24,4 @@ inline constexpr std::string_view intro_field = "groupActivationNeedsSystemIntro
 bool wants_intro(std::string_view chat_type);
 bool owes_intro(std::string_view entry);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

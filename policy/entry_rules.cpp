@@ -14,7 +14,7 @@
 #include "store/names.hpp"
 #include "store/time_range.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 constexpr std::size_t max_label_bytes = 200;
@@ -113,7 +113,7 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
     case Type::count:
       return integer_fault(raw, most_counted, "2^53");
     case Type::time:
-      return integer_fault(raw, last_time_ms, "the year 9999");
+      return integer_fault(raw, store::last_time_ms, "the year 9999");
     case Type::boolean:
       return kind == json::Kind::boolean ? std::nullopt : std::optional<std::string>("must be true or false");
     case Type::object:
@@ -125,7 +125,7 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
 std::optional<std::string> session_id_fault(std::string_view raw) {
   const std::optional<std::string> id = json::as_string(raw);
   if (!id) return "must be a string";
-  const Result<void> valid = check_session_id(*id);
+  const Result<void> valid = store::check_session_id(*id);
   return valid ? std::nullopt : std::optional(valid.error().detail);
 }
 
@@ -171,7 +171,7 @@ Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_v
     const std::optional<std::string> text = json::as_string(value);
     if (field == "agent" && text != agent) {
       other_agent = text.value_or("");
-    } else if (field == "key" && (!text || (!equals_nocase(*text, key) && dm_alias(*text) != key))) {
+    } else if (field == "key" && (!text || (!store::equals_nocase(*text, key) && store::dm_alias(*text) != key))) {
       faults.push_back(
           {pointer_to(pointer_prefix, field), fmt::format("must be \"{}\", the session in the path", key)});
     }
@@ -185,4 +185,4 @@ Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_v
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

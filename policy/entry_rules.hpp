@@ -8,7 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 enum class Import : bool {
   no,   // PATCH, POST, spawn: read-only fields are refused
@@ -31,4 +31,4 @@ Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_v
 
 bool read_only(std::string_view field);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

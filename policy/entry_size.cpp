@@ -9,7 +9,7 @@
 #include "policy/pointer.hpp"
 #include "store/limits.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 struct Size {
@@ -93,4 +93,4 @@ Result<void> check_previous_sessions(const json::Edit& edit, std::string_view po
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

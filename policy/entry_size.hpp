@@ -7,7 +7,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 // Fails with validation_failed when the entry `after` a write exceeds a limit and is larger than `before` ("{}" for a
 // new entry). So an entry that a foreign program has made too large can be made smaller in steps. Pointers begin with
@@ -20,4 +20,4 @@ Result<void> check_edit_size(std::size_t named, std::string_view before, std::st
 // Checks previousSessions of an import: it may have as many as the daemon itself would keep.
 Result<void> check_previous_sessions(const json::Edit& edit, std::string_view pointer_prefix);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-namespace sessiond {
+namespace sessiond::policy {
 
 std::string pointer_to(std::string_view parent, std::string_view name) {
   std::string out(parent);
@@ -30,4 +30,4 @@ std::unexpected<Problem> fail_with(std::vector<Fault> faults) {
       Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

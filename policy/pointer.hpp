@@ -7,7 +7,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 // Returns the pointer to the member `name` of what `parent` points to. For an element, `name` is its index in decimal.
 std::string pointer_to(std::string_view parent, std::string_view name);
@@ -16,4 +16,4 @@ std::string pointer_to(std::string_view parent, std::string_view name);
 // empty.
 std::unexpected<Problem> fail_with(std::vector<Fault> faults);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

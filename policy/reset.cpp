@@ -5,7 +5,7 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
@@ -78,29 +78,29 @@ std::int64_t last_boundary(int at_hour, std::int64_t now_ms, const UtcOffset& of
 }  // namespace
 
 std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers) {
-  text = trim(text);
+  text = store::trim(text);
   std::optional<std::string_view> rest;
   std::size_t longest = 0;
   for (const std::string_view given : triggers) {
-    const std::string_view trigger = trim(given);
-    if (trigger.size() <= longest || !starts_with_nocase(text, trigger)) continue;
+    const std::string_view trigger = store::trim(given);
+    if (trigger.size() <= longest || !store::starts_with_nocase(text, trigger)) continue;
     const std::string_view after = text.substr(trigger.size());
-    if (!after.empty() && trim(after.substr(0, 1)).size() == 1) continue;  // "/newest" is not "/new"
+    if (!after.empty() && store::trim(after.substr(0, 1)).size() == 1) continue;  // "/newest" is not "/new"
     longest = trigger.size();
-    rest = trim(after);
+    rest = store::trim(after);
   }
   return rest;
 }
 
 std::string_view without_mention(std::string_view text) {
-  const std::string_view trimmed = trim(text);
+  const std::string_view trimmed = store::trim(text);
   if (trimmed.starts_with("<@")) {
     const std::size_t end = trimmed.find('>');
-    return end == std::string_view::npos ? text : trim(trimmed.substr(end + 1));
+    return end == std::string_view::npos ? text : store::trim(trimmed.substr(end + 1));
   }
   if (!trimmed.starts_with('@')) return text;
   const std::size_t end = trimmed.find_first_of(" \t\r\n");
-  return end == std::string_view::npos ? text : trim(trimmed.substr(end));
+  return end == std::string_view::npos ? text : store::trim(trimmed.substr(end));
 }
 
 std::string_view name(ResetDue due) { return due == ResetDue::idle ? "idle" : due == ResetDue::daily ? "daily" : ""; }
@@ -137,4 +137,4 @@ json::Edit reset_edit(std::string_view entry, bool keep_metadata) {
   return edit;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

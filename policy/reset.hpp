@@ -11,7 +11,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 // Returns what follows the trigger, trimmed, if `text` is a trigger or begins with one and whitespace. Ignores case;
 // the longest trigger that matches counts. The result is a view into `text`.
@@ -51,4 +51,4 @@ bool kept_on_reset(std::string_view field);
 // Counters are removed; the caller may set them to 0.
 json::Edit reset_edit(std::string_view entry, bool keep_metadata);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

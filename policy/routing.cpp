@@ -10,7 +10,7 @@
 #include "store/names.hpp"
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 // Words that have a meaning in keys: a channel or account with such a name would make a key that means something else.
@@ -25,14 +25,14 @@ bool is_key_word(std::string_view text) {
 std::optional<std::string> segment_fault(std::string_view text, std::size_t limit) {
   if (text.size() > limit) return fmt::format("has at most {} bytes", limit);
   const bool plain = std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c != 0x7F && c != ':'; });
-  if (!plain || invalid_utf8(text)) return "must be text without spaces, colons and control characters";
-  if (is_key_word(lower(text))) return fmt::format("\"{}\" is a reserved word of session keys", text);
+  if (!plain || store::invalid_utf8(text)) return "must be text without spaces, colons and control characters";
+  if (is_key_word(store::lower(text))) return fmt::format("\"{}\" is a reserved word of session keys", text);
   return std::nullopt;
 }
 
 std::optional<std::string> id_fault(std::string_view text) {
   const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
-  if (!plain || invalid_utf8(text)) return "must be UTF-8 without control characters";
+  if (!plain || store::invalid_utf8(text)) return "must be UTF-8 without control characters";
   return std::nullopt;
 }
 
@@ -51,31 +51,31 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
   const auto fault = [&faults](std::string_view pointer, std::string detail) {
     faults.push_back({std::string(pointer), std::move(detail)});
   };
-  if (auto agent = normalize_agent_id(input.agent)) {
+  if (auto agent = store::normalize_agent_id(input.agent)) {
     out.agent = std::move(*agent);
   } else {
     fault("/agent", "is not a valid agent id");
   }
-  out.channel = lower(trim(input.channel));
+  out.channel = store::lower(store::trim(input.channel));
   if (out.channel.empty()) {
     fault("/channel", "must not be empty");
   } else if (auto why = segment_fault(out.channel, 64)) {
     fault("/channel", std::move(*why));
   }
-  out.chat_type = lower(trim(input.chat_type));
+  out.chat_type = store::lower(store::trim(input.chat_type));
   if (out.chat_type == "dm") out.chat_type = "direct";
   if (out.chat_type != "direct" && out.chat_type != "group" && out.chat_type != "channel") {
     fault("/chatType", "must be \"direct\", \"group\" or \"channel\"");
   }
-  out.peer = trim(input.peer);
+  out.peer = store::trim(input.peer);
   if (out.peer.empty()) {
     fault("/peer", "must not be empty");
   } else if (auto why = id_fault(out.peer)) {
     fault("/peer", std::move(*why));
   }
-  out.thread = trim(input.thread_id);
+  out.thread = store::trim(input.thread_id);
   if (auto why = id_fault(out.thread)) fault("/threadId", std::move(*why));
-  out.account = lower(trim(input.account_id));
+  out.account = store::lower(store::trim(input.account_id));
   if (out.account.empty()) out.account = "default";
   // An account that does not become part of the key may have any name.
   const bool in_key = settings.dm_scope == DmScope::per_account_channel_peer && out.chat_type == "direct";
@@ -87,9 +87,9 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
 std::string linked_peer(const RouteSettings& settings, const Address& address) {
   const std::string wanted = fmt::format("{}:{}", address.channel, address.peer);
   for (const auto& [person, peers] : settings.identity_links) {
-    const bool linked =
-        std::ranges::any_of(peers, [&](std::string_view peer) { return equals_nocase(trim(peer), wanted); });
-    if (linked && !trim(person).empty()) return std::string(trim(person));
+    const bool linked = std::ranges::any_of(
+        peers, [&](std::string_view peer) { return store::equals_nocase(store::trim(peer), wanted); });
+    if (linked && !store::trim(person).empty()) return std::string(store::trim(person));
   }
   return std::string(address.peer);
 }
@@ -106,7 +106,7 @@ std::string base_key(const RouteSettings& settings, const Address& address) {
     case DmScope::per_account_channel_peer:
       return fmt::format("{}:{}:direct:{}", address.channel, address.account, linked_peer(settings, address));
   }
-  const std::string_view main_key = trim(settings.main_key);
+  const std::string_view main_key = store::trim(settings.main_key);
   return std::string(main_key.empty() ? std::string_view("main") : main_key);
 }
 
@@ -121,13 +121,14 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
   if (settings.threads == ThreadScope::session && !address.thread.empty()) {
     // A bridge may put a topic into the peer ("-100…:topic:42") and also pass its id as the thread: both are the same
     // thread, which the key names once.
-    const KeyParts parts = parse_key(rest);
-    const bool named = equals_nocase(parts.thread, address.thread) || equals_nocase(parts.topic, address.thread);
+    const store::KeyParts parts = store::parse_key(rest);
+    const bool named =
+        store::equals_nocase(parts.thread, address.thread) || store::equals_nocase(parts.topic, address.thread);
     if (!named) rest += fmt::format(":thread:{}", address.thread);
     thread = true;
   }
   // The prefix is added here, so that a peer or main key that begins with "agent:" cannot name another agent.
-  Result<std::string> key = canonical_key(fmt::format("agent:{}:{}", address.agent, rest), address.agent);
+  Result<std::string> key = store::canonical_key(fmt::format("agent:{}:{}", address.agent, rest), address.agent);
   if (!key) return fail_at("/peer", std::move(key.error().detail));
   return Route{.agent = address.agent,
                .key = std::move(*key),
@@ -137,4 +138,4 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
                .thread = thread};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -10,7 +10,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 enum class DmScope : std::uint8_t { main, per_peer, per_channel_peer, per_account_channel_peer };
 enum class ThreadScope : std::uint8_t {
@@ -46,4 +46,4 @@ struct Route {
 
 Result<Route> route(const RouteSettings& settings, const RouteInput& input);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -8,7 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 using Set = std::uint8_t;  // of characters
@@ -342,4 +342,4 @@ std::string without_secrets(std::string_view text) {
   return out.append(text.substr(from));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

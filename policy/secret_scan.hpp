@@ -23,7 +23,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 struct SecretFound {
   std::size_t at = 0;
@@ -41,4 +41,4 @@ std::vector<Fault> secret_faults(std::string_view value, std::string_view pointe
 // Returns the text with each secret replaced by "(secret)".
 std::string without_secrets(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

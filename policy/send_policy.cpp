@@ -8,7 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 constexpr std::size_t most_shown = 128;  // bytes of a text in a trace
@@ -21,13 +21,13 @@ struct Mismatch {
 };
 
 std::string_view direct_for_dm(std::string_view chat_type) {
-  return equals_nocase(chat_type, "dm") ? std::string_view("direct") : chat_type;
+  return store::equals_nocase(chat_type, "dm") ? std::string_view("direct") : chat_type;
 }
 
 // A session key in both spellings: `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either.
 class KeySpellings {
  public:
-  explicit KeySpellings(std::string_view key) : key_(key), alias_(dm_alias(key)) {}
+  explicit KeySpellings(std::string_view key) : key_(key), alias_(store::dm_alias(key)) {}
 
   bool starts_with(std::string_view prefix, bool without_agent_too) const {
     return one(key_, prefix, without_agent_too) || (alias_ && one(*alias_, prefix, without_agent_too));
@@ -35,17 +35,18 @@ class KeySpellings {
 
  private:
   static bool one(std::string_view key, std::string_view prefix, bool without_agent_too) {
-    return starts_with_nocase(key, prefix) || (without_agent_too && starts_with_nocase(parse_key(key).rest, prefix));
+    return store::starts_with_nocase(key, prefix) ||
+           (without_agent_too && store::starts_with_nocase(store::parse_key(key).rest, prefix));
   }
   std::string_view key_;
   std::optional<std::string> alias_;
 };
 
 std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& question, const KeySpellings& key) {
-  if (match.channel && !equals_nocase(*match.channel, question.channel)) {
+  if (match.channel && !store::equals_nocase(*match.channel, question.channel)) {
     return Mismatch{"channel", *match.channel, question.channel};
   }
-  if (match.chat_type && !equals_nocase(direct_for_dm(*match.chat_type), direct_for_dm(question.chat_type))) {
+  if (match.chat_type && !store::equals_nocase(direct_for_dm(*match.chat_type), direct_for_dm(question.chat_type))) {
     return Mismatch{"chatType", *match.chat_type, question.chat_type};
   }
   if (match.key_prefix && !key.starts_with(*match.key_prefix, true)) {
@@ -54,8 +55,8 @@ std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& que
   if (match.raw_key_prefix && !key.starts_with(*match.raw_key_prefix, false)) {
     return Mismatch{"rawKeyPrefix", *match.raw_key_prefix, question.key};
   }
-  if (match.to && !equals_nocase(*match.to, question.to)) return Mismatch{"to", *match.to, question.to};
-  if (match.account_id && !equals_nocase(*match.account_id, question.account_id)) {
+  if (match.to && !store::equals_nocase(*match.to, question.to)) return Mismatch{"to", *match.to, question.to};
+  if (match.account_id && !store::equals_nocase(*match.account_id, question.account_id)) {
     return Mismatch{"accountId", *match.account_id, question.account_id};
   }
   return std::nullopt;
@@ -84,21 +85,21 @@ SendDecision decided_by_rule(std::size_t rule, SendAction action, std::vector<Se
 
 // Returns the first that is not blank; the value of the request is trimmed.
 std::string first_of(const std::optional<std::string>& call, std::string_view entry, std::string_view key) {
-  if (call && !trim(*call).empty()) return std::string(trim(*call));
+  if (call && !store::trim(*call).empty()) return std::string(store::trim(*call));
   return std::string(entry.empty() ? key : entry);
 }
 
 std::string chat_type_of_entry(std::string_view entry) {
-  const std::string text = lower(trim(json::string_at(entry, "chatType").value_or("")));
+  const std::string text = store::lower(store::trim(json::string_at(entry, "chatType").value_or("")));
   if (text == "dm") return "direct";
   // Of other values ("room", in old stores) the key knows more.
   return text == "direct" || text == "group" || text == "channel" ? text : std::string{};
 }
 
-std::string channel_of_entry(std::string_view entry, const Delivery& delivery) {
+std::string channel_of_entry(std::string_view entry, const delivery::Delivery& delivery) {
   for (const std::string_view member : {"channel", "provider"}) {
     const std::string text = json::string_at(entry, member).value_or("");
-    if (!trim(text).empty()) return lower(trim(text));
+    if (!store::trim(text).empty()) return store::lower(store::trim(text));
   }
   return delivery.channel.value_or("");
 }
@@ -114,15 +115,16 @@ std::string_view name(SendSource source) {
 
 SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call) {
   const std::string_view object = entry.empty() ? "{}" : entry;
-  const Delivery delivery = read_delivery(object);
-  const KeyParts parts = parse_key(key);
+  const delivery::Delivery delivery = delivery::read_delivery(object);
+  const store::KeyParts parts = store::parse_key(key);
   SendQuestion question;
   question.key = key;
-  const std::string own = lower(trim(json::string_at(object, "sendPolicy").value_or("")));
+  const std::string own = store::lower(store::trim(json::string_at(object, "sendPolicy").value_or("")));
   if (own == "allow") question.session = SendAction::allow;
   if (own == "deny") question.session = SendAction::deny;
-  question.channel = lower(first_of(call.channel, channel_of_entry(object, delivery), parts.channel));
-  question.chat_type = direct_for_dm(lower(first_of(call.chat_type, chat_type_of_entry(object), parts.chat_type)));
+  question.channel = store::lower(first_of(call.channel, channel_of_entry(object, delivery), parts.channel));
+  question.chat_type =
+      direct_for_dm(store::lower(first_of(call.chat_type, chat_type_of_entry(object), parts.chat_type)));
   question.to = first_of(call.to, delivery.to.value_or(""), "");
   question.account_id = first_of(call.account_id, delivery.account_id.value_or(""), "");
   return question;
@@ -149,4 +151,4 @@ SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bo
   return {.trace = std::move(trace)};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

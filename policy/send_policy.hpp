@@ -12,7 +12,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 
 enum class SendAction : std::uint8_t { allow, deny };
 enum class SendSource : std::uint8_t { session, rule, default_, none };
@@ -81,4 +81,4 @@ SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bo
 // Returns {"action":"deny","source":"rule","rule":0}; with_trace adds "trace":[…].
 std::string to_json(const SendDecision& decision, bool with_trace = false);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -10,12 +10,12 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 struct MatchMember {
   std::string_view name;
-  std::optional<std::string> SendMatch::* field;
+  std::optional<std::string> SendMatch::*field;
 };
 constexpr std::array<MatchMember, 6> match_members{{{"channel", &SendMatch::channel},
                                                     {"chatType", &SendMatch::chat_type},
@@ -48,17 +48,17 @@ SendMatch read_match(std::string_view raw, const std::string& pointer, std::vect
     }
     const std::optional<std::string> text = json::as_string(member.value);
     // A blank text would match nothing or everything, and is a mistake.
-    if (!text || trim(*text).empty()) {
+    if (!text || store::trim(*text).empty()) {
       faults.push_back({at, "must be a string that is not empty"});
       continue;
     }
     static constexpr std::array<std::string_view, 4> chat_types{"direct", "dm", "group", "channel"};
-    const std::string lowered = lower(trim(*text));
+    const std::string lowered = store::lower(store::trim(*text));
     if (name == "chatType" && std::ranges::find(chat_types, lowered) == chat_types.end()) {
       faults.push_back({at, "must be \"direct\", \"group\" or \"channel\""});
       continue;
     }
-    match.*(known->field) = std::string(trim(*text));
+    match.*(known->field) = std::string(store::trim(*text));
   }
   return match;
 }
@@ -127,7 +127,7 @@ Result<SendPolicy> parse_send_policy(std::string_view json, std::string_view poi
   if (const auto checked = json::check(json, {.unique_names = true}); !checked) {
     return fail_at(root, fmt::format("is not JSON: {} at byte {}", checked.error().detail, checked.error().offset));
   }
-  json = trim(json);
+  json = store::trim(json);
   if (json::kind(json) != json::Kind::object) return fail_at(root, "must be an object");
   if (json.size() > limits::policy_bytes)
     return fail_at(root, fmt::format("has {} bytes; a send policy has at most {}", json.size(), limits::policy_bytes));
@@ -191,4 +191,4 @@ std::string to_json(const SendDecision& decision, bool with_trace) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -4,7 +4,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::policy {
 namespace {
 
 // Returns the number of the first of these members that has one.
@@ -63,4 +63,4 @@ std::optional<TokenUsage> read_usage(std::string_view usage) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::policy {
 
 // Counters stop at 2^53: most readers of JSON lose digits beyond it, and the sum of two never overflows.
 inline constexpr std::int64_t most_counted = std::int64_t{1} << 53;
@@ -32,4 +32,4 @@ struct TokenUsage {
 // an object.
 std::optional<TokenUsage> read_usage(std::string_view usage);
 
-}  // namespace sessiond
+}  // namespace sessiond::policy

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace sessiond {
+namespace sessiond::store {
 
 // The wall clock: milliseconds since 1970 (UTC). It may be set, forwards and backwards.
 inline std::int64_t unix_ms() {
@@ -18,4 +18,4 @@ inline std::int64_t steady_ms() {
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -8,10 +8,10 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 
 // From now on open_file() refuses a path below `dir` whose file is not below `dir`. Other paths are not checked. ""
 // removes the rule. Call it before other threads exist.
 Result<void> confine_below(const std::filesystem::path& dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::store

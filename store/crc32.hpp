@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::store {
 
 // Continues a CRC: `before` is the CRC-32 of the preceding bytes; returns that of all of them.
 inline std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0) {
@@ -14,4 +14,4 @@ inline std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0) 
   return static_cast<std::uint32_t>(::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::store {
 namespace {
 
 struct Plan {
@@ -65,6 +65,6 @@ void fault_point(FaultPoint point) {
     if (plan.point == point.index && plan.nth == time) ::raise(plan.signal);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store
 
 #endif

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::store {
 
 inline constexpr auto fault_points = std::to_array<std::string_view>({
     // A batch: store/journal/writer.cpp, log.cpp, catalog.cpp
@@ -88,4 +88,4 @@ void fault_point(FaultPoint point);
 inline void fault_point(FaultPoint) {}
 #endif
 
-}  // namespace sessiond
+}  // namespace sessiond::store

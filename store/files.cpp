@@ -20,7 +20,7 @@
 #include "store/confine.hpp"
 #include "store/fault_point.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 namespace fs = std::filesystem;
 namespace {
 
@@ -167,7 +167,7 @@ Problem in_the_way(const fs::path& path, Problem why) {
   const auto degraded = [&path](std::string_view what) {
     return Problem{.code = Code::degraded, .detail = fmt::format("{} {}", path.native(), what)};
   };
-  struct stat status{};
+  struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno == ENOTDIR) return degraded("cannot be used: its folder is none");
     if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
@@ -197,7 +197,7 @@ Result<void> make_dirs(const fs::path& path) {
     if (const fs::path real = fs::weakly_canonical(path, error); error || !within(real.native() + "/"))
       return led_out(path.native());
   }
-  struct stat there{};
+  struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
   fs::path made;
   for (const fs::path& part : path) {
@@ -210,7 +210,7 @@ Result<void> make_dirs(const fs::path& path) {
     }
     // EROFS, EACCES: a directory above ours that we may not write to, but that exists.
     const int error = errno;
-    struct stat status{};
+    struct stat status {};
     if (::stat(made.c_str(), &status) != 0)
       return std::unexpected(io_problem("create directory", made.native(), error));
     if (!S_ISDIR(status.st_mode)) return std::unexpected(io_problem("create directory", made.native(), ENOTDIR));
@@ -222,7 +222,7 @@ Result<std::string> read_file(const fs::path& path) {
   // O_NONBLOCK: opening a FIFO must not block.
   auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
   if (!fd) return std::unexpected(fd.error());
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd->get(), &status) != 0) return io_fail("stat", path.native());
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("read {}: not a regular file", path.native()));
   std::string text;
@@ -356,7 +356,7 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
 Result<fs::path> put_aside(const fs::path& path) {
   fs::path aside = fmt::format("{}.damaged.{}", path.native(), time_for_names());
   if (::rename(path.c_str(), aside.c_str()) != 0) return std::unexpected(io_problem("move", path.native(), errno));
-  struct stat status{};
+  struct stat status {};
   if (::lstat(aside.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
     static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600));
   if (auto synced = sync_dir(path.parent_path()); !synced) return std::unexpected(std::move(synced.error()));
@@ -386,4 +386,4 @@ std::string random_uuid() {
   return text;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

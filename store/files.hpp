@@ -13,7 +13,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 
 // An owned file descriptor.
 class Fd {
@@ -81,4 +81,4 @@ std::string time_for_names();
 std::string random_hex(std::size_t digits);
 std::string random_uuid();  // version 4
 
-}  // namespace sessiond
+}  // namespace sessiond::store

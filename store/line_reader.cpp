@@ -5,7 +5,7 @@
 
 #include "store/files.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 namespace {
 constexpr std::size_t piece = std::size_t{256} * 1024;
 }  // namespace
@@ -46,4 +46,4 @@ Result<std::optional<SequentialLines::Raw>> SequentialLines::next() {
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

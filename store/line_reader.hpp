@@ -9,7 +9,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 
 class SequentialLines {
  public:
@@ -34,4 +34,4 @@ class SequentialLines {
   std::size_t at_ = 0;  // start of the next line in the buffer
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -8,7 +8,7 @@
 
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 namespace {
 
 constexpr std::size_t max_agent_bytes = 64;
@@ -199,4 +199,4 @@ bool is_passing(std::string_view name) {
          std::ranges::all_of(random, is_alnum) && random != transcript_extension.substr(1);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

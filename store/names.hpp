@@ -9,7 +9,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 
 // Trims, lower-cases and replaces each run of other characters by '-', so that ^[a-z0-9][a-z0-9_-]{0,63}$ matches.
 // Nothing when no valid character is left.
@@ -69,4 +69,4 @@ std::string_view trim(std::string_view text);  // ASCII whitespace
 bool starts_with_nocase(std::string_view text, std::string_view prefix);
 bool equals_nocase(std::string_view a, std::string_view b);
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::store {
 
 // "<machine id>:<boot id>:<inode of the pid namespace>" of this process. Pids of two processes can be compared only
 // when these are equal. The machine id is that of /etc/machine-id, or "-" when there is none.
@@ -33,4 +33,4 @@ struct ProcessStatus {
 };
 ProcessStatus process_status(std::int64_t pid);
 
-}  // namespace sessiond
+}  // namespace sessiond::store

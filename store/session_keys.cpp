@@ -9,7 +9,7 @@
 #include "store/names.hpp"
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 namespace {
 
 constexpr std::size_t max_key_bytes = 512;
@@ -240,4 +240,4 @@ std::optional<std::string> dm_alias(std::string_view key) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-namespace sessiond {
+namespace sessiond::store {
 
 inline constexpr std::int64_t last_time_ms = 253'402'300'799'999;
 
-}  // namespace sessiond
+}  // namespace sessiond::store

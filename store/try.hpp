@@ -18,7 +18,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::store {
 
 template <class T, class E>
 bool succeeded(const std::expected<T, E>& result) {
@@ -26,7 +26,7 @@ bool succeeded(const std::expected<T, E>& result) {
   return result.has_value();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store
 
 #define TRY(...) SESSIOND_TRY(return, __COUNTER__, __VA_ARGS__)
 #define CO_TRY(...) SESSIOND_TRY(co_return, __COUNTER__, __VA_ARGS__)
@@ -36,7 +36,7 @@ bool succeeded(const std::expected<T, E>& result) {
 #define SESSIOND_TRY_CHOOSE(leave, number, first, ...) \
   SESSIOND_TRY_STEP##__VA_OPT__(_WITH_VALUE)(leave, tried_##number, first __VA_OPT__(, ) __VA_ARGS__)
 #define SESSIOND_TRY_STEP(leave, tried, expression) \
-  if (auto tried = expression; !::sessiond::succeeded(tried)) leave std::unexpected(std::move(tried.error()))
+  if (auto tried = expression; !::sessiond::store::succeeded(tried)) leave std::unexpected(std::move(tried.error()))
 #define SESSIOND_TRY_STEP_WITH_VALUE(leave, tried, target, ...) \
   auto tried = __VA_ARGS__;                                     \
   if (!tried) leave std::unexpected(std::move(tried.error()));  \

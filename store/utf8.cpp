@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace sessiond {
+namespace sessiond::store {
 namespace {
 
 bool tail(std::string_view text, std::size_t at) {
@@ -110,4 +110,4 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::store

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::store {
 
 // The offset of the first byte that is not UTF-8; nothing when all is.
 std::optional<std::size_t> invalid_utf8(std::string_view text);
@@ -22,4 +22,4 @@ std::size_t utf8_sequence(std::string_view text, std::size_t at);
 // Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case.
 std::string fold_case(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::store

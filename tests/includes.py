@@ -2,7 +2,8 @@
 """Holds every #include of the product against CMakeLists.txt: a folder includes only what its sessiond_library line names.
 
 Prints each folder with its arrows. Fails when an include follows no declared arrow, when a declared arrow is not used, or
-when an arrow points up: to a folder that is declared further down.
+when an arrow points up: to a folder that is declared further down. Fails too when a file's code is not in the namespace
+of its folder, sessiond::<the folder's last name>, or of its own name (log::info).
 """
 
 import re
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+OF_ALL = {"store/problem.hpp", "store/problem.cpp"}  # Result, Problem, Code, fail: in sessiond itself
 
 
 def declared():
@@ -30,6 +32,16 @@ def included(folder):
     return arrows
 
 
+def misplaced(folder):
+    """Files whose code is in a namespace of neither their folder nor their own name."""
+    for file in sorted(p for p in (ROOT / folder).iterdir() if p.suffix in (".cpp", ".hpp")):
+        name, lines = str(file.relative_to(ROOT)), file.read_text().splitlines()
+        opened = {line[10:-2] for line in lines if line.startswith("namespace sessiond")}
+        may = {f"sessiond::{own}" for own in (folder.rpartition("/")[2], file.stem)}
+        if opened and not opened & ({"sessiond"} if name in OF_ALL else may):
+            yield f"{name}: its code is in {', '.join(sorted(opened))}, not in {' or '.join(sorted(may))}"
+
+
 def main():
     may, wrong, lower = declared(), [], []
     for folder, allowed in may.items():
@@ -39,6 +51,7 @@ def main():
                   for target, where in arrows.items() if target not in allowed]
         wrong += [f"CMakeLists.txt: {folder} links {target} and includes nothing of it" for target in sorted(allowed - set(arrows))]
         wrong += [f"CMakeLists.txt: {folder} links {target}, which is declared below it" for target in sorted(allowed - set(lower))]
+        wrong += misplaced(folder)
         lower.append(folder)
     arrows = sum(len(included(folder)) for folder in may)
     print(f"folders {len(may)} arrows {arrows} wrong {len(wrong)}")

@@ -15,7 +15,7 @@
 #include "store/names.hpp"
 #include "transcripts/entry.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace fs = std::filesystem;
 namespace {
 
@@ -69,7 +69,7 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
   if (!renamed && errno == EEXIST)
     return fail(Code::internal, fmt::format("archive {}: {} already exists", from.native(), to.native()));
   if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
-  if (renamed) fault_point("archive.renamed");
+  if (renamed) store::fault_point("archive.renamed");
   return renamed;
 }
 
@@ -80,7 +80,7 @@ bool NamedFile::is_of(std::string_view session_id) const {
 
 std::optional<NamedFile> parse_file_name(std::string_view name) {
   constexpr std::string_view extension = ".jsonl";
-  if (is_passing(name)) return {};
+  if (store::is_passing(name)) return {};
   if (const ArchivedFile archived = archived_file(name); !archived.file.empty())
     return NamedFile{NamedFile::Kind::archive, archived.file.substr(0, archived.file.size() - extension.size()),
                      archived.time};
@@ -96,15 +96,15 @@ Result<std::vector<std::string>> list_archives(const fs::path& dir, std::string_
   std::error_code error;
   fs::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) return names;
-  const std::string own = transcript_file(session_id, "");
+  const std::string own = store::transcript_file(session_id, "");
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     std::string name = at->path().filename().native();
     const std::string_view file = archived_file(name).file;
-    if (!file.empty() && (file == own || topic_of_file(session_id, file))) names.push_back(std::move(name));
+    if (!file.empty() && (file == own || store::topic_of_file(session_id, file))) names.push_back(std::move(name));
   }
   if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
   std::ranges::sort(names);
   return names;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -11,7 +11,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 // `reason` is "reset" or "deleted".
 std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);
@@ -36,4 +36,4 @@ std::optional<NamedFile> parse_file_name(std::string_view name);
 // Lists the archived transcripts of a session and its topics, sorted by name. An absent folder has none. Blocks.
 Result<std::vector<std::string>> list_archives(const std::filesystem::path& dir, std::string_view session_id);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

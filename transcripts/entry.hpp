@@ -19,7 +19,7 @@
 #include "store/problem.hpp"
 #include "store/time_range.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 // An entry before it is appended, as parse_entry reads it from a request.
 struct NewEntry {
@@ -79,4 +79,4 @@ std::string text_of(std::string_view content);
 std::string iso_time(std::int64_t ms);
 std::optional<std::int64_t> parse_iso_time(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -9,7 +9,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::size_t longest_type = 64;
@@ -39,7 +39,7 @@ std::string at(std::string_view pointer, std::string_view name) { return fmt::fo
 
 Result<std::string> read_id(std::string_view value, std::string pointer) {
   std::string id = json::as_string(value).value_or("");
-  if (valid_entry_id(id)) return id;
+  if (store::valid_entry_id(id)) return id;
   const std::string detail = "must be 1 to 128 of A-Z a-z 0-9 . _ : -";
   Problem problem{.code = Code::invalid_id, .detail = fmt::format("{}: {}", pointer, detail)};
   problem.errors.push_back({std::move(pointer), detail});
@@ -49,7 +49,7 @@ Result<std::string> read_id(std::string_view value, std::string pointer) {
 Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
   const auto text = json::as_string(value);
   const auto ms = text ? parse_iso_time(*text) : json::as_int(value);
-  if (ms && *ms >= 0 && *ms <= last_time_ms) return *ms;
+  if (ms && *ms >= 0 && *ms <= store::last_time_ms) return *ms;
   return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970, up to the year 9999");
 }
 
@@ -186,4 +186,4 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   return parsed;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

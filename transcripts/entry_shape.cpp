@@ -2,7 +2,7 @@
 
 #include "transcripts/members.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 bool is_json_object(std::string_view line) {
@@ -42,4 +42,4 @@ EntryFields read_fields(std::string_view line) {
   return fields;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 enum class EntryShape : std::uint8_t {
   unreadable,  // not a JSON object
@@ -23,4 +23,4 @@ struct EntryFields {
 // null.
 EntryFields read_fields(std::string_view line);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

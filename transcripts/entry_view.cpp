@@ -9,7 +9,7 @@
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/members.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::size_t shown_of_damage = 200;  // bytes of an unreadable line that are shown
@@ -41,7 +41,7 @@ std::string_view beginning(std::string_view line) {
   std::size_t end = std::min(line.size(), shown_of_damage);
   if (end < line.size())  // not through the middle of a character
     for (std::size_t back = 0; back < 3 && end > back; ++back)
-      if (const std::size_t at = end - back - 1; utf8_sequence(line, at) > back + 1) return line.substr(0, at);
+      if (const std::size_t at = end - back - 1; store::utf8_sequence(line, at) > back + 1) return line.substr(0, at);
   return line.substr(0, end);
 }
 
@@ -104,7 +104,7 @@ std::string text_of(std::string_view content) {
 }
 
 std::string derived_id(std::string_view line, std::uint64_t seq) {
-  return fmt::format("{:08x}", crc32_of(line, crc32_of(std::to_string(seq))));
+  return fmt::format("{:08x}", store::crc32_of(line, store::crc32_of(std::to_string(seq))));
 }
 
 std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view) {
@@ -115,12 +115,12 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
   }
   const std::string id = id_json(fields, line, seq);  // derived from the bytes as they are stored
   std::string repair;
-  if (invalid_utf8(line)) {
-    repair = replace_invalid_utf8(line);
+  if (store::invalid_utf8(line)) {
+    repair = store::replace_invalid_utf8(line);
     line = repair;
     fields = read_fields(line);
   }
-  const std::string shown_id = invalid_utf8(id) ? replace_invalid_utf8(id) : id;
+  const std::string shown_id = store::invalid_utf8(id) ? store::replace_invalid_utf8(id) : id;
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);
   if (view == View::chat) return view_chat(fields, line, shown_id, seq);
   return view_full(fields, line, shown_id, seq);
@@ -136,7 +136,7 @@ std::string entry_id(std::string_view line, std::uint64_t seq) {
   const EntryFields fields = read_fields(line);
   if (fields.shape == EntryShape::unreadable || fields.id.empty()) return derived_id(line, seq);
   std::string id = json::as_string(fields.id).value_or("");
-  return invalid_utf8(id) ? replace_invalid_utf8(id) : id;
+  return store::invalid_utf8(id) ? store::replace_invalid_utf8(id) : id;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -4,7 +4,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::size_t head_bytes = 200;  // approximate size of the members of a line or a Message beside its body
@@ -68,7 +68,8 @@ std::optional<std::int64_t> own_time(const NewEntry& entry) {
   const std::string_view digits = std::string_view(entry.body).substr(name + 12, entry.body.size() - 1 - (name + 12));
   std::int64_t time = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), time);
-  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' || time > last_time_ms)
+  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' ||
+      time > store::last_time_ms)
     return {};
   return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
 }
@@ -193,4 +194,4 @@ std::string header_line(std::string_view session_id, std::int64_t now, std::stri
   return line;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

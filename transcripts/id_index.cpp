@@ -11,7 +11,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 // The sidecar holds the hashes.
@@ -19,7 +19,7 @@ constexpr std::string_view id_index_magic = "sdtridv1";  // the last character i
 
 }  // namespace
 
-std::uint32_t id_hash(std::string_view entry_id) { return std::max<std::uint32_t>(crc32_of(entry_id), 1); }
+std::uint32_t id_hash(std::string_view entry_id) { return std::max<std::uint32_t>(store::crc32_of(entry_id), 1); }
 
 Result<void> IdIndex::scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path) {
   if (covered.bytes >= end) return {};
@@ -70,4 +70,4 @@ void IdSet::insert(std::uint32_t hash) {
     if (moved != 0) slots_[slot_of(moved)] = moved;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -14,7 +14,7 @@
 #include "store/problem.hpp"
 #include "transcripts/sidecar.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 std::uint32_t id_hash(std::string_view entry_id);  // CRC-32, but 1 instead of 0
 
@@ -45,4 +45,4 @@ class IdSet {
   std::size_t size_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

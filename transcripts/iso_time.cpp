@@ -5,7 +5,7 @@
 
 #include "transcripts/entry.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 void put_digits(char* at, std::int64_t number, std::size_t digits) {
@@ -62,7 +62,7 @@ std::optional<int> zone(TimeReader& reader) {
 
 std::string iso_time(std::int64_t ms) {
   using namespace std::chrono;
-  const sys_time<milliseconds> time{milliseconds(std::clamp(ms, std::int64_t{0}, last_time_ms))};
+  const sys_time<milliseconds> time{milliseconds(std::clamp(ms, std::int64_t{0}, store::last_time_ms))};
   const auto day = floor<days>(time);
   const year_month_day date(day);
   std::int64_t left = (time - day).count();
@@ -107,4 +107,4 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) {
   return duration_cast<milliseconds>(time.time_since_epoch()).count();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

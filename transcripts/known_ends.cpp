@@ -14,7 +14,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace fs = std::filesystem;
 namespace {
 
@@ -38,7 +38,7 @@ void merge(std::vector<ByteRange>& ranges, ByteRange added) {
 
 Result<KnownEnds> KnownEnds::open(fs::path dir, fs::path record, bool adopt) {
   KnownEnds ends(std::move(dir), std::move(record));
-  auto text = read_file(ends.record_);
+  auto text = store::read_file(ends.record_);
   if (text && ends.read(*text)) {
     if (ends.lines_ == 0) ends.distrust();
     return ends;
@@ -65,7 +65,7 @@ bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).rea
 void KnownEnds::adopt() {
   ends_.clear();
   for (const std::string& file : listing()) {
-    struct stat status{};
+    struct stat status {};
     if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     ends_.try_emplace(file, End{.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)});
   }
@@ -79,7 +79,7 @@ bool KnownEnds::read(std::string_view text) {
     const std::string_view one = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++lines_;
-    if (end == std::string_view::npos || !json::check(one) || !crc_fits(one)) {
+    if (end == std::string_view::npos || !json::check(one) || !json::crc_fits(one)) {
       lines_ = 0;
       return files >= expected && end == std::string_view::npos;  // a crash tore it before save() returned
     }
@@ -107,7 +107,7 @@ bool KnownEnds::read(std::string_view text) {
 
 std::vector<std::string> KnownEnds::listing() const {
   std::vector<std::string> files;
-  each_in(dir_, [&](const fs::directory_entry& entry) {
+  store::each_in(dir_, [&](const fs::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (file.ends_with(".jsonl")) files.push_back(std::move(file));
   });
@@ -144,7 +144,7 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
 
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
-  struct stat status{};
+  struct stat status {};
   if (::lstat((dir_ / file).c_str(), &status) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return std::unexpected(io_problem("stat", (dir_ / file).native(), errno));
     if (known == ends_.end()) return std::nullopt;
@@ -164,8 +164,8 @@ Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) cons
   if (end.inode != edit.inode || edit.size < reach) return edit;
   std::uint64_t from = end.size;
   if (end.size > 0) {  // a file rewritten in place will hardly have the end of a line here
-    TRY(auto fd, open_file(dir_ / file, O_RDONLY | O_NONBLOCK));
-    TRY(const auto there, read_at(fd.get(), end.size - 1, 2, (dir_ / file).native()));
+    TRY(auto fd, store::open_file(dir_ / file, O_RDONLY | O_NONBLOCK));
+    TRY(const auto there, store::read_at(fd.get(), end.size - 1, 2, (dir_ / file).native()));
     if (!there.starts_with('\n')) {
       if (!there.ends_with('\n')) return edit;
       ++from;  // adopted without its last newline, which the next append wrote
@@ -210,7 +210,7 @@ std::string KnownEnds::line(std::string_view file, const End& end) {
     writer.raw("beyond", "[" + beyond + "]");
   }
   writer.close();
-  return with_crc(std::move(out)) + "\n";
+  return json::with_crc(std::move(out)) + "\n";
 }
 
 Result<void> KnownEnds::save() {
@@ -218,9 +218,9 @@ Result<void> KnownEnds::save() {
   if (lines_ == 0 || lines_ + changed_.size() > 2 * ends_.size() + least_garbage) {
     text = line("", End{.size = ends_.size()});  // without a file: how many lines follow
     for (const auto& [file, end] : ends_) text += line(file, end);
-    TRY(make_dirs(record_.parent_path()));
+    TRY(store::make_dirs(record_.parent_path()));
     lines_ = 0;  // also if writing fails
-    TRY(replace_file(record_, text));
+    TRY(store::replace_file(record_, text));
     lines_ = ends_.size() + 1;
   } else if (!changed_.empty()) {
     for (const std::string& file : changed_) {
@@ -228,8 +228,8 @@ Result<void> KnownEnds::save() {
       text += line(file, at == ends_.end() ? End{} : at->second);
     }
     const std::size_t before = std::exchange(lines_, 0);  // a failed write may leave a part of a line
-    TRY(auto fd, open_file(record_, O_WRONLY | O_APPEND));
-    TRY(write_all(fd.get(), text, record_.native()));
+    TRY(auto fd, store::open_file(record_, O_WRONLY | O_APPEND));
+    TRY(store::write_all(fd.get(), text, record_.native()));
     if (::fdatasync(fd.get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
     lines_ = before + changed_.size();
   }
@@ -237,4 +237,4 @@ Result<void> KnownEnds::save() {
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

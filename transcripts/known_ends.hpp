@@ -22,7 +22,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 // Bytes [begin, end) of a file.
 struct ByteRange {
@@ -95,4 +95,4 @@ class KnownEnds {
   bool was_damaged_ = false;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -11,7 +11,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::size_t scan_bytes = 1 << 20;
@@ -53,7 +53,7 @@ Result<bool> LineIndex::scan(int fd, std::uint64_t size, std::string_view path, 
   std::uint64_t whole = begin;  // end of the last whole line
   std::uint64_t at = begin;
   while (at < size && (at - begin < budget || whole == begin)) {
-    TRY(auto block, read_at(fd, at, std::min<std::uint64_t>(scan_bytes, size - at), path));
+    TRY(auto block, store::read_at(fd, at, std::min<std::uint64_t>(scan_bytes, size - at), path));
     if (block.empty()) break;  // the file was cut meanwhile; the next refresh sees that
     const char* const data = block.data();
     const char* const data_end = data + block.size();
@@ -102,4 +102,4 @@ std::optional<LineIndex> decode_sidecar(std::string_view bytes, std::uint64_t in
   return index;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

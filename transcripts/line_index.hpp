@@ -12,7 +12,7 @@
 #include "store/problem.hpp"
 #include "transcripts/sidecar.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct LineIndex {
   static constexpr std::uint64_t stride = 64;
@@ -36,4 +36,4 @@ inline constexpr std::uint64_t longest_header = 1 << 20;
 std::string encode_sidecar(const LineIndex& index, std::uint64_t inode);
 std::optional<LineIndex> decode_sidecar(std::string_view bytes, std::uint64_t inode);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -9,7 +9,7 @@
 #include "store/files.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -17,7 +17,7 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 }  // namespace
 
 Result<void> LineReader::load(std::uint64_t begin, std::uint64_t end) {
-  TRY(auto bytes, read_at(fd_, begin, end - begin, path_));
+  TRY(auto bytes, store::read_at(fd_, begin, end - begin, path_));
   if (bytes.size() != end - begin)
     return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
   block_ = std::move(bytes);
@@ -70,7 +70,7 @@ Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end
   if (holds(begin, end)) {
     line = std::string_view(block_).substr(begin - low_, end - begin);
   } else {
-    TRY(auto bytes, read_at(fd_, begin, end - begin, path_));
+    TRY(auto bytes, store::read_at(fd_, begin, end - begin, path_));
     if (bytes.size() != end - begin)
       return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
     long_line_ = std::move(bytes);
@@ -82,4 +82,4 @@ Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end
   return line;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -9,7 +9,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 class LineReader {
  public:
@@ -39,4 +39,4 @@ class LineReader {
   std::string long_line_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -6,7 +6,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 // Tells whether the member has this name, with escapes resolved: "\u0069d" is "id".
 inline bool named(const json::Member& member, std::string_view name) {
@@ -29,4 +29,4 @@ inline void append_member(std::string& out, const json::Member& member) {
   out.append(",\"").append(member.name).append("\":").append(member.value);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -12,27 +12,27 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace fs = std::filesystem;
 namespace {
 
 Result<fs::path> copy_torn(int fd, const fs::path& path, std::uint64_t begin, std::uint64_t end) {
   fs::path torn = path;
-  torn += ".torn." + time_for_names();
-  TRY(const auto copy, open_file(torn, O_WRONLY | O_CREAT | O_EXCL));
-  TRY(copy_range(fd, path, begin, end, copy.get(), torn));
-  TRY(sync_file(copy.get(), torn));
-  TRY(sync_dir(path.parent_path()));
+  torn += ".torn." + store::time_for_names();
+  TRY(const auto copy, store::open_file(torn, O_WRONLY | O_CREAT | O_EXCL));
+  TRY(store::copy_range(fd, path, begin, end, copy.get(), torn));
+  TRY(store::sync_file(copy.get(), torn));
+  TRY(store::sync_dir(path.parent_path()));
   return torn;
 }
 
 }  // namespace
 
 Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
-  const auto fd = open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
+  const auto fd = store::open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
   if (!fd && fd.error().code == Code::not_found) return std::nullopt;
-  if (!fd) return std::unexpected(in_the_way(path, fd.error()));
-  struct stat status{};
+  if (!fd) return std::unexpected(store::in_the_way(path, fd.error()));
+  struct stat status {};
   if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   const auto size = static_cast<std::uint64_t>(status.st_size);
@@ -45,14 +45,14 @@ Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
 
   MendedEnd mended{.offset = begin, .bytes = size - begin};
   if (entry_type(line) != "unreadable") {
-    TRY(write_all(fd->get(), "\n", path.native()));
+    TRY(store::write_all(fd->get(), "\n", path.native()));
   } else {
     TRY(mended.torn, copy_torn(fd->get(), path, begin, size));
     if (::ftruncate(fd->get(), static_cast<off_t>(begin)) != 0)
       return std::unexpected(io_problem("cut", path.native(), errno));
   }
-  TRY(sync_file(fd->get(), path));
+  TRY(store::sync_file(fd->get(), path));
   return mended;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -12,7 +12,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct MendedEnd {
   std::uint64_t offset = 0;      // of the last line
@@ -22,4 +22,4 @@ struct MendedEnd {
 // Returns nothing if the file ends with a newline, is empty or does not exist.
 Result<std::optional<MendedEnd>> mend_end(const std::filesystem::path& path);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

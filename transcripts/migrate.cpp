@@ -17,7 +17,7 @@
 #include "transcripts/members.hpp"
 #include "transcripts/transcript.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace fs = std::filesystem;
 namespace {
 
@@ -62,7 +62,9 @@ std::string rename_role(std::string_view message) {
 class FileMigration {
  public:
   FileMigration(const fs::path& path, std::string_view session_id)
-      : path_(path), temp_(path.native() + fmt::format(".{}.{}.tmp", ::getpid(), random_hex(12))), id_(session_id) {}
+      : path_(path),
+        temp_(path.native() + fmt::format(".{}.{}.tmp", ::getpid(), store::random_hex(12))),
+        id_(session_id) {}
   FileMigration(const FileMigration&) = delete;
   FileMigration& operator=(const FileMigration&) = delete;
   ~FileMigration() {
@@ -73,27 +75,27 @@ class FileMigration {
     TRY(read_lines());
     if (!out_) return result_;
     TRY(copy_until(size_));
-    TRY(sync_file(out_.get(), temp_));
-    struct stat now{};
+    TRY(store::sync_file(out_.get(), temp_));
+    struct stat now {};
     if (::lstat(path_.c_str(), &now) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
-    if (identity(now) != seen_)
+    if (store::identity(now) != seen_)
       return fail(Code::session_busy, fmt::format("{} was changed by a foreign program meanwhile", path_.native()));
     TRY(keep());
     if (::rename(temp_.c_str(), path_.c_str()) != 0)
       return std::unexpected(io_problem("replace", path_.native(), errno));
     out_ = {};
-    TRY(sync_dir(path_.parent_path()));
+    TRY(store::sync_dir(path_.parent_path()));
     return result_;
   }
 
  private:
   Result<void> read_lines() {
-    TRY(in_, open_file(path_, O_RDONLY | O_NONBLOCK));
-    struct stat status{};
+    TRY(in_, store::open_file(path_, O_RDONLY | O_NONBLOCK));
+    struct stat status {};
     if (::fstat(in_.get(), &status) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
     if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path_.native()));
     size_ = static_cast<std::uint64_t>(status.st_size);
-    seen_ = identity(status);
+    seen_ = store::identity(status);
     LineReader reader(in_.get(), size_, path_.native());
     for (std::uint64_t begin = 0; begin < size_;) {
       TRY(const auto end, reader.end_of(begin));
@@ -137,7 +139,7 @@ class FileMigration {
     result_.header_changed = true;
     const std::int64_t time = ms_of(first.timestamp).value_or(seen_.mtime_ns / 1'000'000);
     TRY(open_temp());
-    return write_all(out_.get(), header_line(id_, time, "/", ""), temp_.native());
+    return store::write_all(out_.get(), header_line(id_, time, "/", ""), temp_.native());
   }
 
   // In version 1 the index counts the file's lines, including the header.
@@ -161,29 +163,29 @@ class FileMigration {
   Result<void> replace(std::string_view fresh, std::uint64_t begin, std::uint64_t end) {
     TRY(copy_until(begin));
     copied_ = end;
-    return write_all(out_.get(), fmt::format("{}\n", fresh), temp_.native());
+    return store::write_all(out_.get(), fmt::format("{}\n", fresh), temp_.native());
   }
 
   // Copies unchanged bytes.
   Result<void> copy_until(std::uint64_t offset) {
     TRY(open_temp());
     const std::uint64_t from = std::exchange(copied_, offset);
-    return copy_range(in_.get(), path_, from, offset, out_.get(), temp_);
+    return store::copy_range(in_.get(), path_, from, offset, out_.get(), temp_);
   }
 
   Result<void> open_temp() {
     if (out_) return {};
-    TRY(out_, open_file(temp_, O_WRONLY | O_CREAT | O_EXCL));
+    TRY(out_, store::open_file(temp_, O_WRONLY | O_CREAT | O_EXCL));
     return {};
   }
 
   const fs::path& path_;
   fs::path temp_;
   std::string_view id_;
-  Fd in_{};
-  Fd out_{};  // open while the temp file is there
+  store::Fd in_{};
+  store::Fd out_{};  // open while the temp file is there
   std::uint64_t size_ = 0;
-  FileIdentity seen_{};
+  store::FileIdentity seen_{};
   std::uint64_t copied_ = 0;  // bytes of the old file that the new one has
   std::string parent_{};
   bool all_readable_ = true;
@@ -230,4 +232,4 @@ Result<Migration> migrate_transcript(const fs::path& path, std::string_view sess
   return FileMigration(path, session_id).run(keep);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

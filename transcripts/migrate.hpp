@@ -17,7 +17,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct Migration {
   std::uint64_t entries = 0;
@@ -35,4 +35,4 @@ Result<Migration> migrate_transcript(const std::filesystem::path& path, std::str
 // `parent_id` is the id of the entry before, or "". Without newline.
 std::string migrate_line(std::string_view line, std::uint64_t seq, std::string_view parent_id, std::int64_t version);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

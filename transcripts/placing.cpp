@@ -11,7 +11,7 @@
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 class Placer {
@@ -154,7 +154,7 @@ class Placer {
   Result<std::string> read(std::uint64_t offset, std::size_t length) const {
     std::string bytes;
     if (offset < size_) {
-      auto stored = read_at(fd_, offset, std::min<std::uint64_t>(length, size_ - offset), path_);
+      auto stored = store::read_at(fd_, offset, std::min<std::uint64_t>(length, size_ - offset), path_);
       if (!stored) return stored;
       bytes = std::move(*stored);
     }
@@ -255,4 +255,4 @@ Result<Placing> place_lines(int fd, std::uint64_t size, std::span<const PlacedLi
   return Placer(fd, size, lines, whole, path).run();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

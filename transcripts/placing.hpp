@@ -15,7 +15,7 @@
 #include "store/problem.hpp"
 #include "transcripts/known_ends.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct PlacedLine {
   std::uint64_t offset = 0;            // where it should begin
@@ -44,4 +44,4 @@ bool ours_or_hole(std::string_view standing, std::string_view line);
 Result<Placing> place_lines(int fd, std::uint64_t size, std::span<const PlacedLine> lines, bool whole,
                             std::string_view path);
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -7,7 +7,7 @@
 #include "store/files.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "a sidecar is written as it lies in memory");
@@ -15,8 +15,8 @@ constexpr std::uint64_t hashed_tail = 4096;
 
 Result<std::uint32_t> crc_before(int fd, std::uint64_t end, std::string_view path) {
   const std::uint64_t length = std::min(end, hashed_tail);
-  TRY(auto bytes, read_at(fd, end - length, length, path));
-  return crc32_of(bytes);
+  TRY(auto bytes, store::read_at(fd, end - length, length, path));
+  return store::crc32_of(bytes);
 }
 
 }  // namespace
@@ -50,14 +50,14 @@ void SidecarWriter::text(std::string_view text) {
 }
 
 std::string SidecarWriter::finish() && {
-  number(crc32_of(out_), 4);
+  number(store::crc32_of(out_), 4);
   return std::move(out_);
 }
 
 std::optional<SidecarReader> SidecarReader::open(std::string_view bytes, std::string_view magic, std::uint64_t inode) {
   if (!bytes.starts_with(magic) || bytes.size() < magic.size() + 4) return {};
   const std::string_view summed = bytes.substr(0, bytes.size() - 4);
-  if (SidecarReader(bytes.substr(summed.size())).number(4) != crc32_of(summed)) return {};
+  if (SidecarReader(bytes.substr(summed.size())).number(4) != store::crc32_of(summed)) return {};
   SidecarReader reader(summed.substr(magic.size()));
   if (reader.number() != inode) return {};
   reader.covered_.bytes = reader.number();
@@ -84,4 +84,4 @@ std::string_view SidecarReader::take(std::uint64_t bytes) {
   return text;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -18,7 +18,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct Covered {
   std::uint64_t bytes = 0;     // [0, bytes) is covered; these are whole lines
@@ -76,4 +76,4 @@ class SidecarReader {
   Covered covered_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

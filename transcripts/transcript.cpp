@@ -18,7 +18,7 @@
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 constexpr std::uint64_t no_sidecar_below = 256 << 10;
@@ -63,8 +63,8 @@ class PageBuilder {
 struct Transcript::Impl {
   std::filesystem::path path;
   std::filesystem::path sidecar;
-  Fd fd{};
-  FileIdentity seen{};  // the file as the index covers it; none: not refreshed to the end
+  store::Fd fd{};
+  store::FileIdentity seen{};  // the file as the index covers it; none: not refreshed to the end
   LineIndex index{};
   IdIndex ids{};  // never covers more than `index`
   TranscriptTail tail{};
@@ -106,7 +106,7 @@ void Transcript::Impl::forget() {
 
 void Transcript::Impl::load_sidecar() {
   if (sidecar.empty()) return;
-  const auto bytes = read_file(sidecar);  // if there is none, the transcript is scanned
+  const auto bytes = store::read_file(sidecar);  // if there is none, the transcript is scanned
   if (!bytes) return;
   if (auto stored = decode_sidecar(*bytes, seen.inode)) {
     index = std::move(*stored);
@@ -116,7 +116,7 @@ void Transcript::Impl::load_sidecar() {
 
 void Transcript::Impl::load_id_sidecar() {
   if (sidecar.empty() || std::exchange(ids_loaded, true)) return;
-  const auto bytes = read_file(id_sidecar(sidecar));
+  const auto bytes = store::read_file(id_sidecar(sidecar));
   if (!bytes) return;
   auto stored = decode_id_sidecar(*bytes, seen.inode);
   if (!stored || stored->covered.bytes > index.covered.bytes || stored->hashes.size() > index.lines) return;
@@ -126,10 +126,10 @@ void Transcript::Impl::load_id_sidecar() {
 }
 
 Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
-  struct stat status{};
+  struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     const int error = errno;
-    if (error != ENOENT) return std::unexpected(in_the_way(path, io_problem("stat", path.native(), error)));
+    if (error != ENOENT) return std::unexpected(store::in_the_way(path, io_problem("stat", path.native(), error)));
     fd = {};
     seen = {};
     forget();
@@ -137,7 +137,7 @@ Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
     return true;
   }
   if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
-  if (fd && seen == identity(status)) return true;
+  if (fd && seen == store::identity(status)) return true;
   auto looked = look(status, budget);
   if (!looked || !*looked) seen = {};
   return looked;
@@ -145,20 +145,20 @@ Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
 
 Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t budget) {
   // The descriptor is open, so no other file can have got its inode.
-  struct stat status{};
+  struct stat status {};
   bool open =
       fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == at_path.st_ino && status.st_dev == at_path.st_dev;
   if (!open) {
-    auto opened = open_file(path, O_RDONLY | O_NONBLOCK);
+    auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!opened && opened.error().code != Code::not_found)
-      return std::unexpected(in_the_way(path, std::move(opened.error())));
+      return std::unexpected(store::in_the_way(path, std::move(opened.error())));
     if (!opened) return std::unexpected(opened.error());
     fd = std::move(*opened);
     forget();
     ids_loaded = false;
     if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   }
-  seen = identity(status);
+  seen = store::identity(status);
   if (!open) load_sidecar();
   TRY(auto fits, index.covered.fits(fd.get(), seen.size, path.native()));
   if (!fits) forget();
@@ -372,17 +372,17 @@ Result<void> Transcript::save_sidecars() {
   const bool save_ids =
       ids >= own.ids_saved + (own.ids_saved == 0 ? no_sidecar_below : std::max(ids_unsaved, own.ids_saved / 16));
   if (own.sidecar.empty() || (!save_lines && !save_ids)) return {};
-  TRY(make_dirs(own.sidecar.parent_path()));
+  TRY(store::make_dirs(own.sidecar.parent_path()));
   // If one cannot be written, it is tried again after it has grown as much again.
   if (save_lines) {
     own.saved = lines;
-    TRY(replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)));
+    TRY(store::replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)));
   }
   if (save_ids) {
     own.ids_saved = ids;
-    return replace_file(id_sidecar(own.sidecar), encode_sidecar(own.ids, own.seen.inode));
+    return store::replace_file(id_sidecar(own.sidecar), encode_sidecar(own.ids, own.seen.inode));
   }
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -25,7 +25,7 @@
 #include "store/problem.hpp"
 #include "transcripts/id_index.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 struct TranscriptTail {
   bool exists = false;
@@ -99,4 +99,4 @@ class Transcript {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

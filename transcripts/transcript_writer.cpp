@@ -22,7 +22,7 @@
 #include "transcripts/placing.hpp"
 #include "transcripts/unsynced_files.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace fs = std::filesystem;
 namespace {
 
@@ -60,7 +60,7 @@ struct Pending {
 struct OpenFile {
   std::string file;
   fs::path path;
-  Fd fd;
+  store::Fd fd;
   dev_t device = 0;
   ino_t inode = 0;
   std::uint64_t size = 0;  // at the last stat
@@ -68,7 +68,7 @@ struct OpenFile {
 };
 
 Result<struct stat> status_of(int fd, const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   return status;
 }
@@ -79,7 +79,7 @@ void take_back(const OpenFile& open, std::uint64_t old_size, std::string_view by
   if (!status || static_cast<std::uint64_t>(status->st_size) <= old_size) return;
   const auto length = static_cast<std::uint64_t>(status->st_size) - old_size;
   if (length > bytes.size()) return;
-  const auto written = read_at(open.fd.get(), old_size, length, open.path.native());
+  const auto written = store::read_at(open.fd.get(), old_size, length, open.path.native());
   if (!written || !bytes.starts_with(*written)) return;
   // If this fails, the torn line stays and the next flush completes it.
   [[maybe_unused]] const int cut = ::ftruncate(open.fd.get(), static_cast<off_t>(old_size));
@@ -99,14 +99,14 @@ struct TranscriptWriter::Impl {
   std::set<std::string> displaced{};
   std::map<std::string, std::uint64_t> renumbered{};
   std::vector<DuplicateId> doubled{};
-  std::map<std::string, FileLock, std::less<>> held{};  // by hold()
-  std::optional<LockOptions> locks{};
+  std::map<std::string, lock::FileLock, std::less<>> held{};  // by hold()
+  std::optional<lock::LockOptions> locks{};
   std::set<std::string, std::less<>> waiting{};
   std::map<std::string, std::string, std::less<>> stuck{};
-  std::vector<Eviction> evictions{};
+  std::vector<lock::Eviction> evictions{};
 
-  Result<FileLock> take_lock(std::string_view file);
-  Result<std::optional<FileLock>> lock(std::string_view file);
+  Result<lock::FileLock> take_lock(std::string_view file);
+  Result<std::optional<lock::FileLock>> lock(std::string_view file);
   void renumber(const std::string& file, std::optional<std::uint64_t> from);
   Result<OpenFile*> open(const std::string& file);
   Result<OpenFile*> open_now(const std::string& file);
@@ -128,23 +128,23 @@ struct TranscriptWriter::Impl {
   void drop(std::map<std::string, Pending, std::less<>>::iterator at);
 };
 
-Result<FileLock> TranscriptWriter::Impl::take_lock(std::string_view file) {
+Result<lock::FileLock> TranscriptWriter::Impl::take_lock(std::string_view file) {
   // A folder or link with the name of the lock or the file makes only this transcript unusable.
   const auto unusable = [](Problem why) {
     if (why.code != Code::lock_timeout && why.code != Code::storage_full) why.code = Code::degraded;
     return std::unexpected(std::move(why));
   };
-  auto path = resolve_below(state_dir, std::string(file));
+  auto path = store::resolve_below(state_dir, std::string(file));
   if (!path) return unusable(std::move(path.error()));
-  if (auto made = make_dirs(path->parent_path()); !made) return unusable(std::move(made.error()));
-  auto got = FileLock::acquire(*path, *locks, evictions);
+  if (auto made = store::make_dirs(path->parent_path()); !made) return unusable(std::move(made.error()));
+  auto got = lock::FileLock::acquire(*path, *locks, evictions);
   if (!got) return unusable(std::move(got.error()));
   return got;
 }
 
 // Takes the lock of a file while the result lives; nothing if there are no locks, or hold() has it. A lock that was
 // taken from us meanwhile is taken again.
-Result<std::optional<FileLock>> TranscriptWriter::Impl::lock(std::string_view file) {
+Result<std::optional<lock::FileLock>> TranscriptWriter::Impl::lock(std::string_view file) {
   if (!locks) return std::nullopt;
   if (const auto mine = held.find(file); mine != held.end()) {
     if (mine->second.held()) return std::nullopt;
@@ -171,14 +171,14 @@ Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
     stuck.erase(file);
     return opened;
   }
-  Problem why = in_the_way(state_dir / file, std::move(opened.error()));
+  Problem why = store::in_the_way(state_dir / file, std::move(opened.error()));
   if (why.code == Code::degraded) stuck[file] = why.detail;
   return std::unexpected(std::move(why));
 }
 
 // Opens the file that has the name now, or makes it.
 Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
-  struct stat status{};
+  struct stat status {};
   if (const auto known = by_name.find(file); known != by_name.end()) {
     OpenFile& cached = *known->second;
     if (::lstat(cached.path.c_str(), &status) == 0 && status.st_ino == cached.inode && status.st_dev == cached.device) {
@@ -189,17 +189,17 @@ Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
     displaced.insert(file);  // a foreign program removed, renamed or replaced it
     forget(file);
   }
-  TRY(auto path, resolve_below(state_dir, file));
+  TRY(auto path, store::resolve_below(state_dir, file));
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno != ENOENT) return std::unexpected(io_problem("stat", path.native(), errno));
-    TRY(make_dirs(path.parent_path()));
+    TRY(store::make_dirs(path.parent_path()));
     unsynced.add_folder(path.parent_path());
   }
   // O_APPEND: never overwrites what a foreign program appends between our stat and our write.
-  TRY(auto fd, open_file(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK));
+  TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK));
   TRY(auto opened, status_of(fd.get(), path));
   if (!S_ISREG(opened.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
-  if (opened.st_size == 0) fault_point("transcript.created");
+  if (opened.st_size == 0) store::fault_point("transcript.created");
   while (open_files.size() >= most_open_files) forget(std::string(open_files.back().file));
   open_files.push_front({.file = file,
                          .path = std::move(path),
@@ -222,17 +222,17 @@ void TranscriptWriter::Impl::forget(const std::string& file) {
 Result<std::uint64_t> TranscriptWriter::Impl::write(OpenFile& open, std::uint64_t size, std::string_view bytes) {
   if (bytes.empty()) return size;
   unsynced_of(open);
-  if (auto written = write_all(open.fd.get(), bytes, open.path.native()); !written) {
+  if (auto written = store::write_all(open.fd.get(), bytes, open.path.native()); !written) {
     take_back(open, size, bytes);
     return std::unexpected(std::move(written.error()));
   }
-  fault_point("transcript.written");
+  store::fault_point("transcript.written");
   const auto after = status_of(open.fd.get(), open.path);
   if (after && static_cast<std::uint64_t>(after->st_size) == size + bytes.size()) return size;
   displaced.insert(open.file);
   if (!after || static_cast<std::uint64_t>(after->st_size) < size) return size;
   const auto mixed =
-      read_at(open.fd.get(), size, static_cast<std::uint64_t>(after->st_size) - size, open.path.native());
+      store::read_at(open.fd.get(), size, static_cast<std::uint64_t>(after->st_size) - size, open.path.native());
   const std::size_t at = mixed ? mixed->find(bytes) : std::string::npos;
   return at == std::string::npos ? size : size + at;
 }
@@ -252,7 +252,7 @@ Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lin
   const std::uint64_t size = target.size;
   bool simply_next = lines.contiguous && lines.items.front().offset == size;
   if (simply_next && size > 0) {
-    TRY(auto last, read_at(target.fd.get(), size - 1, 1, target.path.native()));
+    TRY(auto last, store::read_at(target.fd.get(), size - 1, 1, target.path.native()));
     simply_next = last == "\n";
   }
   std::uint64_t after = size;
@@ -279,9 +279,10 @@ Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint6
   TRY(auto placing, place_lines(target.fd.get(), size, lines, !target.known, target.path.native()));
   UnsyncedFiles::Written& written = unsynced_of(target);
   if (!placing.holes.empty()) {
-    TRY(const auto in_place, open_file(target.path, O_WRONLY | O_NONBLOCK));  // O_APPEND would write them at the end
+    TRY(const auto in_place,
+        store::open_file(target.path, O_WRONLY | O_NONBLOCK));  // O_APPEND would write them at the end
     for (const PlacedLine& hole : placing.holes)
-      TRY(write_all_at(in_place.get(), hole.line, hole.offset, target.path.native()));
+      TRY(store::write_all_at(in_place.get(), hole.line, hole.offset, target.path.native()));
   }
   TRY(auto landed, write(target, size, placing.append));
   tell(target, size, landed, placing.lines);
@@ -308,7 +309,7 @@ void TranscriptWriter::Impl::drop(std::map<std::string, Pending, std::less<>>::i
   pending.erase(at);
 }
 
-TranscriptWriter::TranscriptWriter(fs::path state_dir, std::optional<LockOptions> locks, OnLines on_lines,
+TranscriptWriter::TranscriptWriter(fs::path state_dir, std::optional<lock::LockOptions> locks, OnLines on_lines,
                                    OnSize on_size)
     : impl_(std::make_unique<Impl>(Impl{.state_dir = state_dir,
                                         .on_lines = std::move(on_lines),
@@ -381,9 +382,9 @@ Result<void> TranscriptWriter::hold(const std::string& file) {
 void TranscriptWriter::release(const std::string& file) { impl_->held.erase(file); }
 const std::set<std::string, std::less<>>& TranscriptWriter::waiting() const { return impl_->waiting; }
 const std::map<std::string, std::string, std::less<>>& TranscriptWriter::stuck() const { return impl_->stuck; }
-std::vector<Eviction> TranscriptWriter::take_evictions() { return std::exchange(impl_->evictions, {}); }
+std::vector<lock::Eviction> TranscriptWriter::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
-Result<std::optional<FileLock>> TranscriptWriter::close(std::string_view file, bool locked) {
+Result<std::optional<lock::FileLock>> TranscriptWriter::close(std::string_view file, bool locked) {
   auto held = locked ? impl_->lock(file) : std::nullopt;
   if (!held) return held;
   if (const auto at = impl_->pending.find(file); at != impl_->pending.end()) {
@@ -396,4 +397,4 @@ Result<std::optional<FileLock>> TranscriptWriter::close(std::string_view file, b
   return held;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

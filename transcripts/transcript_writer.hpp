@@ -31,7 +31,7 @@
 #include "store/problem.hpp"
 #include "transcripts/known_ends.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 // Where a line belongs.
 struct LineTarget {
@@ -46,7 +46,7 @@ class TranscriptWriter {
   using OnLines = std::function<void(const std::string& file, std::uint64_t inode, ByteRange lines)>;
   // Called after each flush with the size of the file; nothing: a foreign program wrote to it, or it is closed.
   using OnSize = std::function<void(const std::string& file, std::optional<std::uint64_t> size)>;
-  explicit TranscriptWriter(std::filesystem::path state_dir, std::optional<LockOptions> locks = {},
+  explicit TranscriptWriter(std::filesystem::path state_dir, std::optional<lock::LockOptions> locks = {},
                             OnLines on_lines = {}, OnSize on_size = {});
   ~TranscriptWriter();
   TranscriptWriter(const TranscriptWriter&) = delete;
@@ -66,7 +66,7 @@ class TranscriptWriter {
   Result<void> sync();
   const std::set<std::string, std::less<>>& waiting() const;             // files whose lines wait for a lock
   const std::map<std::string, std::string, std::less<>>& stuck() const;  // file -> what has its name
-  std::vector<Eviction> take_evictions();  // stale locks that were removed since the last call
+  std::vector<lock::Eviction> take_evictions();  // stale locks that were removed since the last call
   // Returns the files that a foreign program was found to have changed since the last call: known positions are wrong.
   std::vector<std::string> take_displaced();
   // Returns the files where lines came later than clients were told, since the last call, with the lowest seq
@@ -85,11 +85,11 @@ class TranscriptWriter {
   // Flushes and syncs a file and forgets its descriptor. To be called before the file is renamed or removed; the caller
   // keeps the returned lock until that is done. lock_timeout if a foreign program holds it. `locked` false: takes no
   // lock.
-  Result<std::optional<FileLock>> close(std::string_view file, bool locked);
+  Result<std::optional<lock::FileLock>> close(std::string_view file, bool locked);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -12,18 +12,18 @@
 #include "store/try.hpp"
 #include "transcripts/placing.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 namespace {
 
 Result<void> write_again(int fd, const std::string& file, const UnsyncedFiles::Written& written) {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", file, errno));
   if (status.st_ino != written.inode || status.st_dev != written.device) return {};  // replaced by a foreign program
   for (const auto& [offset, bytes] : written.pieces) {
     if (offset > static_cast<std::uint64_t>(status.st_size)) continue;  // cut by a foreign program
-    TRY(const auto standing, read_at(fd, offset, bytes.size(), file));
+    TRY(const auto standing, store::read_at(fd, offset, bytes.size(), file));
     if (!ours_or_hole(standing, bytes)) continue;  // a foreign program's lines
-    TRY(write_all_at(fd, bytes, offset, file));
+    TRY(store::write_all_at(fd, bytes, offset, file));
   }
   return {};
 }
@@ -37,13 +37,13 @@ UnsyncedFiles::Written& UnsyncedFiles::written(const std::string& file, dev_t de
 }
 
 Result<void> UnsyncedFiles::sync_one(const std::string& file, Written& written, const Descriptor& descriptor) const {
-  Fd reopened;
+  store::Fd reopened;
   int fd = written.lost ? -1 : descriptor(file);
   if (fd < 0) {
-    struct stat named{};  // removed or replaced by a foreign program: what we wrote is gone with the old file
+    struct stat named {};  // removed or replaced by a foreign program: what we wrote is gone with the old file
     if (::lstat((state_dir_ / file).c_str(), &named) != 0 || named.st_ino != written.inode) return {};
-    TRY(auto path, resolve_below(state_dir_, file));
-    auto again = open_file(path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
+    TRY(auto path, store::resolve_below(state_dir_, file));
+    auto again = store::open_file(path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (!again && again.error().code == Code::not_found) return {};  // removed by a foreign program
     TRY(reopened, std::move(again));
     fd = reopened.get();
@@ -53,7 +53,7 @@ Result<void> UnsyncedFiles::sync_one(const std::string& file, Written& written, 
     written.lost = true;
     return std::unexpected(io_problem("fsync", file, errno));
   }
-  fault_point("transcript.synced");
+  store::fault_point("transcript.synced");
   return {};
 }
 
@@ -73,8 +73,8 @@ Result<void> UnsyncedFiles::sync(const Descriptor& descriptor) {
     at = synced ? files_.erase(at) : std::next(at);
   }
   for (auto at = folders_.begin(); at != folders_.end();) {
-    auto synced = sync_dir(*at);
-    struct stat named{};  // a folder that is gone holds no names to keep
+    auto synced = store::sync_dir(*at);
+    struct stat named {};  // a folder that is gone holds no names to keep
     if (!synced && (::lstat(at->c_str(), &named) != 0 || !S_ISDIR(named.st_mode))) synced = {};
     if (!synced && first) first = synced;
     at = synced ? folders_.erase(at) : std::next(at);
@@ -82,4 +82,4 @@ Result<void> UnsyncedFiles::sync(const Descriptor& descriptor) {
   return first;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

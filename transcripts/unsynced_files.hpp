@@ -19,7 +19,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::transcripts {
 
 class UnsyncedFiles {
  public:
@@ -56,4 +56,4 @@ class UnsyncedFiles {
   std::set<std::filesystem::path> folders_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::transcripts

@@ -12,18 +12,18 @@
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 constexpr std::int64_t most_audit_lines = 1000;
 
-HandlerResult whoami(Api& api, Request& request) {
-  const Principal& who = request.principal;
+HandlerResult whoami(Api& api, http::Request& request) {
+  const auth::Principal& who = request.principal;
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("id", who.id);
-  writer.string("role", name(who.role));
-  writer.raw("agents", json_array(who.agents));
+  writer.string("role", auth::name(who.role));
+  writer.raw("agents", decide::json_array(who.agents));
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   writer.string("note", who.note);
@@ -32,9 +32,9 @@ HandlerResult whoami(Api& api, Request& request) {
   co_return json_response(std::move(body));
 }
 
-HandlerResult list_tokens(Api& api, Request&) {
+HandlerResult list_tokens(Api& api, http::Request&) {
   std::string body = "{\"data\":[";
-  for (const TokenInfo& info : api.tokens.list()) append_element(body, to_json(info));
+  for (const auth::TokenInfo& info : api.tokens.list()) append_element(body, auth::to_json(info));
   co_return json_response(body + "]}");
 }
 
@@ -42,33 +42,33 @@ asio::awaitable<Result<void>> save_tokens(Api& api) {
   co_return co_await on_disk(api, [&api] { return api.tokens.save(); });
 }
 
-asio::awaitable<Result<void>> announce_created(Api& api, const TokenInfo& info, const Request& request) {
-  const std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), name(info.role));
-  CO_TRY(co_await api.ledger.announce(EventType::token_created, data, request.principal.id));
+asio::awaitable<Result<void>> announce_created(Api& api, const auth::TokenInfo& info, const http::Request& request) {
+  const std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), auth::name(info.role));
+  CO_TRY(co_await api.ledger.announce(journal::EventType::token_created, data, request.principal.id));
   co_return Result<void>{};
 }
 
-asio::awaitable<Result<void>> announce_revoked(Api& api, const std::string& id, const Request& request) {
+asio::awaitable<Result<void>> announce_revoked(Api& api, const std::string& id, const http::Request& request) {
   const std::string data = fmt::format(R"({{"id":{}}})", json::quote(id));
-  CO_TRY(co_await api.ledger.announce(EventType::token_revoked, data, request.principal.id));
+  CO_TRY(co_await api.ledger.announce(journal::EventType::token_revoked, data, request.principal.id));
   co_return Result<void>{};
 }
 
 // The reply that contains a new token's text. No other reply does.
-Response created_response(const CreatedToken& created, std::string_view more = {}) {
-  std::string out = to_json(created.info);
+http::Response created_response(const auth::CreatedToken& created, std::string_view more = {}) {
+  std::string out = auth::to_json(created.info);
   out.pop_back();
   out += fmt::format(R"(,"token":{}{}}})", json::quote(created.token), more);
-  Response response = json_response(std::move(out), 201);
+  http::Response response = json_response(std::move(out), 201);
   response.headers.emplace_back("Location", "/v1/admin/tokens/" + created.info.id);
   return response;
 }
 
-HandlerResult create_token(Api& api, Request& request) {
+HandlerResult create_token(Api& api, http::Request& request) {
   CO_TRY(auto body, body_of(request, api));
-  CO_TRY(auto wish, parse_new_token(body, unix_ms()));
+  CO_TRY(auto wish, auth::parse_new_token(body, store::unix_ms()));
   CO_TRY(check_secrets(api, request, "", body));  // in the token's note
-  CO_TRY(auto created, api.tokens.create(wish, unix_ms()));
+  CO_TRY(auto created, api.tokens.create(wish, store::unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
     CO_TRY(api.tokens.revoke(created.info.id));
     co_return std::unexpected(std::move(saved.error()));
@@ -77,12 +77,13 @@ HandlerResult create_token(Api& api, Request& request) {
   co_return created_response(created);
 }
 
-HandlerResult rotate_token(Api& api, Request& request) {
+HandlerResult rotate_token(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  const std::int64_t overlap = fields.integer("overlapMs").value_or(default_overlap_ms);
-  if (overlap > max_overlap_ms) fields.fault("overlapMs", fmt::format("must be at most {} (7 days)", max_overlap_ms));
+  const std::int64_t overlap = fields.integer("overlapMs").value_or(auth::default_overlap_ms);
+  if (overlap > auth::max_overlap_ms)
+    fields.fault("overlapMs", fmt::format("must be at most {} (7 days)", auth::max_overlap_ms));
   CO_TRY(fields.done());
-  CO_TRY(auto rotated, api.tokens.rotate(request.params.at(0), overlap, unix_ms()));
+  CO_TRY(auto rotated, api.tokens.rotate(request.params.at(0), overlap, store::unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
     api.tokens.undo(rotated);
     co_return std::unexpected(std::move(saved.error()));
@@ -96,7 +97,7 @@ HandlerResult rotate_token(Api& api, Request& request) {
                                                        json::quote(rotated.before.id), rotated.ends_at));
 }
 
-HandlerResult revoke_token(Api& api, Request& request) {
+HandlerResult revoke_token(Api& api, http::Request& request) {
   const std::string id = request.params.at(0);
   CO_TRY(api.tokens.revoke(id));
   api.streams.check_tokens();
@@ -105,30 +106,30 @@ HandlerResult revoke_token(Api& api, Request& request) {
   co_return no_content();
 }
 
-HandlerResult checkpoint(Api& api, Request& request) {
+HandlerResult checkpoint(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "make a checkpoint of all agents"));
   CO_TRY(co_await api.ledger.checkpoint_all());
   co_return json_response(fmt::format(R"({{"asOf":"{}"}})", api.ledger.as_of(0)));
 }
 
-HandlerResult configuration(Api& api, Request& request) {
+HandlerResult configuration(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read the configuration"));
-  co_return json_response(to_json(api.config));
+  co_return json_response(config::to_json(api.config));
 }
 
-HandlerResult doctor(Api& api, Request& request) {
+HandlerResult doctor(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "run the doctor"));
   auto report = co_await on_disk(api, [&api] {
-    return run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
+    return doctor::run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
   });
   for (const std::string& repair : api.ledger.status().repairs) report.ok("repaired", "", repair);
-  co_return json_response(to_json(report));
+  co_return json_response(doctor::to_json(report));
 }
 
 // Sends the archive. Returns false when the client is gone or too slow, the daemon drains, or a file could not be read:
 // the archive then ends without its manifest, so that its reader knows that it is incomplete.
-asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packer, std::string request_id,
-                                   StreamWriter& writer) {
+asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<backup::Packer> packer, std::string request_id,
+                                   http::StreamWriter& writer) {
   for (;;) {
     const auto bytes = co_await on_disk(api, [packer] { return packer->next(); });
     if (!bytes) {
@@ -140,20 +141,22 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<Packer> packe
   }
 }
 
-HandlerResult backup(Api& api, Request& request) {
+HandlerResult backup(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "make a backup"));
   CO_TRY(auto cut, co_await api.ledger.take_snapshot());
   const std::string as_of = cut->as_of;
   // Whichever owner releases the packer last, its links are removed on a disk thread.
-  const std::shared_ptr<Packer> packer(new Packer(std::move(*cut), api.config.store.path_template, unix_ms()),
-                                       [disk = api.ledger.disk().get_executor()](Packer* last) {
-                                         asio::post(disk, [owned = std::unique_ptr<Packer>(last)] {});
-                                       });
+  const std::shared_ptr<backup::Packer> packer(
+      new backup::Packer(std::move(*cut), api.config.store.path_template, store::unix_ms()),
+      [disk = api.ledger.disk().get_executor()](backup::Packer* last) {
+        asio::post(disk, [owned = std::unique_ptr<backup::Packer>(last)] {});
+      });
   log::info("backup_begun", {{"requestId", request.request_id}, {"asOf", as_of}});
-  Response response;
+  http::Response response;
   response.content_type = "application/x-tar";
   response.headers.emplace_back("Content-Disposition", "attachment; filename=\"sessiond-" + as_of + ".tar\"");
-  response.stream = [&api, packer, as_of, id = request.request_id](StreamWriter& writer) -> asio::awaitable<void> {
+  response.stream = [&api, packer, as_of,
+                     id = request.request_id](http::StreamWriter& writer) -> asio::awaitable<void> {
     const bool whole = co_await send_archive(api, packer, id, writer);
     if (whole) {
       log::info("backup_sent", {{"requestId", id}, {"asOf", as_of}});
@@ -165,7 +168,7 @@ HandlerResult backup(Api& api, Request& request) {
   co_return response;
 }
 
-std::string to_json(const StreamInfo& stream, const std::string& epoch) {
+std::string to_json(const stream::StreamInfo& stream, const std::string& epoch) {
   std::string out;
   json::ObjectWriter writer(out);
   writer.integer("id", static_cast<std::int64_t>(stream.id));
@@ -183,18 +186,18 @@ std::string to_json(const StreamInfo& stream, const std::string& epoch) {
   return out;
 }
 
-HandlerResult list_streams(Api& api, Request& request) {
+HandlerResult list_streams(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "list the streams"));
   auto streams = co_await api.streams.list();
-  std::ranges::sort(streams, {}, &StreamInfo::id);
+  std::ranges::sort(streams, {}, &stream::StreamInfo::id);
   std::string body = "{\"data\":[";
-  for (const StreamInfo& stream : streams) {
+  for (const stream::StreamInfo& stream : streams) {
     append_element(body, to_json(stream, api.ledger.epoch()));
   }
   co_return json_response(body + "]}");
 }
 
-HandlerResult close_stream(Api& api, Request& request) {
+HandlerResult close_stream(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "close streams"));
   const std::string& text = request.params.at(0);
   std::uint64_t id = 0;
@@ -204,7 +207,7 @@ HandlerResult close_stream(Api& api, Request& request) {
   co_return no_content();
 }
 
-HandlerResult get_audit(Api& api, Request& request) {
+HandlerResult get_audit(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read the audit log"));
   CO_TRY(const auto limit, query_int(request, "limit", 1, most_audit_lines));
   CO_TRY(auto lines, co_await api.audit.newest(static_cast<std::size_t>(limit.value_or(100))));
@@ -213,20 +216,20 @@ HandlerResult get_audit(Api& api, Request& request) {
 
 }  // namespace
 
-void add_admin_routes(Router& router, Api& api) {
+void add_admin_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/whoami", Permission::self, whoami);
-  on("GET", "/v1/admin/tokens", Permission::tokens, list_tokens);
-  on("POST", "/v1/admin/tokens", Permission::tokens, create_token);
-  on("DELETE", "/v1/admin/tokens/{id}", Permission::tokens, revoke_token);
-  on("POST", "/v1/admin/tokens/{id}/rotate", Permission::tokens, rotate_token);
-  on("POST", "/v1/admin/checkpoint", Permission::maintenance, checkpoint);
-  on("POST", "/v1/admin/backup", Permission::tokens, backup);  // tokens.json is in it
-  on("GET", "/v1/admin/streams", Permission::maintenance, list_streams);
-  on("DELETE", "/v1/admin/streams/{id}", Permission::maintenance, close_stream);
-  on("GET", "/v1/admin/config", Permission::maintenance, configuration);
-  on("POST", "/v1/admin/doctor", Permission::maintenance, doctor);
-  on("GET", "/v1/admin/audit", Permission::maintenance, get_audit, {"limit"});
+  on("GET", "/v1/whoami", auth::Permission::self, whoami);
+  on("GET", "/v1/admin/tokens", auth::Permission::tokens, list_tokens);
+  on("POST", "/v1/admin/tokens", auth::Permission::tokens, create_token);
+  on("DELETE", "/v1/admin/tokens/{id}", auth::Permission::tokens, revoke_token);
+  on("POST", "/v1/admin/tokens/{id}/rotate", auth::Permission::tokens, rotate_token);
+  on("POST", "/v1/admin/checkpoint", auth::Permission::maintenance, checkpoint);
+  on("POST", "/v1/admin/backup", auth::Permission::tokens, backup);  // tokens.json is in it
+  on("GET", "/v1/admin/streams", auth::Permission::maintenance, list_streams);
+  on("DELETE", "/v1/admin/streams/{id}", auth::Permission::maintenance, close_stream);
+  on("GET", "/v1/admin/config", auth::Permission::maintenance, configuration);
+  on("POST", "/v1/admin/doctor", auth::Permission::maintenance, doctor);
+  on("GET", "/v1/admin/audit", auth::Permission::maintenance, get_audit, {"limit"});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -3,19 +3,20 @@
 
 #include "daemon/api/handler.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 // {agent,sessions,bytes,updatedAt,checkpointLagMs,dirty}. For a token that sees only part of the agent, it counts that
 // part only and has no bytes, checkpointLagMs and dirty; nothing when the token sees no session of the agent.
-std::optional<std::string> agent_json(const Api& api, const AgentState& state, const Principal& principal) {
+std::optional<std::string> agent_json(const Api& api, const decide::AgentState& state,
+                                      const auth::Principal& principal) {
   std::size_t sessions = state.size();
   std::int64_t updated = state.by_updated().empty() ? 0 : (*state.by_updated().rbegin())->updated_at;
   const bool whole = principal.sees_whole_agent(state.id());
   if (!whole) {
     sessions = 0;
     updated = 0;
-    for (const Session* session : state.by_updated()) {
+    for (const decide::Session* session : state.by_updated()) {
       if (!principal.sees(state.id(), session->key(), session->channel)) continue;
       ++sessions;
       updated = session->updated_at;
@@ -37,19 +38,19 @@ std::optional<std::string> agent_json(const Api& api, const AgentState& state, c
   return out;
 }
 
-HandlerResult list(Api& api, Request& request) {
+HandlerResult list(Api& api, http::Request& request) {
   std::string body = "{\"data\":[";
   std::uint64_t last_seq = 0;
   std::vector<std::string> degraded;
   for (const std::string& agent : co_await api.ledger.agent_ids()) {
     if (!request.principal.sees_agent(agent)) continue;
     std::uint64_t seq = 0;
-    const auto shown =
-        co_await api.ledger.show(agent, wants_fresh(request),
-                                 [&](const AgentState& state, const Seen& seen) -> Result<std::optional<std::string>> {
-                                   seq = seen.seq();
-                                   return agent_json(api, state, request.principal);
-                                 });
+    const auto shown = co_await api.ledger.show(
+        agent, wants_fresh(request),
+        [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<std::optional<std::string>> {
+          seq = seen.seq();
+          return agent_json(api, state, request.principal);
+        });
     if (!shown) {
       if (shown.error().code == Code::degraded) degraded.push_back(agent);
       if (shown.error().code == Code::agent_not_found || shown.error().code == Code::degraded) continue;
@@ -63,22 +64,23 @@ HandlerResult list(Api& api, Request& request) {
   co_return json_response(std::move(body));
 }
 
-HandlerResult get_agent(Api& api, Request& request) {
+HandlerResult get_agent(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
-  co_return co_await api.ledger.show(agent, wants_fresh(request),
-                                     [&](const AgentState& state, const Seen& seen) -> Result<Response> {
-                                       auto body = agent_json(api, state, request.principal);
-                                       if (!body) return no_such_agent(agent);
-                                       return as_of_response(api, std::move(*body), seen.seq());
-                                     });
+  co_return co_await api.ledger.show(
+      agent, wants_fresh(request),
+      [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
+        auto body = agent_json(api, state, request.principal);
+        if (!body) return no_such_agent(agent);
+        return as_of_response(api, std::move(*body), seen.seq());
+      });
 }
 
 }  // namespace
 
-void add_agent_routes(Router& router, Api& api) {
+void add_agent_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/agents", Permission::read, list);
-  on("GET", "/v1/agents/{agent}", Permission::read, get_agent);
+  on("GET", "/v1/agents", auth::Permission::read, list);
+  on("GET", "/v1/agents/{agent}", auth::Permission::read, get_agent);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -16,39 +16,39 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/streams.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // What handlers work with. It lives as long as the daemon listens.
 struct Api {
-  const Config& config;
-  Ledger& ledger;
-  Tokens& tokens;
-  Streams& streams;
-  Tickets& tickets;
+  const config::Config& config;
+  ledger::Ledger& ledger;
+  auth::Tokens& tokens;
+  stream::Streams& streams;
+  auth::Tickets& tickets;
   Authenticator& authenticator;
   AuditLog& audit;
-  const Counters* counters = nullptr;  // the server's; set before it listens
+  const http::Counters* counters = nullptr;  // the server's; set before it listens
   bool draining = false;
   bool policy_is_changing = false;  // a PUT is writing policy.json at the moment
   std::string cursor_secret{};      // signs the cursors of lists
   std::int64_t started_at = 0;      // ms since the epoch
 };
 
-void add_health_routes(Router& router, Api& api);   // healthz, readyz, metrics, version, openapi.json, dashboard
-void add_agent_routes(Router& router, Api& api);    // agents
-void add_list_routes(Router& router, Api& api);     // lists of sessions
-void add_session_routes(Router& router, Api& api);  // one session
-void add_archive_routes(Router& router, Api& api);  // lists of archived transcripts
-void add_message_routes(Router& router, Api& api);  // messages and transcripts
-void add_bridge_routes(Router& router, Api& api);   // inbound, outbound
-void add_policy_routes(Router& router, Api& api);   // send policy
-void add_event_routes(Router& router, Api& api);    // SSE
-void add_ticket_routes(Router& router, Api& api);   // tickets for SSE
-void add_admin_routes(Router& router, Api& api);    // whoami, tokens, checkpoint, config, backup, doctor, audit log
-void add_lock_routes(Router& router, Api& api);     // locks shared with foreign programs
-void add_login_routes(Router& router, Api& api);    // login and logout of browsers
+void add_health_routes(http::Router& router, Api& api);   // healthz, readyz, metrics, version, openapi.json, dashboard
+void add_agent_routes(http::Router& router, Api& api);    // agents
+void add_list_routes(http::Router& router, Api& api);     // lists of sessions
+void add_session_routes(http::Router& router, Api& api);  // one session
+void add_archive_routes(http::Router& router, Api& api);  // lists of archived transcripts
+void add_message_routes(http::Router& router, Api& api);  // messages and transcripts
+void add_bridge_routes(http::Router& router, Api& api);   // inbound, outbound
+void add_policy_routes(http::Router& router, Api& api);   // send policy
+void add_event_routes(http::Router& router, Api& api);    // SSE
+void add_ticket_routes(http::Router& router, Api& api);   // tickets for SSE
+void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, checkpoint, config, backup, doctor, audit log
+void add_lock_routes(http::Router& router, Api& api);   // locks shared with foreign programs
+void add_login_routes(http::Router& router, Api& api);  // login and logout of browsers
 
-inline void add_routes(Router& router, Api& api) {
+inline void add_routes(http::Router& router, Api& api) {
   add_health_routes(router, api);
   add_agent_routes(router, api);
   add_list_routes(router, api);
@@ -64,4 +64,4 @@ inline void add_routes(Router& router, Api& api) {
   add_login_routes(router, api);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -14,10 +14,10 @@
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
-using Order = ArchiveIndex::Order;
+using Order = decide::ArchiveIndex::Order;
 
 // Which page of a list is asked for. Records are listed newest first.
 struct Page {
@@ -26,7 +26,7 @@ struct Page {
   std::string what;  // names the list that the cursor is for
 };
 
-Result<Page> read_page(const Api& api, const Request& request) {
+Result<Page> read_page(const Api& api, const http::Request& request) {
   Page page{.what = "archives of "};
   TRY(page.limit, page_limit(request));
   for (const std::string& param : request.params) page.what += param + " ";
@@ -39,7 +39,7 @@ Result<Page> read_page(const Api& api, const Request& request) {
   return page;
 }
 
-Order order_of(const ArchiveRecord& record) { return {record.time, record.seq, record.session_id}; }
+Order order_of(const decide::ArchiveRecord& record) { return {record.time, record.seq, record.session_id}; }
 
 std::string cursor_behind(const Api& api, const Page& page, const Order& at) {
   std::string text;
@@ -52,21 +52,21 @@ std::string cursor_behind(const Api& api, const Page& page, const Order& at) {
   return seal_cursor(api, text);
 }
 
-std::string archive_json(const ArchiveRecord& record) {
+std::string archive_json(const decide::ArchiveRecord& record) {
   return fmt::format(R"({{"key":{},"sessionId":{},"topic":{},{},"endedAt":{},"reason":{}}})",
                      record.key.empty() ? "null" : json::quote(record.key), json::quote(record.session_id),
-                     record.topic ? json::quote(*record.topic) : "null", archived_members(record), record.time,
+                     record.topic ? json::quote(*record.topic) : "null", decide::archived_members(record), record.time,
                      json::quote(record.reason));
 }
 
-bool sees(const Principal& principal, const std::string& agent, const ArchiveRecord& record) {
+bool sees(const auth::Principal& principal, const std::string& agent, const decide::ArchiveRecord& record) {
   return principal.sees_whole_agent(agent) ||
          (!record.key.empty() && principal.sees(agent, record.key, record.channel));
 }
 
 // `records`: pairs of a record and whether the token may see it, newest first. Of a record that it may not see, a
 // cursor holds only the position.
-Response answer_page(const Api& api, const Page& page, auto records, std::uint64_t last_seq) {
+http::Response answer_page(const Api& api, const Page& page, auto records, std::uint64_t last_seq) {
   std::string body = "{\"data\":[";
   std::size_t looked_at = 0;
   std::size_t count = 0;
@@ -91,48 +91,51 @@ Response answer_page(const Api& api, const Page& page, auto records, std::uint64
   return as_of_response(api, body + page_end(next, !next.empty()) + "}", last_seq);
 }
 
-HandlerResult of_key(Api& api, Request& request) {
+HandlerResult of_key(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto page, read_page(api, request));
   co_return co_await api.ledger.show(
-      path.agent, wants_fresh(request), [&](const AgentState& state, const Seen& seen) -> Result<Response> {
+      path.agent, wants_fresh(request),
+      [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
         const auto session = visible(state, path.target, request.principal);
         std::string key = path.target.key;
         if (session) {
           key = (*session)->key();
-        } else if (const auto made = canonical_key(path.target.key, path.agent)) {
+        } else if (const auto made = store::canonical_key(path.target.key, path.agent)) {
           key = *made;
         }
         auto records = state.archives.of_key(key);
         if (!session && records.empty() && request.principal.sees_whole_agent(path.agent))
           records = state.archives.of_id(path.target.key);
-        std::erase_if(records, [&](const ArchiveRecord* record) {
+        std::erase_if(records, [&](const decide::ArchiveRecord* record) {
           return record->archived_as.empty() || !sees(request.principal, path.agent, *record);
         });
         if (!session && records.empty()) return std::unexpected(session.error());
-        std::erase_if(records,
-                      [&](const ArchiveRecord* record) { return page.after && order_of(*record) >= *page.after; });
+        std::erase_if(records, [&](const decide::ArchiveRecord* record) {
+          return page.after && order_of(*record) >= *page.after;
+        });
         std::ranges::reverse(records);
-        const auto all = [](const ArchiveRecord* record) { return std::pair(record, true); };
+        const auto all = [](const decide::ArchiveRecord* record) { return std::pair(record, true); };
         return answer_page(api, page, records | std::views::transform(all), seen.seq());
       });
 }
 
-HandlerResult of_deleted_keys(Api& api, Request& request) {
+HandlerResult of_deleted_keys(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   CO_TRY(auto page, read_page(api, request));
-  const Principal& principal = request.principal;
+  const auth::Principal& principal = request.principal;
   co_return co_await api.ledger.show_all(
-      {agent}, wants_fresh(request), [&](const Ledger::States& states, const Seen& seen) -> Result<Response> {
+      {agent}, wants_fresh(request),
+      [&](const ledger::Ledger::States& states, const ledger::Seen& seen) -> Result<http::Response> {
         if (states.empty() && principal.sees_whole_agent(agent)) return no_such_agent(agent);
         if (states.empty())  // a token that sees only part of an agent must not learn that the agent does not exist
-          return answer_page(api, page, std::vector<std::pair<const ArchiveRecord*, bool>>{}, seen.seq());
-        const AgentState& state = *states.front();
+          return answer_page(api, page, std::vector<std::pair<const decide::ArchiveRecord*, bool>>{}, seen.seq());
+        const decide::AgentState& state = *states.front();
         const auto& all = state.archives.all();
         const auto end = page.after ? all.lower_bound(*page.after) : all.end();
         const auto shown = [&](const auto& pair) {
-          const ArchiveRecord& record = pair.second;
-          const Session* lives = record.key.empty() ? nullptr : state.find_key(record.key);
+          const decide::ArchiveRecord& record = pair.second;
+          const decide::Session* lives = record.key.empty() ? nullptr : state.find_key(record.key);
           const bool living = lives != nullptr && principal.sees(agent, lives->key(), lives->channel);
           return std::pair(&record, !living && sees(principal, agent, record));
         };
@@ -145,16 +148,16 @@ HandlerResult of_deleted_keys(Api& api, Request& request) {
 }  // namespace
 
 asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api, std::string agent, std::string id) {
-  if (!check_session_id(id)) co_return no_such_session(agent, id);
+  if (!store::check_session_id(id)) co_return no_such_session(agent, id);
   const auto dir = sessions_folder(api, agent);
-  CO_TRY(co_await api.ledger.flush_transcript(agent, transcript_file(id, "")));
-  CO_TRY(const auto names, co_await on_disk(api, [dir, id] { return list_archives(dir, id); }));
+  CO_TRY(co_await api.ledger.flush_transcript(agent, store::transcript_file(id, "")));
+  CO_TRY(const auto names, co_await on_disk(api, [dir, id] { return transcripts::list_archives(dir, id); }));
   std::map<std::string, std::string> newest;
   std::map<std::string, std::int64_t> times;
   for (const std::string& name : names) {
-    const auto parsed = parse_file_name(name);
+    const auto parsed = transcripts::parse_file_name(name);
     if (!parsed) continue;
-    const std::string topic = topic_of_file(id, fmt::format("{}.jsonl", parsed->stem)).value_or("");
+    const std::string topic = store::topic_of_file(id, fmt::format("{}.jsonl", parsed->stem)).value_or("");
     const auto [at, added] = times.try_emplace(topic, parsed->time);
     if (!added && at->second > parsed->time) continue;
     at->second = parsed->time;
@@ -164,10 +167,10 @@ asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api
   co_return newest;
 }
 
-void add_archive_routes(Router& router, Api& api) {
+void add_archive_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/agents/{agent}/archives", Permission::read, of_deleted_keys, {"limit", "cursor"});
-  on("GET", "/v1/agents/{agent}/sessions/{key}/archives", Permission::read, of_key, {"limit", "cursor"});
+  on("GET", "/v1/agents/{agent}/archives", auth::Permission::read, of_deleted_keys, {"limit", "cursor"});
+  on("GET", "/v1/agents/{agent}/sessions/{key}/archives", auth::Permission::read, of_key, {"limit", "cursor"});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -6,11 +6,11 @@
 
 #include "daemon/api/handler.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // Returns the file name of the newest archive of each transcript that a session id had, by topic; the topic "" is the
 // session itself. Errors: session_not_found when there is none. Does not look at the token: the caller has checked that
 // the token may see these archives (visible_or_archived).
 asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api, std::string agent, std::string id);
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -17,7 +17,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace fs = std::filesystem;
 namespace {
 
@@ -31,28 +31,28 @@ constexpr int kept = 4;                          // older files
 bool refuses(int status) { return status == 401 || status == 403 || status == 421 || status == 429; }
 
 // Routes that publish something that is not stored, many times a second: they are logged only when refused.
-bool is_ephemeral(const Router::Route& route) {
+bool is_ephemeral(const http::Router::Route& route) {
   return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
 }
 
 // Writes the values that the path has for the pattern's {agent} and {key}.
-void write_path_values(json::ObjectWriter& out, const Router::Route& route, const Request& request) {
-  const auto names = split_path(route.pattern);
-  const auto values = split_path(request.path);
+void write_path_values(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request) {
+  const auto names = http::split_path(route.pattern);
+  const auto values = http::split_path(request.path);
   if (!names || !values) return;
   for (std::size_t i = 0; i < std::min(names->size(), values->size()); ++i) {
     const std::string& name = (*names)[i];
-    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), without_secrets((*values)[i]));
+    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), policy::without_secrets((*values)[i]));
   }
 }
 
-std::string line_of(const Request& request, const Router::Route* route, const Response& response) {
+std::string line_of(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
   std::string line;
   json::ObjectWriter out(line);
-  out.integer("time", unix_ms());
+  out.integer("time", store::unix_ms());
   out.string("requestId", request.request_id);
   out.string("actor", request.principal.id);
-  if (!request.principal.id.empty()) out.string("role", name(request.principal.role));
+  if (!request.principal.id.empty()) out.string("role", auth::name(request.principal.role));
   out.string("peer", request.peer);
   out.string("method", request.method);
   if (route != nullptr) {
@@ -83,9 +83,9 @@ void rotate(const std::string& path) {
 
 // Appends `lines` to the log, and removes from their front what was written.
 Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
-  TRY(make_dirs(options.path.parent_path()));
+  TRY(store::make_dirs(options.path.parent_path()));
   while (!lines.empty()) {
-    struct stat there{};
+    struct stat there {};
     const bool is_there = ::lstat(options.path.c_str(), &there) == 0;
     const std::uint64_t size = is_there ? static_cast<std::uint64_t>(there.st_size) : 0;
     const std::uint64_t room = options.max_bytes - std::min(size, options.max_bytes);
@@ -97,8 +97,8 @@ Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
     }
     if (fits == 0) fits = lines.find('\n') + 1;
     // Opened anew each time, so that whoever else rotates it may.
-    TRY(auto fd, open_file(options.path, O_WRONLY | O_APPEND | O_CREAT));
-    TRY(write_all(fd.get(), lines.substr(0, fits), options.path.native()));
+    TRY(auto fd, store::open_file(options.path, O_WRONLY | O_APPEND | O_CREAT));
+    TRY(store::write_all(fd.get(), lines.substr(0, fits), options.path.native()));
     lines.remove_prefix(fits);
   }
   return {};
@@ -106,8 +106,8 @@ Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
 
 // Checks whether append() would work. Creates no file.
 Result<void> try_to_open(const fs::path& path) {
-  TRY(make_dirs(path.parent_path()));
-  const auto fd = open_file(path, O_WRONLY | O_APPEND);
+  TRY(store::make_dirs(path.parent_path()));
+  const auto fd = store::open_file(path, O_WRONLY | O_APPEND);
   if (fd || fd.error().code != Code::not_found) return fd ? Result<void>{} : std::unexpected(fd.error());
   if (::access(path.parent_path().c_str(), W_OK | X_OK) == 0) return {};
   return std::unexpected(io_problem("write", path.native(), errno));
@@ -117,14 +117,14 @@ Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t c
   std::vector<std::string> lines;
   for (int age = 0; age <= kept && lines.size() < count; ++age) {
     const std::string file = age == 0 ? path.native() : fmt::format("{}.{}", path.native(), age);
-    const auto fd = open_file(file, O_RDONLY);
+    const auto fd = store::open_file(file, O_RDONLY);
     if (!fd && fd.error().code == Code::not_found) break;
     if (!fd) return std::unexpected(fd.error());
-    struct stat status{};
+    struct stat status {};
     if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", file, errno));
     const auto size = static_cast<std::uint64_t>(status.st_size);
     const std::uint64_t from = size > tail_bytes ? size - tail_bytes : 0;
-    TRY(const auto text, read_at(fd->get(), from, static_cast<std::size_t>(size - from), file));
+    TRY(const auto text, store::read_at(fd->get(), from, static_cast<std::size_t>(size - from), file));
     std::string_view rest = text;
     while (!rest.empty() && lines.size() < count) {
       rest.remove_suffix(rest.ends_with('\n') ? 1 : 0);
@@ -146,7 +146,7 @@ AuditLog::AuditLog(asio::io_context& io, asio::thread_pool& disk, Options option
 
 void AuditLog::reconfigure(Options options) { options_ = std::move(options); }
 
-void AuditLog::record(const Request& request, const Router::Route* route, const Response& response) {
+void AuditLog::record(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
   if (options_.path.empty()) return;
   const bool write = route != nullptr && !is_safe(request.method) && !(is_ephemeral(*route) && response.status < 400);
   if (!write && !refuses(response.status)) return;
@@ -190,7 +190,7 @@ asio::awaitable<Result<void>> AuditLog::flush() {
   if (options_.path.empty() || (gathered_.empty() && trouble_.empty())) co_return Result<void>{};
   const std::string lines = std::exchange(gathered_, {});
   std::string_view rest = lines;
-  auto done = co_await run_on(
+  auto done = co_await runtime::run_on(
       disk_, [options = options_, &rest] { return rest.empty() ? try_to_open(options.path) : append(options, rest); });
   gathered_.insert(0, rest);
   co_return done;
@@ -199,7 +199,7 @@ asio::awaitable<Result<void>> AuditLog::flush() {
 asio::awaitable<Result<std::vector<std::string>>> AuditLog::newest(std::size_t count) {
   CO_TRY(co_await flush());
   if (options_.path.empty()) co_return fail(Code::not_found, "there is no audit log: audit.path is null");
-  co_return co_await run_on(disk_, [path = options_.path, count] { return read_newest(path, count); });
+  co_return co_await runtime::run_on(disk_, [path = options_.path, count] { return read_newest(path, count); });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

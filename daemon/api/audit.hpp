@@ -16,7 +16,7 @@
 #include "daemon/http/router.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // Used on the loop's thread only.
 class AuditLog {
@@ -29,7 +29,7 @@ class AuditLog {
 
   void reconfigure(Options options);
   // Adds a line if the request was a write or was refused.
-  void record(const Request& request, const Router::Route* route, const Response& response);
+  void record(const http::Request& request, const http::Router::Route* route, const http::Response& response);
   boost::asio::awaitable<Result<void>> flush();
   // Checks whether lines can be written, before the first one has to be. Blocks. Tries again until they can.
   void check();
@@ -51,4 +51,4 @@ class AuditLog {
   std::string trouble_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::api

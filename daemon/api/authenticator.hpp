@@ -13,7 +13,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/message.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // Used on the loop's thread only, but for log_out().
 class Authenticator {
@@ -22,40 +22,40 @@ class Authenticator {
 
   // Reads `config` on every request, since a reload changes it. `age_now` returns the ledger's age clock (ms), which
   // never goes back.
-  Authenticator(const Config& config, Tokens& tokens, Tickets& tickets, LoginCookies& cookies,
+  Authenticator(const config::Config& config, auth::Tokens& tokens, auth::Tickets& tickets, auth::LoginCookies& cookies,
                 std::function<std::int64_t()> age_now)
       : config_(config), tokens_(tokens), tickets_(tickets), cookies_(cookies), age_now_(std::move(age_now)) {}
 
-  Result<Principal> authenticate(const Request& request, Permission wanted);
+  Result<auth::Principal> authenticate(const http::Request& request, auth::Permission wanted);
 
   // Returns a new login cookie for a token. Errors: unauthorized, too_many_requests, forbidden (a page of another
   // origin).
-  Result<std::string> log_in(const Request& request, std::string_view token);
+  Result<std::string> log_in(const http::Request& request, std::string_view token);
   // Makes the request's cookie invalid, durably. Blocks: runs on a disk thread.
-  Result<void> log_out(const Request& request);
+  Result<void> log_out(const http::Request& request);
   // Returns the CSRF token of the request's login cookie; "" when the request was authenticated by other means.
-  std::string csrf_of(const Request& request) const;
+  std::string csrf_of(const http::Request& request) const;
 
   // Adds RateLimit-Limit, -Remaining and -Reset when limits.requestsPerSecond is set.
-  void add_rate_headers(const Request& request, Response& response) const;
+  void add_rate_headers(const http::Request& request, http::Response& response) const;
 
  private:
-  Result<Principal> identify(const Request& request, Permission wanted);
-  Result<Principal> by_cookie(const Request& request, std::string_view cookie);
-  Rates::Limit request_limit() const;
-  Result<Principal> failed(const Request& request, Problem why);
+  Result<auth::Principal> identify(const http::Request& request, auth::Permission wanted);
+  Result<auth::Principal> by_cookie(const http::Request& request, std::string_view cookie);
+  auth::Rates::Limit request_limit() const;
+  Result<auth::Principal> failed(const http::Request& request, Problem why);
 
-  const Config& config_;
-  Tokens& tokens_;
-  Tickets& tickets_;
-  LoginCookies& cookies_;
+  const config::Config& config_;
+  auth::Tokens& tokens_;
+  auth::Tickets& tickets_;
+  auth::LoginCookies& cookies_;
   std::function<std::int64_t()> age_now_;
-  Rates requests_;  // by token id
-  Rates failures_;  // by network address
+  auth::Rates requests_;  // by token id
+  auth::Rates failures_;  // by network address
 };
 
 // Whether a page of another origin may have sent the request: its Origin is neither this server's nor in
 // cors.allowedOrigins.
-bool is_cross_origin(const Request& request, const Config& config);
+bool is_cross_origin(const http::Request& request, const config::Config& config);
 
-}  // namespace sessiond
+}  // namespace sessiond::api

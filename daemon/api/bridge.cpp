@@ -6,7 +6,7 @@
 #include "policy/secret_scan.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 void check_thread(Fields& fields, std::optional<std::string_view> thread, std::string& into) {
@@ -15,7 +15,7 @@ void check_thread(Fields& fields, std::optional<std::string_view> thread, std::s
   if (kind == json::Kind::number && json::as_int(*thread)) {
     into = *thread;
   } else if (const auto text = json::as_string(*thread)) {
-    if (!trim(*text).empty()) into = json::quote(trim(*text));
+    if (!store::trim(*text).empty()) into = json::quote(store::trim(*text));
   } else {
     fields.fault("threadId", "must be a string or an integer");
   }
@@ -24,7 +24,7 @@ void check_thread(Fields& fields, std::optional<std::string_view> thread, std::s
 std::optional<std::string> checked_topic(Fields& fields) {
   auto topic = fields.string("topic");
   if (!topic) return {};
-  if (auto fine = check_topic(*topic); !fine) fields.fault("topic", fine.error().detail);
+  if (auto fine = store::check_topic(*topic); !fine) fields.fault("topic", fine.error().detail);
   return topic;
 }
 
@@ -45,13 +45,13 @@ void check_not_empty(Fields& fields, const std::optional<std::string>& text, std
   fields.fault("text", text ? "is empty" : fmt::format("text, content or {} is needed", other));
 }
 
-HandlerResult inbound(Api& api, Request& request) {
+HandlerResult inbound(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api));
   const auto text = [&fields](std::string_view name) { return fields.string(name).value_or(""); };
-  Inbound command;
+  decide::Inbound command;
   const std::string named = fields.string("agent").value_or("main");
-  const auto agent = normalize_agent_id(named);
-  if (!agent || find_secret(named)) fields.fault("agent", "is not a valid agent id");
+  const auto agent = store::normalize_agent_id(named);
+  if (!agent || policy::find_secret(named)) fields.fault("agent", "is not a valid agent id");
   command.channel = text("channel");
   command.account_id = text("accountId");
   command.chat_type = text("chatType");
@@ -83,12 +83,12 @@ HandlerResult inbound(Api& api, Request& request) {
   // The key is known before the decision, so scope is too.
   const std::string thread =
       command.thread_id.empty() ? "" : json::as_string(command.thread_id).value_or(command.thread_id);
-  CO_TRY(auto routed, route(api.ledger.rules().routing, {.agent = *agent,
-                                                         .channel = command.channel,
-                                                         .account_id = command.account_id,
-                                                         .chat_type = command.chat_type,
-                                                         .peer = command.peer,
-                                                         .thread_id = thread}));
+  CO_TRY(auto routed, policy::route(api.ledger.rules().routing, {.agent = *agent,
+                                                                 .channel = command.channel,
+                                                                 .account_id = command.account_id,
+                                                                 .chat_type = command.chat_type,
+                                                                 .peer = command.peer,
+                                                                 .thread_id = thread}));
   const auto refusal = [key = routed.key] {
     return fail(Code::forbidden, fmt::format("this token may not post into {}", key));
   };
@@ -98,11 +98,11 @@ HandlerResult inbound(Api& api, Request& request) {
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
   auto decide = [decide = scoped(std::move(command), request.principal), principal = request.principal, refusal,
-                 route = routed](const AgentState& state, const Context& context,
-                                 const FetchedLines& lines) -> Result<Decision> {
-    const Session* there = state.find_key(route.key);
+                 route = routed](const decide::AgentState& state, const decide::Context& context,
+                                 const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    const decide::Session* there = state.find_key(route.key);
     if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
-        !equals_nocase(parse_key(route.key).channel, route.channel)) {
+        !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
       return refusal();
     }
     return decide(state, context, lines);
@@ -111,10 +111,10 @@ HandlerResult inbound(Api& api, Request& request) {
   co_return to_response(std::move(reply));
 }
 
-HandlerResult outbound(Api& api, Request& request) {
+HandlerResult outbound(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, body_fields(request, api));
-  Outbound command{.target = path.target};
+  decide::Outbound command{.target = path.target};
   command.topic = checked_topic(fields);
   command.text = fields.string("text", api.config.limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
@@ -125,7 +125,7 @@ HandlerResult outbound(Api& api, Request& request) {
   command.stop_reason = fields.string("stopReason", 256).value_or("");
   command.to = fields.string("to").value_or("");
   command.message_id = fields.string("messageId", 128).value_or("");
-  if (!command.message_id.empty() && !valid_entry_id(command.message_id))
+  if (!command.message_id.empty() && !store::valid_entry_id(command.message_id))
     fields.fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
   command.mirror_only = fields.boolean("mirrorOnly").value_or(false);
   check_not_empty(fields, command.text, "mediaUrls", !command.media_urls.empty());
@@ -139,10 +139,10 @@ HandlerResult outbound(Api& api, Request& request) {
 
 }  // namespace
 
-void add_bridge_routes(Router& router, Api& api) {
+void add_bridge_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("POST", "/v1/inbound", Permission::bridge, inbound);
-  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", Permission::send, outbound);
+  on("POST", "/v1/inbound", auth::Permission::bridge, inbound);
+  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", auth::Permission::send, outbound);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -8,7 +8,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 constexpr std::size_t signature_digits = 24;
@@ -60,4 +60,4 @@ Result<std::string> open_cursor(const Api& api, std::string_view cursor, std::st
   return *text;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -3,13 +3,13 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/api/tickets.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 constexpr std::size_t most_delta_bytes = 256 << 10;
 
 // Checks that the client accepts the type of the answer. Errors: not_acceptable.
-Result<void> takes(const Request& request, std::string_view answer) {
+Result<void> takes(const http::Request& request, std::string_view answer) {
   const std::string_view accept = request.header("accept");
   const std::string group(answer.substr(0, answer.find('/')));
   for (const std::string& type : {std::string(answer), group + "/*", std::string("*/*")}) {
@@ -19,7 +19,7 @@ Result<void> takes(const Request& request, std::string_view answer) {
 }
 
 // Opens a stream or answers a poll, by token or by ticket.
-HandlerResult stream_for(Api& api, Request& request, StreamScope scope) {
+HandlerResult stream_for(Api& api, http::Request& request, stream::StreamScope scope) {
   const bool polls = request.query_value("poll") != nullptr;
   CO_TRY(takes(request, polls ? "application/json" : "text/event-stream"));
   CO_TRY(auto ticket, take_ticket(api, request));
@@ -29,32 +29,32 @@ HandlerResult stream_for(Api& api, Request& request, StreamScope scope) {
   co_return response;
 }
 
-HandlerResult whole_stream(Api& api, Request& request) { return stream_for(api, request, {}); }
+HandlerResult whole_stream(Api& api, http::Request& request) { return stream_for(api, request, {}); }
 
-HandlerResult agent_stream(Api& api, Request& request) {
+HandlerResult agent_stream(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   co_return co_await stream_for(api, request, {.agent = agent, .key = {}});
 }
 
-asio::awaitable<Result<Session>> session_of(Api& api, const Request& request, const SessionPath& path) {
-  co_return co_await show_session(
-      api, request, path, false,
-      [](const AgentState&, const Session& session, const Seen&) -> Result<Session> { return session; });
+asio::awaitable<Result<decide::Session>> session_of(Api& api, const http::Request& request, const SessionPath& path) {
+  co_return co_await show_session(api, request, path, false,
+                                  [](const decide::AgentState&, const decide::Session& session,
+                                     const ledger::Seen&) -> Result<decide::Session> { return session; });
 }
 
-HandlerResult session_stream(Api& api, Request& request) {
+HandlerResult session_stream(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto session, co_await session_of(api, request, path));
   co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key()});
 }
 
 // Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
-HandlerResult publish(Api& api, Request& request, EventType type) {
+HandlerResult publish(Api& api, http::Request& request, journal::EventType type) {
   CO_TRY(auto path, session_path(request, api));
-  const bool delta = type == EventType::text_delta;
+  const bool delta = type == journal::EventType::text_delta;
   CO_TRY(auto fields, body_fields(request, api, delta ? Body::required : Body::optional));
   auto topic = fields.string("topic", 80);
-  Ephemeral event{.type = type, .run_id = delta ? fields.string("runId", 128).value_or("") : "", .text = {}};
+  stream::Ephemeral event{.type = type, .run_id = delta ? fields.string("runId", 128).value_or("") : "", .text = {}};
   if (delta) {
     if (auto text = fields.string("text", most_delta_bytes)) {
       event.text = std::move(*text);
@@ -64,7 +64,7 @@ HandlerResult publish(Api& api, Request& request, EventType type) {
   }
   CO_TRY(fields.done());
   CO_TRY(auto session, co_await session_of(api, request, path));
-  event.envelope = {.time = unix_ms(),
+  event.envelope = {.time = store::unix_ms(),
                     .type = type,
                     .agent = path.agent,
                     .key = session.key(),
@@ -78,21 +78,23 @@ HandlerResult publish(Api& api, Request& request, EventType type) {
   co_return no_content();
 }
 
-HandlerResult typing(Api& api, Request& request) { return publish(api, request, EventType::session_typing); }
-HandlerResult deltas(Api& api, Request& request) { return publish(api, request, EventType::text_delta); }
+HandlerResult typing(Api& api, http::Request& request) {
+  return publish(api, request, journal::EventType::session_typing);
+}
+HandlerResult deltas(Api& api, http::Request& request) { return publish(api, request, journal::EventType::text_delta); }
 
 }  // namespace
 
-void add_event_routes(Router& router, Api& api) {
+void add_event_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  const QueryNames query{"types",  "agent",       "keyPrefix", "channel", "topic",  "after", "replay",
-                         "ticket", "heartbeatMs", "ping",      "poll",    "waitMs", "limit"};
-  on("GET", "/v1/events", Permission::stream, whole_stream, query);
-  on("GET", "/v1/agents/{agent}/events", Permission::stream, agent_stream, query);
-  on("GET", session + "/events", Permission::stream, session_stream, query);
-  on("POST", session + "/typing", Permission::write, typing);
-  on("POST", session + "/deltas", Permission::write, deltas);
+  const http::QueryNames query{"types",  "agent",       "keyPrefix", "channel", "topic",  "after", "replay",
+                               "ticket", "heartbeatMs", "ping",      "poll",    "waitMs", "limit"};
+  on("GET", "/v1/events", auth::Permission::stream, whole_stream, query);
+  on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
+  on("GET", session + "/events", auth::Permission::stream, session_stream, query);
+  on("POST", session + "/typing", auth::Permission::write, typing);
+  on("POST", session + "/deltas", auth::Permission::write, deltas);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -8,19 +8,19 @@
 #include "store/names.hpp"
 #include "store/time_range.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 bool is_json_type(std::string_view type) {
-  type = trim(type.substr(0, type.find(';')));
-  const std::string media = lower(type);
+  type = store::trim(type.substr(0, type.find(';')));
+  const std::string media = store::lower(type);
   return media.empty() || media == "application/json" || media == "application/merge-patch+json" ||
          media.ends_with("+json");
 }
 
 }  // namespace
 
-Result<std::string_view> json_body(const Request& request, std::size_t max_depth, bool optional) {
+Result<std::string_view> json_body(const http::Request& request, std::size_t max_depth, bool optional) {
   if (request.body.empty() && optional) return std::string_view{};
   if (!is_json_type(request.header("content-type"))) {
     return fail(Code::unsupported_media_type,
@@ -32,7 +32,7 @@ Result<std::string_view> json_body(const Request& request, std::size_t max_depth
   if (!fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
-  return trim(request.body);
+  return store::trim(request.body);
 }
 
 Result<Fields> Fields::of(std::string_view object, std::string pointer) {
@@ -97,7 +97,7 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
 
 std::optional<std::int64_t> Fields::time(std::string_view name) {
   const auto ms = integer(name);
-  if (!ms || *ms <= last_time_ms) return ms;
+  if (!ms || *ms <= store::last_time_ms) return ms;
   fault(name, "is after the year 9999");
   return {};
 }
@@ -196,4 +196,4 @@ std::string pointer_token(std::string_view name) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

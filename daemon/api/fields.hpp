@@ -12,11 +12,11 @@
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // Returns the body, which is one JSON value, as a view into request.body; an empty body is "" when `optional`. Errors:
 // unsupported_media_type; bad_request, with the byte where the body stops being JSON.
-Result<std::string_view> json_body(const Request& request, std::size_t max_depth, bool optional = false);
+Result<std::string_view> json_body(const http::Request& request, std::size_t max_depth, bool optional = false);
 
 class Fields {
  public:
@@ -65,4 +65,4 @@ json::Edit edit_of(std::string_view object);
 // Escapes a member name for a JSON pointer (RFC 6901).
 std::string pointer_token(std::string_view name);
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -10,13 +10,13 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 // The scope of an Idempotency-Key: principal, method, path and key. The path is made of the route and its decoded
 // parameters, so that two spellings of one path are the same scope.
-IdempotencyScope scope_of(const Request& request, std::string_view key) {
-  IdempotencyScope scope;
+ledger::IdempotencyScope scope_of(const http::Request& request, std::string_view key) {
+  ledger::IdempotencyScope scope;
   std::string path;
   std::size_t param = 0;
   for (std::string_view rest = request.pattern; !rest.empty();) {
@@ -30,7 +30,7 @@ IdempotencyScope scope_of(const Request& request, std::string_view key) {
       scope.session = value;
       scope.before = std::exchange(path, {});
     } else {
-      path += name == "{agent}" ? normalize_agent_id(value).value_or(value) : value;
+      path += name == "{agent}" ? store::normalize_agent_id(value).value_or(value) : value;
     }
     rest.remove_prefix(end);
   }
@@ -41,13 +41,13 @@ IdempotencyScope scope_of(const Request& request, std::string_view key) {
 }
 
 // The parts of a request that must be the same when it is sent again: body, query (in any order), If-Match.
-std::string repeatable_part(const Request& request) {
+std::string repeatable_part(const http::Request& request) {
   std::string part = request.body;
   auto query = request.query;
   std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
   for (const auto& [name, value] : query)
     part += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
-  if (const std::string_view match = trim(request.header("if-match")); !match.empty())
+  if (const std::string_view match = store::trim(request.header("if-match")); !match.empty())
     part.append(1, '\0').append("If-Match: ").append(match);
   return part;
 }
@@ -68,21 +68,21 @@ std::string percent_encode(std::string_view text) {
   return out;
 }
 
-Response json_response(std::string body, int status) {
-  Response response;
+http::Response json_response(std::string body, int status) {
+  http::Response response;
   response.status = status;
   response.body = std::move(body);
   return response;
 }
 
-Response no_content() {
-  Response response = json_response("", 204);
+http::Response no_content() {
+  http::Response response = json_response("", 204);
   response.content_type.clear();
   return response;
 }
 
-Response to_response(Reply reply) {
-  Response response;
+http::Response to_response(ledger::Reply reply) {
+  http::Response response;
   response.status = reply.status;
   if (reply.status >= 400) response.content_type = "application/problem+json";
   if (reply.status == 204) response.content_type.clear();
@@ -93,27 +93,27 @@ Response to_response(Reply reply) {
   return response;
 }
 
-Result<std::string> agent_param(const Request& request) {
-  const auto agent = normalize_agent_id(request.params.at(0));
+Result<std::string> agent_param(const http::Request& request) {
+  const auto agent = store::normalize_agent_id(request.params.at(0));
   // An agent id becomes the name of a folder, and a token that was pasted into the path must not.
-  if (!agent || find_secret(request.params.at(0)))
+  if (!agent || policy::find_secret(request.params.at(0)))
     return fail(Code::agent_not_found, fmt::format("{} is not a valid agent id", json::quote(request.params.at(0))));
   if (!request.principal.sees_agent(*agent))
     return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
   return *agent;
 }
 
-Result<SessionPath> session_path(const Request& request, const Api& api, Match wanted) {
+Result<SessionPath> session_path(const http::Request& request, const Api& api, Match wanted) {
   SessionPath path;
   TRY(path.agent, agent_param(request));
   path.target.key = request.params.at(1);
   if (path.target.key.size() > 512) return fail(Code::session_not_found, "a session key has at most 512 bytes");
   if (wanted == Match::ignored) return path;
-  std::string_view match = trim(request.header("if-match"));
+  std::string_view match = store::trim(request.header("if-match"));
   if (match.empty() && wanted == Match::required && api.config.api.require_if_match)
     return fail(Code::precondition_required, "this daemon requires If-Match on writes (api.requireIfMatch)");
   while (!match.empty()) {
-    std::string_view one = trim(match.substr(0, match.find(',')));
+    std::string_view one = store::trim(match.substr(0, match.find(',')));
     match = match.find(',') == std::string_view::npos ? "" : match.substr(match.find(',') + 1);
     if (one.starts_with("W/")) one.remove_prefix(2);
     if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
@@ -124,33 +124,34 @@ Result<SessionPath> session_path(const Request& request, const Api& api, Match w
   return path;
 }
 
-Result<std::string_view> body_of(const Request& request, const Api& api, Body body) {
+Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body) {
   return json_body(request, api.config.limits.json_depth, body == Body::optional);
 }
 
-Result<Fields> body_fields(const Request& request, const Api& api, Body body) {
+Result<Fields> body_fields(const http::Request& request, const Api& api, Body body) {
   TRY(const std::string_view object, body_of(request, api, body));
   return Fields::of(object);
 }
 
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent) {
-  const Paths& paths = api.ledger.paths();
+  const ledger::Paths& paths = api.ledger.paths();
   return paths.state_dir() / paths.sessions_dir(agent);
 }
 
-asio::awaitable<Result<TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file) {
-  return api.ledger.read_transcript(std::move(agent), std::move(file),
-                                    [](Transcript& transcript) -> Result<TranscriptTail> { return transcript.tail(); });
+asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file) {
+  return api.ledger.read_transcript(
+      std::move(agent), std::move(file),
+      [](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptTail> { return transcript.tail(); });
 }
 
-Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq) {
+http::Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq) {
   assert(body.ends_with('}'));
   body.pop_back();
   body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", api.ledger.as_of(last_seq));
   return json_response(std::move(body));
 }
 
-void set_etag(Response& response, std::string_view tag) {
+void set_etag(http::Response& response, std::string_view tag) {
   response.headers.emplace_back("ETag", fmt::format("\"{}\"", tag));
 }
 
@@ -166,12 +167,12 @@ std::string page_end(std::string_view next, bool has_more) {
 
 bool is_safe(std::string_view method) { return method == "GET" || method == "HEAD" || method == "OPTIONS"; }
 
-bool wants_fresh(const Request& request) {
+bool wants_fresh(const http::Request& request) {
   return request.header("cache-control").find("no-cache") != std::string_view::npos;
 }
 
-Result<Requester> requester_of(const Request& request, std::string_view body_key) {
-  Requester requester{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
+Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key) {
+  ledger::Requester requester{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
   requester.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
   std::string_view key = request.header("idempotency-key");
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"')
@@ -188,11 +189,11 @@ Result<Requester> requester_of(const Request& request, std::string_view body_key
   }
   if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
   requester.scope = scope_of(request, key);
-  requester.request = digest(repeatable_part(request));
+  requester.request = answers::digest(repeatable_part(request));
   return requester;
 }
 
-Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
+Result<std::optional<std::int64_t>> query_int(const http::Request& request, std::string_view name, std::int64_t least,
                                               std::int64_t most) {
   const std::string* text = request.query_value(name);
   if (text == nullptr) return std::optional<std::int64_t>{};
@@ -204,7 +205,7 @@ Result<std::optional<std::int64_t>> query_int(const Request& request, std::strin
   return value;
 }
 
-Result<std::optional<bool>> query_bool(const Request& request, std::string_view name) {
+Result<std::optional<bool>> query_bool(const http::Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   if (text == nullptr) return std::optional<bool>{};
   if (*text == "true" || *text == "1" || text->empty()) return true;
@@ -212,7 +213,7 @@ Result<std::optional<bool>> query_bool(const Request& request, std::string_view 
   return fail(Code::bad_request, fmt::format("{} must be true or false", name));
 }
 
-std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents) {
+std::string degraded_member(const auth::Principal& principal, const std::vector<std::string>& agents) {
   if (agents.empty()) return {};
   std::string out = ",\"degraded\":[";
   for (const std::string& agent : agents) {
@@ -221,12 +222,12 @@ std::string degraded_member(const Principal& principal, const std::vector<std::s
   return out.back() == '[' ? "" : out + "]";
 }
 
-std::optional<std::string> query_text(const Request& request, std::string_view name) {
+std::optional<std::string> query_text(const http::Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   return text == nullptr ? std::nullopt : std::optional(*text);
 }
 
-Result<std::string_view> query_choice(const Request& request, std::string_view name,
+Result<std::string_view> query_choice(const http::Request& request, std::string_view name,
                                       std::initializer_list<std::string_view> choices) {
   const std::string* text = request.query_value(name);
   if (text == nullptr) return *choices.begin();
@@ -234,12 +235,12 @@ Result<std::string_view> query_choice(const Request& request, std::string_view n
   return fail(Code::bad_request, fmt::format("{} must be one of {}", name, fmt::join(choices, ", ")));
 }
 
-Result<std::size_t> page_limit(const Request& request) {
+Result<std::size_t> page_limit(const http::Request& request) {
   TRY(const auto limit, query_int(request, "limit", 1, 200));
   return static_cast<std::size_t>(limit.value_or(50));
 }
 
-Result<std::vector<std::string>> query_names(const Request& request, std::string_view name) {
+Result<std::vector<std::string>> query_names(const http::Request& request, std::string_view name) {
   std::vector<std::string> names;
   const auto text = query_text(request, name);
   if (!text) return names;
@@ -249,11 +250,11 @@ Result<std::vector<std::string>> query_names(const Request& request, std::string
   }
   for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t comma = rest.find(',');
-    names.emplace_back(trim(rest.substr(0, comma)));
+    names.emplace_back(store::trim(rest.substr(0, comma)));
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
   }
   std::ranges::sort(names);
   return names;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

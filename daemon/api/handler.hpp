@@ -27,27 +27,27 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // What a route's handler returns: `HandlerResult get(Api& api, Request& request)`.
-using HandlerResult = asio::awaitable<Result<Response>>;
+using HandlerResult = asio::awaitable<Result<http::Response>>;
 
 // A handler as the router wants it: a Problem becomes a problem+json reply, as the token may see it (as_seen).
 template <class Call>
-Handler answering(Call call) {
-  return [call](Request& request) -> asio::awaitable<Response> {
-    Result<Response> result = co_await call(request);
-    co_return result ? std::move(*result) : to_response(as_seen(std::move(result.error()), request), request);
+http::Handler answering(Call call) {
+  return [call](http::Request& request) -> asio::awaitable<http::Response> {
+    Result<http::Response> result = co_await call(request);
+    co_return result ? std::move(*result) : http::to_response(as_seen(std::move(result.error()), request), request);
   };
 }
 
 // How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self,
 // whoami);`. `query` names the query parameters that the route knows, as openapi.json has them.
-inline auto adding(Router& router, Api& api) {
-  return [&router, &api](const char* method, const std::string& pattern, Permission permission,
-                         HandlerResult (*call)(Api&, Request&), QueryNames query = {}) {
-    router.add(method, pattern, permission, answering([&api, call](Request& request) { return call(api, request); }),
-               std::move(query));
+inline auto adding(http::Router& router, Api& api) {
+  return [&router, &api](const char* method, const std::string& pattern, auth::Permission permission,
+                         HandlerResult (*call)(Api&, http::Request&), http::QueryNames query = {}) {
+    router.add(method, pattern, permission,
+               answering([&api, call](http::Request& request) { return call(api, request); }), std::move(query));
   };
 }
 
@@ -56,57 +56,59 @@ inline auto adding(Router& router, Api& api) {
 // The session that a path names: /v1/agents/{agent}/sessions/{key}.
 struct SessionPath {
   std::string agent;
-  Target target;
+  decide::Target target;
 };
 // Whether a route looks at If-Match, and asks for it where api.requireIfMatch is set.
 enum class Match : std::uint8_t { ignored, honoured, required };
 
 // {agent} of the path, normalised. Errors: agent_not_found when it is no agent id; forbidden when the token has no
 // access to the agent.
-Result<std::string> agent_param(const Request& request);
+Result<std::string> agent_param(const http::Request& request);
 // {agent} and {key} of the path; {key} may be a session id. The session need not exist. Errors: those of agent_param;
 // session_not_found for a key that is too long; precondition_required, bad_request for If-Match.
-Result<SessionPath> session_path(const Request& request, const Api& api, Match match = Match::ignored);
+Result<SessionPath> session_path(const http::Request& request, const Api& api, Match match = Match::ignored);
 
 // --- the query ---
 // Errors: bad_request, naming the parameter.
 
-Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
+Result<std::optional<std::int64_t>> query_int(const http::Request& request, std::string_view name, std::int64_t least,
                                               std::int64_t most);
-Result<std::optional<bool>> query_bool(const Request& request, std::string_view name);
-std::optional<std::string> query_text(const Request& request, std::string_view name);
+Result<std::optional<bool>> query_bool(const http::Request& request, std::string_view name);
+std::optional<std::string> query_text(const http::Request& request, std::string_view name);
 // One of `choices`, which are literals; the first one when the parameter is absent.
-Result<std::string_view> query_choice(const Request& request, std::string_view name,
+Result<std::string_view> query_choice(const http::Request& request, std::string_view name,
                                       std::initializer_list<std::string_view> choices);
 // Names with commas between, sorted. Empty when absent.
-Result<std::vector<std::string>> query_names(const Request& request, std::string_view name);
+Result<std::vector<std::string>> query_names(const http::Request& request, std::string_view name);
 // ?limit= of a list: 1 to 200, 50 when absent.
-Result<std::size_t> page_limit(const Request& request);
+Result<std::size_t> page_limit(const http::Request& request);
 
 // --- the headers and the body ---
 
 // Cache-Control: no-cache asks to look at the disk before answering.
-bool wants_fresh(const Request& request);
+bool wants_fresh(const http::Request& request);
 // GET, HEAD or OPTIONS.
 bool is_safe(std::string_view method);
 
 enum class Body : std::uint8_t { required, optional };
 // The JSON body; a view into request.body. Errors: those of json_body().
-Result<std::string_view> body_of(const Request& request, const Api& api, Body body = Body::required);
+Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body = Body::required);
 // The body's members. Errors: those of json_body(); validation_failed when it is no object.
-Result<Fields> body_fields(const Request& request, const Api& api, Body body = Body::required);
+Result<Fields> body_fields(const http::Request& request, const Api& api, Body body = Body::required);
 
 // The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
 // bad_request for a malformed key; validation_failed when header and body differ.
-Result<Requester> requester_of(const Request& request, std::string_view body_key = {});
+Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {});
 
 // --- the ledger ---
+
+http::Response to_response(ledger::Reply reply);
 
 // Commits a command within the token's scope, and answers once the commit is durable. `create` makes an agent that does
 // not exist.
 template <class Command>
-HandlerResult commit(Api& api, const Request& request, std::string agent, Command command, Requester requester,
-                     bool create = false) {
+HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
+                     ledger::Requester requester, bool create = false) {
   CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(requester),
                                                 scoped(std::move(command), request.principal), create));
   co_return to_response(std::move(reply));
@@ -115,23 +117,24 @@ HandlerResult commit(Api& api, const Request& request, std::string agent, Comman
 // Makes an answer of one session: `call(state, session, seen)`, as Ledger::show calls it. The answer depends on this
 // session alone. Errors: session_not_found also when the token may not see the session.
 template <class Call>
-asio::awaitable<std::invoke_result_t<Call&, const AgentState&, const Session&, Seen&>> show_session(
-    Api& api, const Request& request, const SessionPath& path, bool fresh, Call call) {
-  using Answer = std::invoke_result_t<Call&, const AgentState&, const Session&, Seen&>;
-  co_return co_await api.ledger.show(path.agent, fresh, [&](const AgentState& state, Seen& seen) -> Answer {
-    TRY(const Session* session, visible(state, path.target, request.principal));
-    seen.only(*session, path.target.key);
-    return call(state, *session, seen);
-  });
+asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, const decide::Session&, ledger::Seen&>>
+show_session(Api& api, const http::Request& request, const SessionPath& path, bool fresh, Call call) {
+  using Answer = std::invoke_result_t<Call&, const decide::AgentState&, const decide::Session&, ledger::Seen&>;
+  co_return co_await api.ledger.show(
+      path.agent, fresh, [&](const decide::AgentState& state, ledger::Seen& seen) -> Answer {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        seen.only(*session, path.target.key);
+        return call(state, *session, seen);
+      });
 }
 
 // Where a transcript ends. Errors: those of Ledger::read_transcript.
-asio::awaitable<Result<TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file);
+asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file);
 
 // Runs a call that blocks on a disk thread: `co_await on_disk(api, [] { return read(); })`.
 template <class Call>
 auto on_disk(const Api& api, Call call) {
-  return run_on(api.ledger.disk().get_executor(), std::move(call));
+  return runtime::run_on(api.ledger.disk().get_executor(), std::move(call));
 }
 
 // The folder that holds an agent's sessions.json and transcripts.
@@ -139,12 +142,11 @@ std::filesystem::path sessions_folder(const Api& api, const std::string& agent);
 
 // --- the reply ---
 
-Response json_response(std::string body, int status = 200);
-Response no_content();  // 204
-Response to_response(Reply reply);
+http::Response json_response(std::string body, int status = 200);
+http::Response no_content();  // 204
 // `body` is an object; gains the member asOf: the id of the event with the number `last_seq`.
-Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq);
-void set_etag(Response& response, std::string_view tag);
+http::Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq);
+void set_etag(http::Response& response, std::string_view tag);
 
 // Appends an element to a JSON array that is being written: `list` ends with `[` or an element.
 void append_element(std::string& list, std::string_view element);
@@ -152,7 +154,7 @@ void append_element(std::string& list, std::string_view element);
 std::string page_end(std::string_view next, bool has_more);
 // `,"degraded":[…]`: the agents that a list over agents lacks because their stores cannot be read. Does not name agents
 // of which the token sees only a part. Empty when none is left.
-std::string degraded_member(const Principal& principal, const std::vector<std::string>& agents);
+std::string degraded_member(const auth::Principal& principal, const std::vector<std::string>& agents);
 std::string percent_encode(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::api

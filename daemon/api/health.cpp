@@ -9,28 +9,28 @@
 #include "daemon/api/metrics.hpp"
 #include "store/clock.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 constexpr std::int64_t lag_warning_ms = 60'000;  // with a checkpoint lag above this the daemon is unready
 
-HandlerResult healthz(Api&, Request&) { co_return json_response(R"({"status":"ok"})"); }
+HandlerResult healthz(Api&, http::Request&) { co_return json_response(R"({"status":"ok"})"); }
 
-HandlerResult version(Api& api, Request&) {
+HandlerResult version(Api& api, http::Request&) {
   co_return json_response(fmt::format(R"({{"name":"sessiond","version":"{}","api":"v1","epoch":"{}"}})",
                                       SESSIOND_VERSION, api.ledger.epoch()));
 }
 
 // /readyz is open to all, but only a token that sees everything is told the names of agents and files.
-bool may_read_details(Api& api, const Request& request) {
+bool may_read_details(Api& api, const http::Request& request) {
   const std::string_view authorization = request.header("authorization");
   if (authorization.empty()) return request.local_admin;
-  const auto who = api.tokens.authenticate(authorization, unix_ms());
+  const auto who = api.tokens.authenticate(authorization, store::unix_ms());
   return who && who->sees_everything();
 }
 
 // The progress of the check that reads the whole journal after a start; null when it is done.
-std::string journal_check_json(const JournalCheck& check) {
+std::string journal_check_json(const journal::JournalCheck& check) {
   if (check.done()) return "null";
   return fmt::format(R"({{"segments":{},"ofSegments":{},"bytes":{},"ofBytes":{}}})", check.segments, check.of_segments,
                      check.bytes, check.of_bytes);
@@ -38,8 +38,8 @@ std::string journal_check_json(const JournalCheck& check) {
 
 // 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
 // listed, but do not make the daemon unready.
-HandlerResult readyz(Api& api, Request& request) {
-  LedgerStatus status = api.ledger.status();
+HandlerResult readyz(Api& api, http::Request& request) {
+  ledger::LedgerStatus status = api.ledger.status();
   const bool details = may_read_details(api, request);
   if (!details) {
     status.repairs.clear();
@@ -66,13 +66,13 @@ HandlerResult readyz(Api& api, Request& request) {
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("status", reasons.empty() ? "ready" : "unready");
-  writer.raw("reasons", json_array(reasons));
+  writer.raw("reasons", decide::json_array(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
-  writer.raw("repairs", json_array(status.repairs));
-  writer.raw("damage", json_array(status.damage));
+  writer.raw("repairs", decide::json_array(status.repairs));
+  writer.raw("damage", decide::json_array(status.damage));
   writer.raw("journalCheck", journal_check_json(status.journal_check));
-  writer.raw("degraded", json_array(status.degraded));
-  writer.raw("loading", json_array(status.loading));
+  writer.raw("degraded", decide::json_array(status.degraded));
+  writer.raw("loading", decide::json_array(status.loading));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));
@@ -80,9 +80,9 @@ HandlerResult readyz(Api& api, Request& request) {
   co_return json_response(std::move(body), reasons.empty() ? 200 : 503);
 }
 
-HandlerResult metrics(Api& api, Request& request) {
+HandlerResult metrics(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read metrics, which count everything"));
-  Response response = json_response(metrics_text(api, co_await api.streams.list()));
+  http::Response response = json_response(metrics_text(api, co_await api.streams.list()));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   co_return response;
 }
@@ -91,18 +91,18 @@ HandlerResult metrics(Api& api, Request& request) {
 std::string hash_of_element(std::string_view page, std::string_view tag) {
   const std::size_t begin = page.find(fmt::format("<{}>", tag)) + tag.size() + 2;
   const std::string_view content = page.substr(begin, page.find(fmt::format("</{}>", tag), begin) - begin);
-  const TokenHash hash = hash_token(content);
+  const auth::TokenHash hash = auth::hash_token(content);
   std::array<unsigned char, 45> base64{};
   const int size = EVP_EncodeBlock(base64.data(), hash.data(), static_cast<int>(hash.size()));
   return fmt::format("'sha256-{}'", std::string(base64.begin(), base64.begin() + size));
 }
 
-HandlerResult dashboard(Api&, Request&) {
+HandlerResult dashboard(Api&, http::Request&) {
   static const std::string policy = fmt::format(
       "default-src 'none'; style-src {}; script-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'; "
       "frame-ancestors 'none'; require-trusted-types-for 'script'",
       hash_of_element(assets::dashboard, "style"), hash_of_element(assets::dashboard, "script"));
-  Response response;
+  http::Response response;
   response.fixed = assets::dashboard;
   response.content_type = "text/html; charset=utf-8";
   response.headers.emplace_back("Content-Security-Policy", policy);
@@ -112,22 +112,22 @@ HandlerResult dashboard(Api&, Request&) {
   co_return response;
 }
 
-HandlerResult openapi(Api&, Request&) {
-  Response response;
+HandlerResult openapi(Api&, http::Request&) {
+  http::Response response;
   response.fixed = assets::openapi;
   co_return response;
 }
 
 }  // namespace
 
-void add_health_routes(Router& router, Api& api) {
+void add_health_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/healthz", Permission::open, healthz, any_query);
-  on("GET", "/readyz", Permission::open, readyz, any_query);
-  on("GET", "/version", Permission::open, version);
-  on("GET", "/openapi.json", Permission::open, openapi);
-  on("GET", "/", Permission::open, dashboard, any_query);
-  on("GET", "/metrics", Permission::metrics, metrics, any_query);
+  on("GET", "/healthz", auth::Permission::open, healthz, http::any_query);
+  on("GET", "/readyz", auth::Permission::open, readyz, http::any_query);
+  on("GET", "/version", auth::Permission::open, version);
+  on("GET", "/openapi.json", auth::Permission::open, openapi);
+  on("GET", "/", auth::Permission::open, dashboard, http::any_query);
+  on("GET", "/metrics", auth::Permission::metrics, metrics, http::any_query);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

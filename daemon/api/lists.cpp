@@ -14,7 +14,7 @@
 #include "store/names.hpp"
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 enum class Sort : std::uint8_t { newest_first, oldest_first, key };
@@ -25,7 +25,7 @@ struct Query {
   std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, text;
   std::optional<std::int64_t> updated_since;
   std::optional<bool> archived = false;  // nothing: both
-  SessionView view{.snapshots = false};
+  decide::SessionView view{.snapshots = false};
   std::string filters;  // the query without cursor and limit; a cursor is valid for the same filters only
 };
 
@@ -58,7 +58,7 @@ Result<Cursor> read_cursor(const Api& api, const Query& query, std::string_view 
                 json::string_at(text, "s").value_or("")};
 }
 
-Result<Query> read_query(const Request& request, std::int64_t now, bool over_agents) {
+Result<Query> read_query(const http::Request& request, std::int64_t now, bool over_agents) {
   Query query;
   TRY(query.limit, page_limit(request));
   TRY(const auto sort, query_choice(request, "sort", {"-updatedAt", "updatedAt", "key"}));
@@ -74,9 +74,9 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   query.label = text("label");
   query.name = text("name");
   query.spawned_by = text("spawnedBy");
-  if (query.spawned_by) query.spawned_by = folded_key(*query.spawned_by);
+  if (query.spawned_by) query.spawned_by = store::folded_key(*query.spawned_by);
   query.text = text("q");
-  if (query.text) query.text = fold_case(*query.text);
+  if (query.text) query.text = store::fold_case(*query.text);
   TRY(query.updated_since, query_int(request, "updatedSince", 0, INT64_MAX));
   TRY(auto active, query_int(request, "activeMinutes", 1, 10'000'000));
   if (active) query.updated_since = std::max(query.updated_since.value_or(0), now - *active * 60'000);
@@ -97,23 +97,25 @@ Result<Query> read_query(const Request& request, std::int64_t now, bool over_age
   return query;
 }
 
-bool matches(const Query& query, const Session& session) {
+bool matches(const Query& query, const decide::Session& session) {
   if (query.archived && *query.archived != session.archived_at.has_value()) return false;
-  if (query.channel && lower(*query.channel) != session.channel) return false;
+  if (query.channel && store::lower(*query.channel) != session.channel) return false;
   if (query.chat_type && *query.chat_type != session.chat_type) return false;
-  if (query.key_prefix && !starts_with_nocase(session.key(), *query.key_prefix) &&
-      !starts_with_nocase(parse_key(session.key()).rest, *query.key_prefix)) {
+  if (query.key_prefix && !store::starts_with_nocase(session.key(), *query.key_prefix) &&
+      !store::starts_with_nocase(store::parse_key(session.key()).rest, *query.key_prefix)) {
     return false;
   }
   if (query.label && *query.label != session.label) return false;
   if (query.name && *query.name != session.name) return false;
-  if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != folded_key(session.spawned_by)))
+  if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != store::folded_key(session.spawned_by)))
     return false;
   if (query.updated_since && session.updated_at < *query.updated_since) return false;
   if (!query.text) return true;
-  const auto holds = [&query](std::string_view text) { return fold_case(text).find(*query.text) != std::string::npos; };
+  const auto holds = [&query](std::string_view text) {
+    return store::fold_case(text).find(*query.text) != std::string::npos;
+  };
   if (holds(session.key()) || holds(session.label) || holds(session.name) || holds(session.session_id)) return true;
-  const RawEntry& entry = session.entry();
+  const sessions::RawEntry& entry = session.entry();
   return holds(json::string_at(*entry, "displayName").value_or("")) ||
          holds(json::string_at(*entry, "subject").value_or(""));
 }
@@ -138,7 +140,7 @@ struct Progress {
 // Continues the examination of one agent, until `budget` sessions were examined or the page is full.
 class Scanner {
  public:
-  Scanner(const AgentState& state, const Query& query, const Principal& principal, Progress& progress,
+  Scanner(const decide::AgentState& state, const Query& query, const auth::Principal& principal, Progress& progress,
           std::size_t& budget)
       : state_(state),
         query_(query),
@@ -174,10 +176,10 @@ class Scanner {
   }
 
  private:
-  ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
+  decide::ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
 
   // Examines one session. Returns false when the examination stops here for now.
-  bool look(const Session* session) {
+  bool look(const decide::Session* session) {
     if (budget_ == 0) return false;
     --budget_;
     Position at{session->updated_at, session->key(), state_.id()};
@@ -192,9 +194,9 @@ class Scanner {
     return !(progress_.ended = true);
   }
 
-  const AgentState& state_;
+  const decide::AgentState& state_;
   const Query& query_;
-  const Principal& principal_;
+  const auth::Principal& principal_;
   Progress& progress_;
   std::size_t& budget_;
   const std::optional<Position> after_;
@@ -202,8 +204,9 @@ class Scanner {
 
 using Progresses = std::map<std::string, Progress, std::less<>>;
 
-Response page_of(const Api& api, const Request& request, const Query& query, const std::string& as_of,
-                 const Ledger::States& states, Progresses& progresses, const std::vector<std::string>& degraded) {
+http::Response page_of(const Api& api, const http::Request& request, const Query& query, const std::string& as_of,
+                       const ledger::Ledger::States& states, Progresses& progresses,
+                       const std::vector<std::string>& degraded) {
   std::vector<Position> found;
   std::optional<Position> cut;
   for (auto& [agent, progress] : progresses) {
@@ -224,18 +227,18 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
     }
     ++shown;
     end = at;
-    const auto state = std::ranges::find(states, at.agent, &AgentState::id);
-    const Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
+    const auto state = std::ranges::find(states, at.agent, &decide::AgentState::id);
+    const decide::Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
     // It may have been deleted or moved out of the token's scope since it was examined.
     if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
     read += session->entry()->size();
-    append_element(body, session_json(at.agent, *session, query.view));
+    append_element(body, decide::session_json(at.agent, *session, query.view));
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";
   body +=
       page_end(next, more) + fmt::format(R"({},"asOf":"{}"}})", degraded_member(request.principal, degraded), as_of);
-  Response response = json_response(std::move(body));
+  http::Response response = json_response(std::move(body));
   if (!next.empty()) {
     std::string link = request.path + "?";
     for (const auto& [name, value] : request.query) {
@@ -250,11 +253,11 @@ Response page_of(const Api& api, const Request& request, const Query& query, con
 struct Turn {
   Progresses progresses{};
   std::string as_of{};
-  std::optional<Response> page{};
+  std::optional<http::Response> page{};
 };
 
-HandlerResult list(Api& api, Request& request, std::vector<std::string> agents, bool over_agents) {
-  CO_TRY(auto query, read_query(request, unix_ms(), over_agents));
+HandlerResult list(Api& api, http::Request& request, std::vector<std::string> agents, bool over_agents) {
+  CO_TRY(auto query, read_query(request, store::unix_ms(), over_agents));
   std::optional<Position> after;
   std::string as_of;
   if (const auto text = query_text(request, "cursor")) {
@@ -269,12 +272,12 @@ HandlerResult list(Api& api, Request& request, std::vector<std::string> agents, 
   // newer than the page's asOf, so the client learns of it from an event.
   std::vector<std::string> degraded;
   for (Progresses progresses;;) {
-    const auto examine = [&](const Ledger::States& states, const Seen& seen) -> Result<Turn> {
+    const auto examine = [&](const ledger::Ledger::States& states, const ledger::Seen& seen) -> Result<Turn> {
       if (states.empty() && !may_be_absent) return no_such_agent(agents.front());
       Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
       std::size_t budget = limits::slice_sessions;
       bool ended = true;
-      for (const AgentState* state : states) {
+      for (const decide::AgentState* state : states) {
         Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
         if (!progress.ended) Scanner(*state, query, request.principal, progress, budget).run();
         ended = ended && progress.ended;
@@ -291,12 +294,12 @@ HandlerResult list(Api& api, Request& request, std::vector<std::string> agents, 
   }
 }
 
-HandlerResult of_agent(Api& api, Request& request) {
+HandlerResult of_agent(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   co_return co_await list(api, request, {agent}, false);
 }
 
-HandlerResult of_all(Api& api, Request& request) {
+HandlerResult of_all(Api& api, http::Request& request) {
   auto agents = co_await api.ledger.agent_ids();
   const auto only = query_text(request, "agent");
   std::erase_if(agents, [&](const std::string& agent) {
@@ -307,13 +310,14 @@ HandlerResult of_all(Api& api, Request& request) {
 
 }  // namespace
 
-void add_list_routes(Router& router, Api& api) {
+void add_list_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  QueryNames query{"limit",     "cursor",       "sort",          "channel",  "chatType", "keyPrefix", "label",  "name",
-                   "spawnedBy", "updatedSince", "activeMinutes", "archived", "q",        "fields",    "include"};
-  on("GET", "/v1/agents/{agent}/sessions", Permission::read, of_agent, query);
+  http::QueryNames query{"limit",         "cursor",   "sort", "channel",   "chatType",
+                         "keyPrefix",     "label",    "name", "spawnedBy", "updatedSince",
+                         "activeMinutes", "archived", "q",    "fields",    "include"};
+  on("GET", "/v1/agents/{agent}/sessions", auth::Permission::read, of_agent, query);
   query.emplace_back("agent");
-  on("GET", "/v1/sessions", Permission::read, of_all, query);
+  on("GET", "/v1/sessions", auth::Permission::read, of_all, query);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -7,7 +7,7 @@
 #include "daemon/api/handler.hpp"
 #include "store/lock/lock.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 namespace fs = std::filesystem;
@@ -16,7 +16,7 @@ std::string payload_json(const std::string& payload) {
   return json::check(payload) ? json::compact(payload) : json::quote(payload);
 }
 
-std::string holder_json(const LockHolder& holder) {
+std::string holder_json(const lock::LockHolder& holder) {
   std::string out;
   json::ObjectWriter writer(out);
   writer.raw("payload", payload_json(holder.payload));
@@ -33,7 +33,7 @@ std::string holder_json(const LockHolder& holder) {
 }
 
 std::string lock_json(const std::string& agent, const fs::path& target, int waiters) {
-  const LockReport report = lock_report(target);
+  const lock::LockReport report = lock::lock_report(target);
   std::string out;
   json::ObjectWriter writer(out);
   writer.string("agent", agent);
@@ -56,7 +56,7 @@ std::string lock_json(const std::string& agent, const fs::path& target, int wait
 // The transcripts in a folder that have a lock file.
 std::vector<std::string> locked_transcripts(const fs::path& dir) {
   std::vector<std::string> files;
-  each_in(dir, [&](const fs::directory_entry& entry) {
+  store::each_in(dir, [&](const fs::directory_entry& entry) {
     std::string name = entry.path().filename().string();
     if (!name.ends_with(".jsonl.lock")) return;
     name.resize(name.size() - std::string_view(".lock").size());
@@ -66,11 +66,11 @@ std::vector<std::string> locked_transcripts(const fs::path& dir) {
   return files;
 }
 
-HandlerResult list_locks(Api& api, Request& request) {
+HandlerResult list_locks(Api& api, http::Request& request) {
   auto agents = co_await api.ledger.agent_ids();
   std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_whole_agent(agent); });
   const auto report = [&api, agents, shared = api.ledger.rules().shared,
-                       waiters = api.ledger.lock_waiters()]() -> Result<Response> {
+                       waiters = api.ledger.lock_waiters()]() -> Result<http::Response> {
     std::string body = "{\"data\":[";
     const auto add = [&](const std::string& agent, const fs::path& target) {
       const auto waiting = waiters.find(target.native());
@@ -88,7 +88,7 @@ HandlerResult list_locks(Api& api, Request& request) {
 }
 
 // The file whose lock the request names: sessions.json, or the agent's transcript ?transcript=<file>.
-Result<fs::path> lock_target(const Api& api, const std::string& agent, const Request& request) {
+Result<fs::path> lock_target(const Api& api, const std::string& agent, const http::Request& request) {
   const auto transcript = query_text(request, "transcript");
   if (!transcript) return api.ledger.paths().store_file(agent);
   if (!transcript->ends_with(".jsonl") || transcript->contains('/') || transcript->contains('\0'))
@@ -96,34 +96,34 @@ Result<fs::path> lock_target(const Api& api, const std::string& agent, const Req
   return sessions_folder(api, agent) / *transcript;
 }
 
-HandlerResult evict(Api& api, Request& request) {
+HandlerResult evict(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   if (!request.principal.sees_whole_agent(agent))
     co_return fail(Code::forbidden, "a lock concerns all sessions of its agent; this token sees only some");
   CO_TRY(auto target, lock_target(api, agent, request));
-  CO_TRY(auto evicted, co_await on_disk(api, [&]() -> Result<std::optional<Eviction>> {
+  CO_TRY(auto evicted, co_await on_disk(api, [&]() -> Result<std::optional<lock::Eviction>> {
            std::error_code error;
            if (!fs::is_directory(target.parent_path(), error)) return no_such_agent(agent);
-           return evict_lock(target, "admin");
+           return lock::evict_lock(target, "admin");
          }));
   if (!evicted) co_return fail(Code::not_found, "there is no lock at " + target.native() + ".lock");
-  const Eviction& eviction = *evicted;
+  const lock::Eviction& eviction = *evicted;
   std::string data;
   json::ObjectWriter writer(data);
   writer.string("path", eviction.path);
   writer.string("reason", eviction.reason);
   writer.raw("holder", payload_json(eviction.holder));
   writer.close();
-  CO_TRY(co_await api.ledger.announce(EventType::lock_evicted, data, request.principal.id, agent));
+  CO_TRY(co_await api.ledger.announce(journal::EventType::lock_evicted, data, request.principal.id, agent));
   co_return json_response(std::move(data));
 }
 
 }  // namespace
 
-void add_lock_routes(Router& router, Api& api) {
+void add_lock_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("GET", "/v1/admin/locks", Permission::maintenance, list_locks);
-  on("POST", "/v1/admin/locks/{agent}/evict", Permission::maintenance, evict, {"transcript"});
+  on("GET", "/v1/admin/locks", auth::Permission::maintenance, list_locks);
+  on("POST", "/v1/admin/locks/{agent}/evict", auth::Permission::maintenance, evict, {"transcript"});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -12,12 +12,12 @@
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
-Result<std::optional<std::string>> topic_of(const Request& request) {
+Result<std::optional<std::string>> topic_of(const http::Request& request) {
   auto topic = query_text(request, "topic");
-  if (topic) TRY(check_topic(*topic));
+  if (topic) TRY(store::check_topic(*topic));
   return topic;
 }
 
@@ -29,12 +29,12 @@ struct Source {
   std::string as_of;
 };
 
-asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
+asio::awaitable<Result<Source>> source_of(Api& api, const http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto topic, topic_of(request));
   const auto guard = query_text(request, "sessionId");
-  const auto of_session = [&](const AgentState& state, Seen& seen) -> Result<std::optional<Source>> {
-    TRY(const Session* session, visible_or_archived(state, path.target, request.principal));
+  const auto of_session = [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<std::optional<Source>> {
+    TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
     if (session == nullptr) return std::nullopt;
     seen.only(*session, path.target.key);
     const std::string& id = session->session_id;
@@ -43,7 +43,7 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
                                      .detail = fmt::format("the session was reset; its id is {} now", id),
                                      .members = {{"sessionId", json::quote(id)}}});
     }
-    std::string file = AgentState::file_of(*session, topic);
+    std::string file = decide::AgentState::file_of(*session, topic);
     if (topic && !state.may_use(*session, file))
       return fail(Code::not_found, fmt::format("{} has no topic {}", session->key(), *topic));
     return Source{path.agent, id, std::move(file), api.ledger.as_of(seen.seq())};
@@ -59,11 +59,11 @@ asio::awaitable<Result<Source>> source_of(Api& api, const Request& request) {
   co_return Source{path.agent, id, found->second, api.ledger.as_of(0)};
 }
 
-HandlerResult post(Api& api, Request& request) {
+HandlerResult post(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto topic, topic_of(request));
   CO_TRY(auto body, body_of(request, api));
-  AppendMessages command{.target = path.target, .append = {.topic = topic}};
+  decide::AppendMessages command{.target = path.target, .append = {.topic = topic}};
   if (json::kind(body) == json::Kind::object && json::find(body, "entries")) {
     CO_TRY(auto fields, Fields::of(body));
     const auto entries = fields.array("entries");
@@ -71,14 +71,14 @@ HandlerResult post(Api& api, Request& request) {
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     CO_TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      CO_TRY(auto entry, parse_entry(element, fmt::format("/entries/{}", command.append.entries.size())));
+      CO_TRY(auto entry, transcripts::parse_entry(element, fmt::format("/entries/{}", command.append.entries.size())));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
-    CO_TRY(auto entry, parse_entry(body, ""));
+    CO_TRY(auto entry, transcripts::parse_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
   CO_TRY(auto requester, requester_of(request));
@@ -86,11 +86,11 @@ HandlerResult post(Api& api, Request& request) {
 }
 
 struct Reading {
-  PageQuery page;
-  View view = View::full;
+  transcripts::PageQuery page;
+  transcripts::View view = transcripts::View::full;
 };
 
-Result<Reading> read_reading(const Request& request) {
+Result<Reading> read_reading(const http::Request& request) {
   Reading reading;
   TRY(const auto after, query_int(request, "after", -1, INT64_MAX));  // seqs begin at 0: -1 is before the first
   if (after && *after >= 0) reading.page.after = static_cast<std::uint64_t>(*after);
@@ -102,18 +102,20 @@ Result<Reading> read_reading(const Request& request) {
   reading.page.descending = order == "desc";
   TRY(reading.page.types, query_names(request, "types"));
   TRY(const auto view, query_choice(request, "view", {"full", "chat", "raw"}));
-  reading.view = view == "raw" ? View::raw : view == "chat" ? View::chat : View::full;
+  reading.view = view == "raw"    ? transcripts::View::raw
+                 : view == "chat" ? transcripts::View::chat
+                                  : transcripts::View::full;
   return reading;
 }
 
-HandlerResult get_page(Api& api, Request& request) {
+HandlerResult get_page(Api& api, http::Request& request) {
   CO_TRY(auto reading, read_reading(request));
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto page_json = [&reading](Transcript& transcript) -> Result<std::string> {
+  const auto page_json = [&reading](transcripts::Transcript& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
     std::string out = "{\"data\":[";
-    for (const StoredLine& line : page.lines) {
-      if (auto message = view_entry(line.line, line.seq, reading.view)) append_element(out, *message);
+    for (const transcripts::StoredLine& line : page.lines) {
+      if (auto message = transcripts::view_entry(line.line, line.seq, reading.view)) append_element(out, *message);
     }
     const std::string next = page.has_more && page.next ? std::to_string(*page.next) : "null";
     return out + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
@@ -124,14 +126,16 @@ HandlerResult get_page(Api& api, Request& request) {
   co_return json_response(std::move(body));
 }
 
-HandlerResult get_one(Api& api, Request& request) {
+HandlerResult get_one(Api& api, http::Request& request) {
   const std::string id = request.params.at(2);
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto find = [&id](Transcript& transcript) { return transcript.find(id); };
+  const auto find = [&id](transcripts::Transcript& transcript) { return transcript.find(id); };
   CO_TRY(auto line, co_await api.ledger.read_transcript(source.agent, source.file, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
   const bool raw = query_text(request, "view") == "raw";
-  std::string body = view_entry(line->line, line->seq, raw ? View::raw : View::full).value_or("{}");
+  std::string body =
+      transcripts::view_entry(line->line, line->seq, raw ? transcripts::View::raw : transcripts::View::full)
+          .value_or("{}");
   body.pop_back();
   body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", source.as_of);
   co_return json_response(std::move(body));
@@ -145,7 +149,7 @@ struct ByteRange {
   std::uint64_t first = 0;
   std::uint64_t length = 0;
 };
-Result<std::optional<ByteRange>> byte_range(const Request& request, std::uint64_t size) {
+Result<std::optional<ByteRange>> byte_range(const http::Request& request, std::uint64_t size) {
   std::string_view header = request.header("range");
   constexpr std::string_view unit = "bytes=";
   const bool bytes = std::ranges::equal(header.substr(0, unit.size()), unit, {}, [](char c) {
@@ -157,8 +161,8 @@ Result<std::optional<ByteRange>> byte_range(const Request& request, std::uint64_
   header.remove_prefix(unit.size());
   const std::size_t dash = header.find('-');
   if (dash == std::string_view::npos) return std::optional<ByteRange>{};
-  const std::string_view first_text = trim(header.substr(0, dash));
-  const std::string_view last_text = trim(header.substr(dash + 1));
+  const std::string_view first_text = store::trim(header.substr(0, dash));
+  const std::string_view last_text = store::trim(header.substr(dash + 1));
   if (!std::ranges::all_of(first_text, is_digit) || !std::ranges::all_of(last_text, is_digit)) {
     return std::optional<ByteRange>{};
   }
@@ -185,16 +189,16 @@ Result<std::optional<ByteRange>> byte_range(const Request& request, std::uint64_
   return ByteRange{*first, std::min(last.value_or(size - 1), size - 1) - *first + 1};
 }
 
-HandlerResult get_transcript(Api& api, Request& request) {
+HandlerResult get_transcript(Api& api, http::Request& request) {
   CO_TRY(auto source, co_await source_of(api, request));
-  CO_TRY(const TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
+  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
   if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
   auto range = byte_range(request, tail.size);
-  Response response;
+  http::Response response;
   response.content_type = "application/x-ndjson";
   response.headers.emplace_back("Accept-Ranges", "bytes");
   if (!range) {
-    Response problem = to_response(range.error(), request);
+    http::Response problem = http::to_response(range.error(), request);
     problem.headers.emplace_back("Content-Range", fmt::format("bytes */{}", tail.size));
     co_return problem;
   }
@@ -205,20 +209,20 @@ HandlerResult get_transcript(Api& api, Request& request) {
         "Content-Range", fmt::format("bytes {}-{}/{}", bytes.first, bytes.first + bytes.length - 1, tail.size));
   }
   const auto path = sessions_folder(api, source.agent) / source.file;
-  response.file = Response::FileBody{.path = path.string(), .offset = bytes.first, .length = bytes.length};
+  response.file = http::Response::FileBody{.path = path.string(), .offset = bytes.first, .length = bytes.length};
   co_return response;
 }
 
 }  // namespace
 
-void add_message_routes(Router& router, Api& api) {
+void add_message_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", Permission::write, post, {"topic"});
-  on("GET", one + "/messages", Permission::read, get_page,
+  on("POST", one + "/messages", auth::Permission::write, post, {"topic"});
+  on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
-  on("GET", one + "/messages/{id}", Permission::read, get_one, {"topic", "sessionId", "view"});
-  on("GET", one + "/transcript", Permission::read, get_transcript, {"topic", "sessionId"});
+  on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "view"});
+  on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId"});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

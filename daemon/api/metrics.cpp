@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 using prometheus::ClientMetric;
@@ -37,8 +37,8 @@ class Families {
   std::vector<MetricFamily> all;
 };
 
-void add_http(Families& families, const Counters& counters, std::uint64_t stream_bytes) {
-  const auto get = [](const Counters::Count& count) { return count.load(std::memory_order_relaxed); };
+void add_http(Families& families, const http::Counters& counters, std::uint64_t stream_bytes) {
+  const auto get = [](const http::Counters::Count& count) { return count.load(std::memory_order_relaxed); };
   families.gauge("sessiond_connections", "Open connections, streams included.",
                  static_cast<double>(get(counters.connections_open) + get(counters.streams_open)));
   families.counter("sessiond_connections_total", "Connections accepted.", get(counters.connections_total));
@@ -60,8 +60,8 @@ void add_http(Families& families, const Counters& counters, std::uint64_t stream
   std::uint64_t sum = 0;
   for (std::size_t index = 0; index < counters.latency.size(); ++index) {
     sum += get(counters.latency.at(index));
-    const double bound =
-        index < Counters::bounds.size() ? Counters::bounds.at(index) : std::numeric_limits<double>::infinity();
+    const double bound = index < http::Counters::bounds.size() ? http::Counters::bounds.at(index)
+                                                               : std::numeric_limits<double>::infinity();
     latency.histogram.bucket.push_back({sum, bound});
   }
   latency.histogram.sample_count = sum;
@@ -72,7 +72,7 @@ void add_http(Families& families, const Counters& counters, std::uint64_t stream
                           {latency}});
 }
 
-void add_ledger(Families& families, const LedgerStatus& status) {
+void add_ledger(Families& families, const ledger::LedgerStatus& status) {
   families.counter("sessiond_commits_total", "Commits accepted.", status.commits);
   families.counter("sessiond_journal_batches_total", "Batches made durable.", status.batches);
   families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.batch_bytes);
@@ -94,20 +94,21 @@ void add_ledger(Families& families, const LedgerStatus& status) {
 }
 
 // Adds lag metrics for the hundred streams that are furthest behind.
-void add_streams(Families& families, const StreamCounters& counters, std::vector<StreamInfo> streams) {
+void add_streams(Families& families, const stream::StreamCounters& counters, std::vector<stream::StreamInfo> streams) {
   families.counter("sessiond_streams_stalled_total", "Streams closed because their client read nothing.",
                    counters.stalled);
   families.counter("sessiond_stream_gaps_total", "Gaps reported to stream clients.", counters.gaps);
   families.counter("sessiond_stream_dropped_total", "Ephemeral events dropped because a client had no room for them.",
                    counters.dropped);
   constexpr std::size_t most = 100;
-  std::erase_if(streams, [](const StreamInfo& stream) { return stream.lag_events == 0 || stream.state == "live"; });
-  std::ranges::sort(streams, std::ranges::greater{}, &StreamInfo::lag_events);
+  std::erase_if(streams,
+                [](const stream::StreamInfo& stream) { return stream.lag_events == 0 || stream.state == "live"; });
+  std::ranges::sort(streams, std::ranges::greater{}, &stream::StreamInfo::lag_events);
   MetricFamily events{"sessiond_stream_lag_events", "How far a stream is behind.", MetricType::Gauge, {}};
   MetricFamily bytes{
       "sessiond_stream_lag_bytes", "How far a stream is behind, in bytes of journal.", MetricType::Gauge, {}};
   for (std::size_t index = 0; index < std::min(most, streams.size()); ++index) {
-    const StreamInfo& stream = streams[index];
+    const stream::StreamInfo& stream = streams[index];
     ClientMetric metric;
     metric.label = {{"stream", std::to_string(stream.id)}, {"token", stream.token}, {"peer", stream.peer}};
     metric.gauge.value = static_cast<double>(stream.lag_events);
@@ -121,7 +122,7 @@ void add_streams(Families& families, const StreamCounters& counters, std::vector
 
 }  // namespace
 
-std::string metrics_text(const Api& api, std::vector<StreamInfo> streams) {
+std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams) {
   Families families;
   add_ledger(families, api.ledger.status());
   if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
@@ -131,4 +132,4 @@ std::string metrics_text(const Api& api, std::vector<StreamInfo> streams) {
   return prometheus::TextSerializer().Serialize(families.all);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -5,8 +5,8 @@
 
 #include "daemon/api/api.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
-std::string metrics_text(const Api& api, std::vector<StreamInfo> streams);
+std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams);
 
-}  // namespace sessiond
+}  // namespace sessiond::api

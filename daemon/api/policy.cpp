@@ -14,42 +14,44 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
 
-HandlerResult get_policy(Api& api, Request& request) {
+HandlerResult get_policy(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read the policy"));  // its rules name channels, keys and people
-  const std::string policy = to_json(api.ledger.rules().send_policy);
-  Response response = json_response(policy);
+  const std::string policy = policy::to_json(api.ledger.rules().send_policy);
+  http::Response response = json_response(policy);
   set_etag(response, policy_etag(policy));
   co_return response;
 }
 
-HandlerResult put_policy(Api& api, Request& request) {
+HandlerResult put_policy(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "change the policy"));
-  std::string_view match = trim(request.header("if-match"));
+  std::string_view match = store::trim(request.header("if-match"));
   if (match.empty())
     co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send returns the current ETag");
-  const std::string current = policy_etag(to_json(api.ledger.rules().send_policy));
+  const std::string current = policy_etag(policy::to_json(api.ledger.rules().send_policy));
   if (match != "*" && match != "\"" + current + "\"" && match != current) {
     co_return std::unexpected(
         Problem{.code = Code::precondition_failed, .detail = "the policy was changed meanwhile", .etag = current});
   }
   CO_TRY(auto body, body_of(request, api));
-  CO_TRY(auto policy, parse_send_policy(body, ""));
-  const std::string text = to_json(policy);
+  CO_TRY(auto policy, policy::parse_send_policy(body, ""));
+  const std::string text = policy::to_json(policy);
   // One PUT at a time: the policy that If-Match was compared with stays in force until the file is written.
   if (std::exchange(api.policy_is_changing, true))
     co_return fail(Code::precondition_failed, "another request is changing the policy");
-  auto written = co_await on_disk(
-      api, [path = api.ledger.paths().state_dir() / "policy.json", text] { return replace_file(path, text + "\n"); });
+  auto written = co_await on_disk(api, [path = api.ledger.paths().state_dir() / "policy.json", text] {
+    return store::replace_file(path, text + "\n");
+  });
   api.policy_is_changing = false;
   if (!written) co_return std::unexpected(std::move(written.error()));
   api.ledger.rules().send_policy = std::move(policy);
-  CO_TRY(co_await api.ledger.announce(EventType::policy_changed, "{\"policy\":" + text + "}", request.principal.id));
-  Response response = json_response(text);
+  CO_TRY(co_await api.ledger.announce(journal::EventType::policy_changed, "{\"policy\":" + text + "}",
+                                      request.principal.id));
+  http::Response response = json_response(text);
   set_etag(response, policy_etag(text));
   co_return response;
 }
@@ -57,8 +59,8 @@ HandlerResult put_policy(Api& api, Request& request) {
 // One case of an evaluation.
 struct Case {
   std::string key;
-  SendCall call;
-  RawEntry entry{};  // the session with this key, if the token may see it; else null
+  policy::SendCall call;
+  sessions::RawEntry entry{};  // the session with this key, if the token may see it; else null
 };
 Case read_case(Fields& fields) {
   Case out;
@@ -71,51 +73,53 @@ Case read_case(Fields& fields) {
 }
 
 // Whether a case lies within the token's scope. A part that the case leaves out counts as inside.
-bool may_ask(const Principal& principal, const SendQuestion& question) {
-  std::string agent(parse_key(question.key).agent);
+bool may_ask(const auth::Principal& principal, const policy::SendQuestion& question) {
+  std::string agent(store::parse_key(question.key).agent);
   if (agent.empty() && !principal.agents.empty()) agent = principal.agents.front();
   return principal.sees(agent, question.key.empty() ? principal.key_prefix : question.key,
                         question.channel.empty() ? principal.channel : question.channel);
 }
 
 // Reads the sessions that the cases name, agent by agent.
-asio::awaitable<Result<void>> look_up(Api& api, const Request& request, std::vector<Case>& cases) {
+asio::awaitable<Result<void>> look_up(Api& api, const http::Request& request, std::vector<Case>& cases) {
   std::map<std::string, std::vector<std::pair<Case*, std::string>>> asked;  // with the keys as the cases give them
   for (Case& one : cases) {
-    const std::string agent(parse_key(one.key).agent);
+    const std::string agent(store::parse_key(one.key).agent);
     if (!agent.empty() && request.principal.sees_agent(agent)) asked[agent].emplace_back(&one, one.key);
   }
   for (const auto& [agent, of_agent] : asked) {
-    const auto found = co_await api.ledger.show(agent, false, [&](const AgentState& state, Seen& seen) -> Result<bool> {
-      for (const auto& [one, key] : of_agent) {
-        const auto session = visible(state, {.key = key}, request.principal);
-        one->entry = session ? (*session)->entry() : RawEntry{};
-        one->key = session ? (*session)->key() : key;
-        if (session && of_agent.size() == 1) seen.only(**session, key);
-      }
-      return true;
-    });
+    const auto found = co_await api.ledger.show(
+        agent, false, [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<bool> {
+          for (const auto& [one, key] : of_agent) {
+            const auto session = visible(state, {.key = key}, request.principal);
+            one->entry = session ? (*session)->entry() : sessions::RawEntry{};
+            one->key = session ? (*session)->key() : key;
+            if (session && of_agent.size() == 1) seen.only(**session, key);
+          }
+          return true;
+        });
     if (!found && found.error().code != Code::agent_not_found) co_return std::unexpected(found.error());
   }
   co_return Result<void>{};
 }
 
 // The trace reveals rules, so it is only for tokens that may read the policy.
-Result<std::string> evaluate_case(const Request& request, const SendPolicy& policy, const Case& asked, bool with_trace,
-                                  bool trace_of_one) {
-  const SendQuestion question = send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
+Result<std::string> evaluate_case(const http::Request& request, const policy::SendPolicy& policy, const Case& asked,
+                                  bool with_trace, bool trace_of_one) {
+  const policy::SendQuestion question =
+      policy::send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
   if (!may_ask(request.principal, question))
     return fail(Code::forbidden, "this token may ask only about sessions within its scope");
-  return to_json(evaluate(policy, question, with_trace), with_trace || trace_of_one);
+  return policy::to_json(policy::evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }
 
-HandlerResult evaluate_policy(Api& api, Request& request) {
+HandlerResult evaluate_policy(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api));
-  SendPolicy policy = api.ledger.rules().send_policy;
+  policy::SendPolicy policy = api.ledger.rules().send_policy;
   const auto given = fields.object("policy");
   const bool with_trace = given.has_value() || request.principal.sees_everything();
   if (given) {
-    CO_TRY(auto parsed, parse_send_policy(*given, "/policy"));
+    CO_TRY(auto parsed, policy::parse_send_policy(*given, "/policy"));
     policy = std::move(parsed);
   }
   const auto trace = fields.boolean("trace");
@@ -160,32 +164,35 @@ HandlerResult evaluate_policy(Api& api, Request& request) {
   co_return json_response(out + "]}");
 }
 
-HandlerResult session_policy(Api& api, const Request& request, SessionPath path) {
+HandlerResult session_policy(Api& api, const http::Request& request, SessionPath path) {
   co_return co_await show_session(
-      api, request, path, false, [&](const AgentState&, const Session& session, const Seen& seen) -> Result<Response> {
-        const RawEntry entry = session.entry();
+      api, request, path, false,
+      [&](const decide::AgentState&, const decide::Session& session,
+          const ledger::Seen& seen) -> Result<http::Response> {
+        const sessions::RawEntry entry = session.entry();
         const std::string action = json::string_at(*entry, "sendPolicy").value_or("inherit");
-        const SendDecision decision =
-            evaluate(api.ledger.rules().send_policy, send_question(session.key(), *entry, {}));
-        Response response = as_of_response(
-            api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), to_json(decision)), seen.seq());
-        set_etag(response, etag(session));
+        const policy::SendDecision decision =
+            policy::evaluate(api.ledger.rules().send_policy, policy::send_question(session.key(), *entry, {}));
+        http::Response response = as_of_response(
+            api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), policy::to_json(decision)),
+            seen.seq());
+        set_etag(response, decide::etag(session));
         return response;
       });
 }
 
-HandlerResult get_session_policy(Api& api, Request& request) {
+HandlerResult get_session_policy(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   co_return co_await session_policy(api, request, std::move(path));
 }
 
-HandlerResult put_session_policy(Api& api, Request& request) {
+HandlerResult put_session_policy(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto fields, body_fields(request, api));
   const auto action = fields.one_of("action", {"allow", "deny", "inherit"});
   if (!fields.has("action")) fields.fault("action", "is needed");
   CO_TRY(fields.done());
-  PatchSession command{
+  decide::PatchSession command{
       .target = path.target,
       .patch = fmt::format(R"({{"sendPolicy":{}}})", *action == "inherit" ? "null" : json::quote(*action))};
   CO_TRY(co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id}));
@@ -194,14 +201,14 @@ HandlerResult put_session_policy(Api& api, Request& request) {
 
 }  // namespace
 
-void add_policy_routes(Router& router, Api& api) {
+void add_policy_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string of_session = "/v1/agents/{agent}/sessions/{key}/send-policy";
-  on("GET", "/v1/policy/send", Permission::read, get_policy);
-  on("PUT", "/v1/policy/send", Permission::policy, put_policy);
-  on("POST", "/v1/policy/evaluate", Permission::read, evaluate_policy);
-  on("GET", of_session, Permission::read, get_session_policy);
-  on("PUT", of_session, Permission::write, put_session_policy);
+  on("GET", "/v1/policy/send", auth::Permission::read, get_policy);
+  on("PUT", "/v1/policy/send", auth::Permission::policy, put_policy);
+  on("POST", "/v1/policy/evaluate", auth::Permission::read, evaluate_policy);
+  on("GET", of_session, auth::Permission::read, get_session_policy);
+  on("PUT", of_session, auth::Permission::write, put_session_policy);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

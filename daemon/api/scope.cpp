@@ -6,14 +6,14 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 // Whether the token may read the archived transcripts of a session id: all known ones lie in its scope.
-bool sees_archives(const Principal& principal, const AgentState& state, std::string_view session_id) {
+bool sees_archives(const auth::Principal& principal, const decide::AgentState& state, std::string_view session_id) {
   if (principal.sees_whole_agent(state.id())) return true;
   const auto records = state.archives.of_id(session_id);
-  return !records.empty() && std::ranges::all_of(records, [&](const ArchiveRecord* record) {
+  return !records.empty() && std::ranges::all_of(records, [&](const decide::ArchiveRecord* record) {
     return !record->key.empty() && principal.sees(state.id(), record->key, record->channel);
   });
 }
@@ -28,15 +28,15 @@ std::unexpected<Problem> no_such_session(std::string_view agent, std::string_vie
   return fail(Code::session_not_found, fmt::format("agent {} has no session {}", agent, key));
 }
 
-Result<void> require_full_scope(const Request& request, std::string_view action) {
+Result<void> require_full_scope(const http::Request& request, std::string_view action) {
   if (request.principal.sees_everything()) return {};
   return fail(Code::forbidden, fmt::format("only a token that sees everything may {}", action));
 }
 
-Problem as_seen(Problem problem, const Request& request) {
+Problem as_seen(Problem problem, const http::Request& request) {
   const bool about_agent = problem.code == Code::agent_not_found || problem.code == Code::degraded;
   if (!about_agent || request.params.size() < 2) return problem;  // not about a session
-  const auto agent = normalize_agent_id(request.params[0]);
+  const auto agent = store::normalize_agent_id(request.params[0]);
   if (!agent || request.principal.sees_whole_agent(*agent)) return problem;
   if (problem.code == Code::degraded) {
     problem.detail = "this session cannot be served now";
@@ -45,43 +45,47 @@ Problem as_seen(Problem problem, const Request& request) {
   return std::move(no_such_session(*agent, request.params[1]).error());
 }
 
-Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal) {
-  const Session* session = state.find(target.key);
+Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
+                                       const auth::Principal& principal) {
+  const decide::Session* session = state.find(target.key);
   if (session == nullptr || !principal.sees(state.id(), session->key(), session->channel))
     return no_such_session(state.id(), target.key);
   return session;
 }
 
-Result<const Session*> visible_or_archived(const AgentState& state, const Target& target, const Principal& principal) {
+Result<const decide::Session*> visible_or_archived(const decide::AgentState& state, const decide::Target& target,
+                                                   const auth::Principal& principal) {
   if (state.find(target.key) == nullptr && sees_archives(principal, state, target.key)) return nullptr;
   return visible(state, target, principal);
 }
 
-const Session* session_named(const AgentState& state, const Target& target) { return state.find(target.key); }
+const decide::Session* session_named(const decide::AgentState& state, const decide::Target& target) {
+  return state.find(target.key);
+}
 
-const Session* session_named(const AgentState& state, const CreateSession& command) {
-  const auto made = canonical_key(command.key, state.id());
+const decide::Session* session_named(const decide::AgentState& state, const decide::CreateSession& command) {
+  const auto made = store::canonical_key(command.key, state.id());
   for (const std::string& key : {command.key, made.value_or("")}) {
-    const Session* there = key.empty() ? nullptr : state.find_key(key);
+    const decide::Session* there = key.empty() ? nullptr : state.find_key(key);
     if (there != nullptr) return there;
   }
   return nullptr;
 }
 
-Result<Decision> within_scope(Result<Decision> decided, const Principal& principal) {
+Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal) {
   if (!decided || decided->events.empty()) return decided;
-  const Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
+  const journal::Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
   if (principal.sees_whole_agent(about.agent)) return decided;
   if (!principal.sees(about.agent, about.key, about.channel))
     return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
-  for (const Event& event : decided->events) {
+  for (const journal::Event& event : decided->events) {
     for (const std::string_view part : {"set", "entry"}) {
       const std::string_view fields = json::find(event.data, part).value_or("{}");
       if (json::find(fields, "sessionFile"))
         return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
       const std::string_view delivery = json::find(fields, "deliveryContext").value_or("{}");
       for (const auto& channel : {json::string_at(delivery, "channel"), json::string_at(fields, "lastChannel")}) {
-        if (channel && !principal.channel.empty() && !equals_nocase(trim(*channel), principal.channel))
+        if (channel && !principal.channel.empty() && !store::equals_nocase(store::trim(*channel), principal.channel))
           return fail(Code::forbidden,
                       fmt::format("this token may not have {} answered in another channel", about.key));
       }
@@ -90,4 +94,4 @@ Result<Decision> within_scope(Result<Decision> decided, const Principal& princip
   return decided;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

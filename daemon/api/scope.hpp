@@ -11,58 +11,61 @@
 #include "daemon/http/message.hpp"
 #include "daemon/ledger/ledger.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // The problems of what is absent, and of what the token may not see.
 std::unexpected<Problem> no_such_agent(std::string_view agent);
 std::unexpected<Problem> no_such_session(std::string_view agent, std::string_view key);
 
 // forbidden unless the token sees all agents and sessions. `action` completes "only a token that sees everything may".
-Result<void> require_full_scope(const Request& request, std::string_view action);
+Result<void> require_full_scope(const http::Request& request, std::string_view action);
 
 // A token that sees only part of an agent must not learn whether the agent exists: for such tokens agent_not_found
 // becomes session_not_found, and the detail of `degraded` names nothing.
-Problem as_seen(Problem problem, const Request& request);
+Problem as_seen(Problem problem, const http::Request& request);
 
 // The session of a path; session_not_found when it is absent or the token may not see it. Never an archived transcript.
-Result<const Session*> visible(const AgentState& state, const Target& target, const Principal& principal);
+Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
+                                       const auth::Principal& principal);
 // The same; null when no session has the key, but archived transcripts that the token may see can have it as their
 // session id.
-Result<const Session*> visible_or_archived(const AgentState& state, const Target& target, const Principal& principal);
+Result<const decide::Session*> visible_or_archived(const decide::AgentState& state, const decide::Target& target,
+                                                   const auth::Principal& principal);
 
 // The session that a command is about; null when it is absent. For CreateSession: the session that has its key, as
 // given or in canonical form.
-const Session* session_named(const AgentState& state, const Target& target);
-const Session* session_named(const AgentState& state, const CreateSession& command);
+const decide::Session* session_named(const decide::AgentState& state, const decide::Target& target);
+const decide::Session* session_named(const decide::AgentState& state, const decide::CreateSession& command);
 
 // Checks what a decision would do: forbidden when it makes or changes a session so that it lies outside the token's
 // scope, is answered in another channel than the token's, or reaches another transcript through `sessionFile`.
-Result<Decision> within_scope(Result<Decision> decided, const Principal& principal);
+Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal);
 
 // Decides a command within the token's scope. A command about a session that the token may not see is decided on an
 // agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
 // whose key is taken. The check is part of the decision, so no other commit can come between the two.
 template <class Command>
-Decide scoped(Command command, Principal principal) {
+ledger::Decide scoped(Command command, auth::Principal principal) {
   return [command = std::move(command), principal = std::move(principal)](
-             const AgentState& state, const Context& context, const FetchedLines& lines) -> Result<Decision> {
-    Context seen = context;
+             const decide::AgentState& state, const decide::Context& context,
+             const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    decide::Context seen = context;
     seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
                   .sees = [&](std::string_view of_key,
                               std::string_view channel) { return principal.sees(state.id(), of_key, channel); },
                   .all = &state};
-    const auto decided_on = [&](const AgentState& known) -> Result<Decision> {
-      if constexpr (requires { decide(known, command, seen, lines); }) {
-        return decide(known, command, seen, lines);
+    const auto decided_on = [&](const decide::AgentState& known) -> Result<decide::Decision> {
+      if constexpr (requires { decide::decide(known, command, seen, lines); }) {
+        return decide::decide(known, command, seen, lines);
       } else {
-        return decide(known, command, seen);
+        return decide::decide(known, command, seen);
       }
     };
-    const Session* there = nullptr;
+    const decide::Session* there = nullptr;
     std::string_view key;
-    if constexpr (std::same_as<Command, PutSession>) {
+    if constexpr (std::same_as<Command, decide::PutSession>) {
       key = command.target.key;
-      there = put_target(state, command);
+      there = decide::put_target(state, command);
     } else if constexpr (requires { command.target; }) {
       key = command.target.key;
       there = session_named(state, command.target);
@@ -71,7 +74,7 @@ Decide scoped(Command command, Principal principal) {
       there = session_named(state, command);
     }
     if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
-      auto absent = decided_on(AgentState(state.id()));
+      auto absent = decided_on(decide::AgentState(state.id()));
       if (!absent || absent->events.empty()) return absent;
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
     }
@@ -79,4 +82,4 @@ Decide scoped(Command command, Principal principal) {
   };
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

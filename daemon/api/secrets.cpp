@@ -4,16 +4,16 @@
 #include "policy/pointer.hpp"
 #include "policy/secret_scan.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
-Result<void> check_secrets(const Api& api, const Request& request, std::string_view session, std::string_view value,
-                           std::string_view pointer) {
-  using Scan = Config::SecretScan;
+Result<void> check_secrets(const Api& api, const http::Request& request, std::string_view session,
+                           std::string_view value, std::string_view pointer) {
+  using Scan = config::Config::SecretScan;
   const Scan scan = api.config.policy.secret_scan;
   if (scan == Scan::off || value.empty()) return {};
-  std::vector<Fault> faults = secret_faults(value, pointer);
+  std::vector<Fault> faults = policy::secret_faults(value, pointer);
   if (faults.empty()) return {};
-  if (scan == Scan::reject) return fail_with(std::move(faults));
+  if (scan == Scan::reject) return policy::fail_with(std::move(faults));
   for (const Fault& fault : faults) {
     log::warn("secret_in_entry", {{"requestId", request.request_id},
                                   {"token", request.principal.id},
@@ -24,4 +24,4 @@ Result<void> check_secrets(const Api& api, const Request& request, std::string_v
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

@@ -8,11 +8,11 @@
 #include "daemon/http/message.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 
 // Scans `value`, which is JSON or "". With secretScan "reject": validation_failed with the pointer of each secret; with
 // "warn": a log line for each, which names `session`. `pointer` is where `value` stands in the body.
-Result<void> check_secrets(const Api& api, const Request& request, std::string_view session, std::string_view value,
-                           std::string_view pointer = "");
+Result<void> check_secrets(const Api& api, const http::Request& request, std::string_view session,
+                           std::string_view value, std::string_view pointer = "");
 
-}  // namespace sessiond
+}  // namespace sessiond::api

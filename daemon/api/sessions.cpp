@@ -14,29 +14,31 @@
 #include "store/utf8.hpp"
 #include "transcripts/archive.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
-Sees seen_by(const Principal& principal, const std::string& agent) {
+decide::Sees seen_by(const auth::Principal& principal, const std::string& agent) {
   if (principal.sees_everything()) return {};
-  return [principal, agent](const Session& session) { return principal.sees(agent, session.key(), session.channel); };
+  return [principal, agent](const decide::Session& session) {
+    return principal.sees(agent, session.key(), session.channel);
+  };
 }
 
 // Checks that a new session would lie within the token's scope.
-Result<void> may_create(const Principal& principal, const std::string& agent, const std::string& key,
+Result<void> may_create(const auth::Principal& principal, const std::string& agent, const std::string& key,
                         std::string_view channel) {
-  const std::string own(parse_key(key).channel);
+  const std::string own(store::parse_key(key).channel);
   if (principal.sees(agent, key, channel.empty() ? own : channel)) return {};
   return fail(Code::forbidden, fmt::format("this token may not make the session {}", key));
 }
 
-HandlerResult create(Api& api, Request& request) {
+HandlerResult create(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  CreateSession command;
+  decide::CreateSession command;
   command.sees = seen_by(request.principal, agent);
   const auto named_key = fields.string("key", 512);
-  command.key = std::string(trim(named_key.value_or("")));
+  command.key = std::string(store::trim(named_key.value_or("")));
   if (named_key && command.key.empty())
     fields.fault("key", "is empty; leave it out for a key made from the session id");
   command.session_id = fields.string("sessionId", 128).value_or("");
@@ -51,7 +53,7 @@ HandlerResult create(Api& api, Request& request) {
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, command.key, fields.text()));
   if (!command.key.empty()) {
-    CO_TRY(auto key, canonical_key(command.key, agent));
+    CO_TRY(auto key, store::canonical_key(command.key, agent));
     std::string channel;
     for (const auto& member : command.entry.set) {
       if (member.name == "channel") channel = json::as_string(member.value).value_or("");
@@ -64,66 +66,69 @@ HandlerResult create(Api& api, Request& request) {
   co_return co_await commit(api, request, agent, std::move(command), std::move(requester), true);
 }
 
-HandlerResult get_session(Api& api, Request& request) {
+HandlerResult get_session(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  SessionView view;
+  decide::SessionView view;
   CO_TRY(view.fields, query_names(request, "fields"));
   co_return co_await show_session(api, request, path, wants_fresh(request),
-                                  [&](const AgentState&, const Session& session, const Seen& seen) -> Result<Response> {
-                                    const std::string tag = etag(session);
-                                    Response response;
+                                  [&](const decide::AgentState&, const decide::Session& session,
+                                      const ledger::Seen& seen) -> Result<http::Response> {
+                                    const std::string tag = decide::etag(session);
+                                    http::Response response;
                                     if (request.header("if-none-match").contains("\"" + tag + "\"")) {
                                       response.status = 304;
                                       response.content_type.clear();
                                     } else {
-                                      response =
-                                          as_of_response(api, session_json(path.agent, session, view), seen.seq());
+                                      response = as_of_response(api, decide::session_json(path.agent, session, view),
+                                                                seen.seq());
                                     }
                                     set_etag(response, tag);
                                     return response;
                                   });
 }
 
-HandlerResult put(Api& api, Request& request) {
+HandlerResult put(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto body, body_of(request, api));
   if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
   CO_TRY(check_secrets(api, request, path.target.key, body));
   CO_TRY(check_secrets(api, request, "", json::quote(path.target.key), "/key"));  // PUT may make a session of this key
-  PutSession command{.target = path.target, .entry = edit_of(body)};
+  decide::PutSession command{.target = path.target, .entry = edit_of(body)};
   command.entry.unset.clear();  // in a whole entry, null means that the member is absent
   command.sees = seen_by(request.principal, path.agent);
-  const std::string key = canonical_key(path.target.key, path.agent).value_or(path.target.key);
+  const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
   CO_TRY(may_create(request.principal, path.agent, key, json::string_at(body, "channel").value_or("")));
   CO_TRY(auto requester, requester_of(request));
   requester.scope.reset();  // PUT is idempotent by itself
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester), true);
 }
 
-HandlerResult patch(Api& api, Request& request) {
+HandlerResult patch(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto body, body_of(request, api));
   if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
   CO_TRY(check_secrets(api, request, path.target.key, body));
-  PatchSession command{.target = path.target, .patch = std::string(body)};
+  decide::PatchSession command{.target = path.target, .patch = std::string(body)};
   co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
 }
 
-HandlerResult remove(Api& api, Request& request) {
+HandlerResult remove(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto purge, query_bool(request, "purge"));
   const auto missing = query_text(request, "missing");
   if (missing && *missing != "ok") co_return fail(Code::bad_request, "missing may only be ok");
-  DeleteSession command{.target = path.target, .purge = purge.value_or(false), .missing_ok = missing.has_value()};
+  decide::DeleteSession command{
+      .target = path.target, .purge = purge.value_or(false), .missing_ok = missing.has_value()};
   auto done = co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
-  if (!done && missing && done.error().code == Code::agent_not_found) co_return to_response(Reply{.status = 204});
+  if (!done && missing && done.error().code == Code::agent_not_found)
+    co_return to_response(ledger::Reply{.status = 204});
   co_return done;
 }
 
-HandlerResult reset(Api& api, Request& request) {
+HandlerResult reset(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  ResetSession command{.target = path.target};
+  decide::ResetSession command{.target = path.target};
   command.reason = fields.string("reason", 200).value_or("api");
   command.keep_metadata = fields.boolean("keepMetadata").value_or(true);
   CO_TRY(fields.done());
@@ -132,19 +137,19 @@ HandlerResult reset(Api& api, Request& request) {
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
 }
 
-HandlerResult archive_to(Api& api, Request& request, bool archived) {
+HandlerResult archive_to(Api& api, http::Request& request, bool archived) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   CO_TRY(fields.done());
   CO_TRY(auto requester, requester_of(request));
-  ArchiveSession command{.target = path.target, .archived = archived};
+  decide::ArchiveSession command{.target = path.target, .archived = archived};
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
 }
 
-HandlerResult spawn(Api& api, Request& request) {
+HandlerResult spawn(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  SpawnSession command{.target = path.target};
+  decide::SpawnSession command{.target = path.target};
   command.below_parent = !request.principal.sees(path.agent, "agent:" + path.agent + ":subagent:", "");
   command.label = fields.string("label", 200).value_or("");
   command.task = fields.string("task", 1U << 20).value_or("");
@@ -155,14 +160,14 @@ HandlerResult spawn(Api& api, Request& request) {
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
 }
 
-HandlerResult route_to(Api& api, Request& request) {
+HandlerResult route_to(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto fields, body_fields(request, api));
   std::string context;
   json::ObjectWriter writer(context);
   const auto text = [&](std::string_view name, bool needed) {
     const auto value = fields.string(name, 512);
-    if (value && !trim(*value).empty()) {
+    if (value && !store::trim(*value).empty()) {
       writer.string(name, *value);
     } else {
       if (needed) fields.fault(name, "is needed");
@@ -181,27 +186,27 @@ HandlerResult route_to(Api& api, Request& request) {
   writer.close();
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
-  PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + context + "}"};
+  decide::PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + context + "}"};
   co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
 }
 
-HandlerResult children(Api& api, Request& request) {
+HandlerResult children(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  co_return co_await api.ledger.show(path.agent, wants_fresh(request),
-                                     [&](const AgentState& state, const Seen& seen) -> Result<Response> {
-                                       TRY(const Session* session, visible(state, path.target, request.principal));
-                                       std::string body = "{\"data\":[";
-                                       bool more = false;
-                                       for (const Session* child : state.children(session->key())) {
-                                         if (!request.principal.sees(path.agent, child->key(), child->channel))
-                                           continue;
-                                         more = body.size() > limits::page_bytes;
-                                         if (more) break;
-                                         append_element(body, session_json(path.agent, *child, {.snapshots = false}));
-                                       }
-                                       body += more ? "],\"hasMore\":true}" : "]}";
-                                       return as_of_response(api, std::move(body), seen.seq());
-                                     });
+  co_return co_await api.ledger.show(
+      path.agent, wants_fresh(request),
+      [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        std::string body = "{\"data\":[";
+        bool more = false;
+        for (const decide::Session* child : state.children(session->key())) {
+          if (!request.principal.sees(path.agent, child->key(), child->channel)) continue;
+          more = body.size() > limits::page_bytes;
+          if (more) break;
+          append_element(body, decide::session_json(path.agent, *child, {.snapshots = false}));
+        }
+        body += more ? "],\"hasMore\":true}" : "]}";
+        return as_of_response(api, std::move(body), seen.seq());
+      });
 }
 
 // The transcripts of a session's topics, by topic, and the seq of the newest event that the list depends on. For the
@@ -210,16 +215,17 @@ struct TopicFiles {
   std::vector<std::pair<std::string, std::string>> files;
   std::uint64_t seq = 0;
 };
-asio::awaitable<Result<TopicFiles>> topic_files(Api& api, const Request& request, const SessionPath& path) {
-  const auto of_session = [&](const AgentState& state, const Seen& seen) -> Result<std::optional<TopicFiles>> {
-    TRY(const Session* session, visible_or_archived(state, path.target, request.principal));
+asio::awaitable<Result<TopicFiles>> topic_files(Api& api, const http::Request& request, const SessionPath& path) {
+  const auto of_session = [&](const decide::AgentState& state,
+                              const ledger::Seen& seen) -> Result<std::optional<TopicFiles>> {
+    TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
     if (session == nullptr) return std::nullopt;
     TopicFiles out{.files = {}, .seq = seen.seq()};
     const auto* names = state.transcripts.topics(session->session_id);
     if (names == nullptr) return out;
-    const std::string own = AgentState::file_of(*session, {});
+    const std::string own = decide::AgentState::file_of(*session, {});
     for (const std::string& topic : *names) {
-      std::string file = AgentState::file_of(*session, topic);
+      std::string file = decide::AgentState::file_of(*session, topic);
       if (file != own && state.may_use(*session, file)) out.files.emplace_back(topic, std::move(file));
     }
     return out;
@@ -231,40 +237,42 @@ asio::awaitable<Result<TopicFiles>> topic_files(Api& api, const Request& request
   co_return TopicFiles{.files = {archives.begin(), archives.end()}};
 }
 
-HandlerResult topics(Api& api, Request& request) {
+HandlerResult topics(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(const auto found, co_await topic_files(api, request, path));
   const auto& [files, seq] = found;
   std::string body = "{\"data\":[";
   for (const auto& [topic, file] : files) {
-    CO_TRY(const TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
+    CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
     const auto transcript = sessions_folder(api, path.agent) / file;
-    struct stat status{};
-    const std::int64_t updated = ::stat(transcript.c_str(), &status) == 0 ? identity(status).mtime_ns / 1'000'000 : 0;
+    struct stat status {};
+    const std::int64_t updated =
+        ::stat(transcript.c_str(), &status) == 0 ? store::identity(status).mtime_ns / 1'000'000 : 0;
     append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
                                      tail.count, updated));
   }
   co_return as_of_response(api, body + "]}", seq);
 }
 
-HandlerResult delete_topic(Api& api, Request& request) {
+HandlerResult delete_topic(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
-  DeleteTopic command{.target = path.target, .topic = request.params.at(2)};
-  CO_TRY(check_topic(command.topic));
+  decide::DeleteTopic command{.target = path.target, .topic = request.params.at(2)};
+  CO_TRY(store::check_topic(command.topic));
   co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
 }
 
-HandlerResult history(Api& api, Request& request) {
+HandlerResult history(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   co_return co_await show_session(
       api, request, path, wants_fresh(request),
-      [&](const AgentState&, const Session& session, const Seen& seen) -> Result<Response> {
+      [&](const decide::AgentState&, const decide::Session& session,
+          const ledger::Seen& seen) -> Result<http::Response> {
         std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
                                        json::quote(session.session_id));
-        const RawEntry entry = session.entry();
+        const sessions::RawEntry entry = session.entry();
         for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
           std::string held;
-          body.append(",").append(as_utf8(old, held));
+          body.append(",").append(store::as_utf8(old, held));
         }
         return as_of_response(api, body + "]}", seen.seq());
       });
@@ -272,26 +280,26 @@ HandlerResult history(Api& api, Request& request) {
 
 }  // namespace
 
-void add_session_routes(Router& router, Api& api) {
+void add_session_routes(http::Router& router, Api& api) {
   const std::string sessions = "/v1/agents/{agent}/sessions";
   const std::string one = sessions + "/{key}";
   const auto on = adding(router, api);
-  on("POST", sessions, Permission::write, create);
-  on("GET", one, Permission::read, get_session, {"fields"});
-  on("PUT", one, Permission::write, put);
-  on("PATCH", one, Permission::write, patch);
-  on("DELETE", one, Permission::write, remove, {"purge", "missing"});
-  on("POST", one + "/reset", Permission::write, reset);
-  on("POST", one + "/archive", Permission::write,
-     [](Api& a, Request& request) { return archive_to(a, request, true); });
-  on("POST", one + "/unarchive", Permission::write,
-     [](Api& a, Request& request) { return archive_to(a, request, false); });
-  on("POST", one + "/spawn", Permission::write, spawn);
-  on("GET", one + "/children", Permission::read, children);
-  on("GET", one + "/topics", Permission::read, topics);
-  on("DELETE", one + "/topics/{topic}", Permission::write, delete_topic);
-  on("GET", one + "/history", Permission::read, history);
-  on("PUT", one + "/route", Permission::bridge, route_to);
+  on("POST", sessions, auth::Permission::write, create);
+  on("GET", one, auth::Permission::read, get_session, {"fields"});
+  on("PUT", one, auth::Permission::write, put);
+  on("PATCH", one, auth::Permission::write, patch);
+  on("DELETE", one, auth::Permission::write, remove, {"purge", "missing"});
+  on("POST", one + "/reset", auth::Permission::write, reset);
+  on("POST", one + "/archive", auth::Permission::write,
+     [](Api& a, http::Request& request) { return archive_to(a, request, true); });
+  on("POST", one + "/unarchive", auth::Permission::write,
+     [](Api& a, http::Request& request) { return archive_to(a, request, false); });
+  on("POST", one + "/spawn", auth::Permission::write, spawn);
+  on("GET", one + "/children", auth::Permission::read, children);
+  on("GET", one + "/topics", auth::Permission::read, topics);
+  on("DELETE", one + "/topics/{topic}", auth::Permission::write, delete_topic);
+  on("GET", one + "/history", auth::Permission::read, history);
+  on("PUT", one + "/route", auth::Permission::bridge, route_to);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

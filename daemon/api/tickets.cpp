@@ -7,7 +7,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/stream/filter.hpp"
 
-namespace sessiond {
+namespace sessiond::api {
 namespace {
 
 constexpr std::array filter_names{"types", "agent", "keyPrefix", "channel", "topic"};
@@ -17,18 +17,18 @@ constexpr std::size_t most_text = 512;  // bytes, as many as a session key may h
 // filter nothing, and the stream would show more than was asked for.
 Result<std::string> read_filters(std::string_view object) {
   TRY(auto fields, Fields::of(object, "/filters"));
-  Request asked;
+  http::Request asked;
   std::string filters;
   json::ObjectWriter writer(filters);
   for (const char* name : filter_names) {
     auto text = fields.string(name, most_text);
     if (!text) continue;
-    if (trim(*text).empty()) fields.fault(name, "is blank; leave it out for no filter");
+    if (store::trim(*text).empty()) fields.fault(name, "is blank; leave it out for no filter");
     writer.string(name, *text);
     asked.query.emplace_back(name, std::move(*text));
   }
   writer.close();
-  if (const auto sound = EventFilter::parse(asked); !sound) {
+  if (const auto sound = stream::EventFilter::parse(asked); !sound) {
     for (const Fault& fault : sound.error().errors)
       fields.fault(std::string_view(fault.pointer).substr(1), fault.detail);  // "?types"
   }
@@ -36,12 +36,12 @@ Result<std::string> read_filters(std::string_view object) {
   return filters;
 }
 
-HandlerResult create_ticket(Api& api, Request& request) {
+HandlerResult create_ticket(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   const auto wish = fields.object("filters");
   CO_TRY(fields.done());
   CO_TRY(auto filters, read_filters(wish.value_or("")));
-  CO_TRY(auto created, api.tickets.create(request.principal, filters, unix_ms()));
+  CO_TRY(auto created, api.tickets.create(request.principal, filters, store::unix_ms()));
   std::string out;
   json::ObjectWriter writer(out);
   writer.string("ticket", created.ticket);
@@ -52,12 +52,12 @@ HandlerResult create_ticket(Api& api, Request& request) {
 
 }  // namespace
 
-Result<std::optional<std::string>> take_ticket(Api& api, Request& request) {
+Result<std::optional<std::string>> take_ticket(Api& api, http::Request& request) {
   const std::string* given = request.query_value("ticket");
   if (given == nullptr) return std::nullopt;
   std::string ticket = *given;
   std::erase_if(request.query, [](const auto& parameter) { return parameter.first == "ticket"; });
-  TRY(const auto found, api.tickets.find(ticket, unix_ms()));
+  TRY(const auto found, api.tickets.find(ticket, store::unix_ms()));
   for (const json::Member member : json::members(found.filters)) {
     const std::string name = json::unescape(member.name);
     const std::string bound = json::as_string(member.value).value_or("");
@@ -70,22 +70,22 @@ Result<std::optional<std::string>> take_ticket(Api& api, Request& request) {
   return ticket;
 }
 
-asio::awaitable<void> remember_ticket(Api& api, std::string ticket, Response& response) {
-  const auto open = api.tickets.use(ticket, unix_ms());
+asio::awaitable<void> remember_ticket(Api& api, std::string ticket, http::Response& response) {
+  const auto open = api.tickets.use(ticket, store::unix_ms());
   if (response.take_over) {
-    response.take_over = [open, give = std::move(response.take_over)](TakenSocket socket) {
-      socket.slot = std::make_shared<std::pair<std::shared_ptr<void>, Tickets::Handle>>(socket.slot, open);
+    response.take_over = [open, give = std::move(response.take_over)](http::TakenSocket socket) {
+      socket.slot = std::make_shared<std::pair<std::shared_ptr<void>, auth::Tickets::Handle>>(socket.slot, open);
       give(std::move(socket));
     };
   }
   if (!api.tickets.unsaved()) co_return;
-  const auto saved = co_await on_disk(api, [&api] { return api.tickets.save(unix_ms()); });
+  const auto saved = co_await on_disk(api, [&api] { return api.tickets.save(store::unix_ms()); });
   if (!saved) log::warn("tickets_not_saved", {{"error", saved.error().detail}});
 }
 
-void add_ticket_routes(Router& router, Api& api) {
+void add_ticket_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("POST", "/v1/stream-tickets", Permission::ticket, create_ticket);
+  on("POST", "/v1/stream-tickets", auth::Permission::ticket, create_ticket);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::api

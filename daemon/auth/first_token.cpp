@@ -11,7 +11,7 @@
 #include "store/files.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace fs = std::filesystem;
 namespace {
 
@@ -38,8 +38,8 @@ Result<void> write_token(const fs::path& path, const fs::path& state_dir, const 
   if (lies_below(path, state_dir))
     return fail(Code::forbidden,
                 fmt::format("{} lies below the state directory, where no token may be written", path.native()));
-  if (auto made = make_dirs(path.parent_path()); !made) return made;
-  return replace_file(path, token + "\n");
+  if (auto made = store::make_dirs(path.parent_path()); !made) return made;
+  return store::replace_file(path, token + "\n");
 }
 
 bool occupied(const fs::path& path) {
@@ -84,4 +84,4 @@ Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<
   return first;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

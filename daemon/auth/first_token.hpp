@@ -11,7 +11,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 // Returns the path, from the environment as the XDG base directory specification says: a relative $XDG_CONFIG_HOME is
 // ignored; without $HOME, the password database is asked.
@@ -30,4 +30,4 @@ struct FirstToken {
 Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<std::filesystem::path>& path,
                                                    const std::filesystem::path& state_dir, std::int64_t now);
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

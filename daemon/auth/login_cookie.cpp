@@ -13,7 +13,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 constexpr std::string_view cookie_prefix = "sdc_";
@@ -91,7 +91,7 @@ Result<void> LoginCookies::log_out(std::string_view cookie, std::int64_t now) {
     }
     text = text_of(next, all_before_);
   }
-  if (auto written = replace_file(path_, text); !written) return written;
+  if (auto written = store::replace_file(path_, text); !written) return written;
   const std::lock_guard guard(mutex_);
   logouts_ = std::move(next);
   return {};
@@ -121,13 +121,13 @@ std::string LoginCookies::text_of(const ByToken& logouts, std::int64_t all_befor
     if (gone.before != 0) line(token, "before", "", gone.before);
     for (const auto& [nonce, made] : gone.nonces) line(token, "made", to_base64url(nonce), made);
   }
-  return fmt::format("{:08x}\n{}", crc32_of(lines), lines);
+  return fmt::format("{:08x}\n{}", store::crc32_of(lines), lines);
 }
 
 Result<void> LoginCookies::read(std::string_view text) {
   const auto damaged = [this] { return fail(Code::degraded, path_.native() + " is damaged"); };
   constexpr std::size_t head = 9;  // the CRC and a line feed
-  if (text.size() < head || text.substr(0, head) != fmt::format("{:08x}\n", crc32_of(text.substr(head))))
+  if (text.size() < head || text.substr(0, head) != fmt::format("{:08x}\n", store::crc32_of(text.substr(head))))
     return damaged();
   ByToken logouts;
   std::int64_t all_before = 0;
@@ -154,7 +154,7 @@ Result<void> LoginCookies::read(std::string_view text) {
 }
 
 Result<void> LoginCookies::load(std::int64_t now) {
-  const auto text = read_file(path_);
+  const auto text = store::read_file(path_);
   if (!text && text.error().code == Code::not_found) return {};
   auto done = text ? read(*text) : std::unexpected(text.error());
   if (done) return done;
@@ -166,7 +166,7 @@ Result<void> LoginCookies::load(std::int64_t now) {
 std::optional<std::string_view> cookie_of(std::string_view header, std::string_view name) {
   while (!header.empty()) {
     const std::size_t end = std::min(header.find(';'), header.size());
-    const std::string_view pair = trim(header.substr(0, end));
+    const std::string_view pair = store::trim(header.substr(0, end));
     if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
       return pair.substr(name.size() + 1);
     header.remove_prefix(std::min(end + 1, header.size()));
@@ -174,4 +174,4 @@ std::optional<std::string_view> cookie_of(std::string_view header, std::string_v
   return std::nullopt;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

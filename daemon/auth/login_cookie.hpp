@@ -24,7 +24,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 class LoginCookies {
  public:
@@ -72,4 +72,4 @@ class LoginCookies {
 // Returns the value of one cookie in a Cookie header (RFC 6265 §4.2).
 std::optional<std::string_view> cookie_of(std::string_view header, std::string_view name);
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

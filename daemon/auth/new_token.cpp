@@ -9,7 +9,7 @@
 #include "store/names.hpp"
 #include "store/time_range.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 constexpr std::size_t max_text = 512;  // bytes, as of a session key
@@ -34,7 +34,7 @@ std::unexpected<Problem> invalid(Faults faults) {
 
 TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   TokenInfo info{.key_prefix = asked.key_prefix,
-                 .channel = lower(trim(asked.channel)),
+                 .channel = store::lower(store::trim(asked.channel)),
                  .note = asked.note,
                  .created_at = now,
                  .expires_at = asked.expires_at};
@@ -45,7 +45,7 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   }
   for (std::size_t i = 0; i < asked.agents.size(); ++i) {
     const std::string& agent = asked.agents[i];
-    if (!valid_agent_id(agent)) {
+    if (!store::valid_agent_id(agent)) {
       faults.push_back({fmt::format("/agents/{}", i), "is not a valid agent id ([a-z0-9][a-z0-9_-]{0,63})"});
     } else if (std::ranges::find(info.agents, agent) == info.agents.end()) {
       info.agents.push_back(agent);
@@ -57,7 +57,7 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   // "  " would be trimmed to "", which is no limit.
   if (info.channel.empty() && !asked.channel.empty()) faults.push_back({"/channel", "is blank"});
   if (asked.expires_at && *asked.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
-  if (asked.expires_at && *asked.expires_at > last_time_ms)
+  if (asked.expires_at && *asked.expires_at > store::last_time_ms)
     faults.push_back({"/expiresAt", "lies after the year 9999"});
   return info;
 }
@@ -124,7 +124,7 @@ void read_member(const json::Member& member, NewToken& asked, Faults& faults) {
 Result<NewToken> parse_new_token(std::string_view body, std::int64_t now) {
   if (const auto sound = json::check(body, {.unique_names = true, .utf8 = true}); !sound)
     return fail(Code::bad_request, fmt::format("offset {}: {}", sound.error().offset, sound.error().detail));
-  body = trim(body);
+  body = store::trim(body);
   if (json::kind(body) != json::Kind::object) return fail(Code::bad_request, "the body must be a JSON object");
   NewToken asked;
   Faults faults;
@@ -141,4 +141,4 @@ Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now) {
   return info;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

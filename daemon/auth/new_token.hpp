@@ -11,7 +11,7 @@
 #include "daemon/auth/token_record.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 struct NewToken {
   std::string role{};                 // a role's name
@@ -30,4 +30,4 @@ Result<NewToken> parse_new_token(std::string_view body, std::int64_t now);
 // with every fault.
 Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now);
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -6,7 +6,7 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 // In the order of the enums.
@@ -48,15 +48,15 @@ constexpr Permissions granted(Role role) {
 
 // An empty channel in the scope restricts nothing. A session without a channel matches no other scope.
 bool channel_matches(std::string_view scope, std::string_view channel) {
-  return scope.empty() || (scope.size() == channel.size() && starts_with_nocase(channel, scope));
+  return scope.empty() || (scope.size() == channel.size() && store::starts_with_nocase(channel, scope));
 }
 
 // `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either spelling.
 bool key_matches(std::string_view prefix, std::string_view key) {
-  if (prefix.empty() || key_has_prefix(key, prefix)) return true;
+  if (prefix.empty() || store::key_has_prefix(key, prefix)) return true;
   if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
-  const auto alias = dm_alias(key);
-  return alias && key_has_prefix(*alias, prefix);
+  const auto alias = store::dm_alias(key);
+  return alias && store::key_has_prefix(*alias, prefix);
 }
 
 }  // namespace
@@ -92,4 +92,4 @@ bool Principal::sees_whole_agent(std::string_view agent) const {
 
 bool Principal::sees_everything() const { return agents.empty() && key_prefix.empty() && channel.empty(); }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::auth {
 
 enum class Role : std::uint8_t { admin, operator_, bridge, runner, viewer, metrics };
 std::string_view name(Role role);
@@ -50,4 +50,4 @@ struct Principal {
   bool sees_everything() const;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace sessiond {
+namespace sessiond::auth {
 
 double Rates::level_at(const Bucket& bucket, const Limit& limit, std::int64_t now) {
   const double since_s = static_cast<double>(std::max<std::int64_t>(now - bucket.at, 0)) / 1e3;
@@ -47,4 +47,4 @@ Rates::Left Rates::look(std::string_view who, const Limit& limit, std::int64_t n
   return left_of(found == buckets_.end() ? limit.at_once : level_at(found->second, limit, now), limit);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

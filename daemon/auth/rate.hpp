@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::auth {
 
 class Rates {
  public:
@@ -42,4 +42,4 @@ class Rates {
   std::map<std::string, Bucket, std::less<>> buckets_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

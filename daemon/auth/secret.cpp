@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 constexpr std::string_view token_prefix = "sd_";
@@ -139,4 +139,4 @@ bool same_token(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace sessiond {
+namespace sessiond::auth {
 
 inline constexpr std::size_t token_id_size = 8;
 inline constexpr std::size_t token_size = 3 + token_id_size + 1 + 43;
@@ -38,4 +38,4 @@ TokenHash hmac_sha256(std::string_view secret, std::string_view text);
 bool same_hash(const TokenHash& a, const TokenHash& b);
 bool same_token(std::string_view a, std::string_view b);  // different lengths are never the same
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

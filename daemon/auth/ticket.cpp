@@ -5,7 +5,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 constexpr std::string_view ticket_prefix = "sdt_";
@@ -76,4 +76,4 @@ std::optional<TicketText> read_ticket(std::string_view ticket) {
   return text;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

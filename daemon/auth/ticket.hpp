@@ -14,7 +14,7 @@
 #include "daemon/auth/principal.hpp"
 #include "daemon/auth/secret.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 struct TicketClaims {
   std::string token{};            // id
@@ -36,4 +36,4 @@ std::string write_ticket(const TicketClaims& claims, const Principal& principal,
 // Returns nothing when the text does not have the shape of a ticket.
 std::optional<TicketText> read_ticket(std::string_view ticket);
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -12,7 +12,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 std::unexpected<Problem> refused() {
@@ -25,7 +25,7 @@ std::unexpected<Problem> refused() {
 }  // namespace
 
 Result<void> Tickets::load() {
-  const auto text = read_file(path_);
+  const auto text = store::read_file(path_);
   if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(text.error());
   std::size_t damaged = 0;
   const std::lock_guard lock(mutex_);
@@ -141,10 +141,10 @@ Result<void> Tickets::save(std::int64_t now) {
   const std::string written = text();
   const std::uint64_t included = changes_;
   lock.unlock();
-  if (auto done = replace_file(path_, written); !done) return done;
+  if (auto done = store::replace_file(path_, written); !done) return done;
   lock.lock();
   saved_ = included;
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -25,7 +25,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 struct CreatedTicket {
   std::string ticket;
@@ -87,4 +87,4 @@ class Tickets {
   std::uint64_t saved_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

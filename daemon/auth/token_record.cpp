@@ -8,7 +8,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 std::string array_of(const std::vector<std::string>& texts) {
@@ -39,7 +39,7 @@ bool read_agents(std::string_view value, std::vector<std::string>& agents) {
   if (json::kind(value) != json::Kind::array) return false;
   for (const std::string_view element : json::elements(value)) {
     const auto agent = json::as_string(element);
-    if (!agent || !valid_agent_id(*agent)) return false;
+    if (!agent || !store::valid_agent_id(*agent)) return false;
     agents.push_back(*agent);
   }
   return true;
@@ -149,7 +149,7 @@ std::string write_tokens(const std::vector<TokenRecord>& records) {
 Result<std::vector<TokenRecord>> parse_tokens(std::string_view text) {
   if (const auto sound = json::check(text, {.unique_names = true, .utf8 = true}); !sound)
     return fail(Code::degraded, fmt::format("offset {}: {}", sound.error().offset, sound.error().detail));
-  text = trim(text);
+  text = store::trim(text);
   if (json::kind(text) != json::Kind::object) return damage("", "not an object");
   const auto list = json::find(text, "tokens");
   if (!list || json::kind(*list) != json::Kind::array) return damage("/tokens", "not an array");
@@ -168,4 +168,4 @@ Result<std::vector<TokenRecord>> parse_tokens(std::string_view text) {
   return records;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -13,7 +13,7 @@
 #include "daemon/auth/secret.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 struct TokenInfo {
   std::string id{};
@@ -40,4 +40,4 @@ std::string write_tokens(const std::vector<TokenRecord>& records);
 // Fails with a `degraded` problem that names the first fault by its JSON pointer.
 Result<std::vector<TokenRecord>> parse_tokens(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -11,7 +11,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 namespace {
 
 std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::unauthorized, std::move(detail)); }
@@ -19,10 +19,10 @@ std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::un
 // Parses the scheme (in any case), one or more spaces, and the credentials (RFC 9110 §11.4).
 Result<std::string_view> bearer(std::string_view authorization) {
   constexpr std::string_view scheme = "bearer ";
-  authorization = trim(authorization);
+  authorization = store::trim(authorization);
   if (authorization.empty()) return unauthorized("this route needs a token: Authorization: Bearer sd_…");
-  if (!starts_with_nocase(authorization, scheme)) return unauthorized("the Authorization scheme must be Bearer");
-  return trim(authorization.substr(scheme.size()));
+  if (!store::starts_with_nocase(authorization, scheme)) return unauthorized("the Authorization scheme must be Bearer");
+  return store::trim(authorization.substr(scheme.size()));
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Result<void> Tokens::save() {
   uses_unsaved_ = false;
   lock.unlock();
 
-  const auto written = replace_file(path_, text);
+  const auto written = store::replace_file(path_, text);
   auto identity = identify();
   lock.lock();
   if (!written) {
@@ -194,8 +194,8 @@ Result<bool> Tokens::look() {
 }
 
 Result<Tokens::Identity> Tokens::identify() const {
-  struct stat status{};
-  if (::lstat(path_.c_str(), &status) == 0) return sessiond::identity(status);
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) == 0) return sessiond::store::identity(status);
   if (errno == ENOENT) return std::nullopt;
   return std::unexpected(io_problem("look at", path_.native(), errno));
 }
@@ -206,7 +206,7 @@ Result<bool> Tokens::read_if_changed() {
   if (identity == on_disk_) return false;
   std::vector<TokenRecord> records;
   if (identity) {
-    TRY(const auto text, read_file(path_));
+    TRY(const auto text, store::read_file(path_));
     auto parsed = parse_tokens(text);
     if (!parsed) {
       parsed.error().detail = fmt::format("{} is damaged: {}", path_.native(), parsed.error().detail);
@@ -243,4 +243,4 @@ void Tokens::adopt(std::vector<TokenRecord> records) {
   ++generation_;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

@@ -22,7 +22,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::auth {
 
 struct CreatedToken {
   TokenInfo info;
@@ -82,7 +82,7 @@ class Tokens {
     std::string verified{};    // the token's text, once it was verified: later requests need no hash
     std::uint64_t change = 0;  // number of its last change here; above saved_: not in the file yet
   };
-  using Identity = std::optional<FileIdentity>;  // nothing: no file
+  using Identity = std::optional<store::FileIdentity>;  // nothing: no file
 
   explicit Tokens(std::filesystem::path path) : path_(std::move(path)) {}
   Result<Identity> identify() const;
@@ -106,4 +106,4 @@ class Tokens {
   std::atomic<std::uint64_t> generation_ = 1;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::auth

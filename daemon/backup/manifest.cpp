@@ -7,7 +7,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 namespace {
 
 constexpr std::int64_t format = 1;
@@ -63,4 +63,4 @@ Result<Manifest> parse_manifest(std::string_view text) {
   return manifest;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -14,7 +14,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 
 inline constexpr std::string_view manifest_name = "MANIFEST.json";
 
@@ -36,4 +36,4 @@ std::string to_json(const Manifest& manifest);  // has one line for each file
 // Errors: validation_failed when it is no manifest or has a later format.
 Result<Manifest> parse_manifest(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -13,7 +13,7 @@
 #include "store/crc32.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 namespace fs = std::filesystem;
 namespace {
 
@@ -21,9 +21,9 @@ constexpr std::size_t piece_bytes = 1 << 20;
 
 }  // namespace
 
-Packer::Packer(StateSnapshot cut) : cut_(std::move(cut)) {}
+Packer::Packer(ledger::StateSnapshot cut) : cut_(std::move(cut)) {}
 
-Packer::Packer(StateSnapshot cut, const std::string& path_template, std::int64_t now) : Packer(std::move(cut)) {
+Packer::Packer(ledger::StateSnapshot cut, const std::string& path_template, std::int64_t now) : Packer(std::move(cut)) {
   manifest_ = Manifest{.created_at = now, .as_of = cut_.as_of, .path_template = path_template};
 }
 
@@ -37,26 +37,26 @@ Result<std::string> Packer::next() {
 }
 
 Result<void> Packer::pack(std::string& out) {
-  const SnapshotFile& file = cut_.files[at_];
+  const ledger::SnapshotFile& file = cut_.files[at_];
   if (!fd_) {
-    TRY(auto opened, open_file(file.path, O_RDONLY | O_NONBLOCK));
+    TRY(auto opened, store::open_file(file.path, O_RDONLY | O_NONBLOCK));
     fd_ = std::move(opened);
     open_folders(out, file.name);
     append_tar_header(out, {.name = file.name, .size = file.size, .mtime = file.mtime});
   }
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, file.size - offset_));
-  TRY(const auto bytes, read_at(fd_.get(), offset_, wanted, file.path));
+  TRY(const auto bytes, store::read_at(fd_.get(), offset_, wanted, file.path));
   if (bytes.size() < wanted)
     return fail(
         Code::degraded,
         fmt::format("{} became shorter while it was read: a foreign program is writing it; try again", file.name));
   out += bytes;
-  crc_ = crc32_of(bytes, crc_);
+  crc_ = store::crc32_of(bytes, crc_);
   offset_ += wanted;
   if (offset_ < file.size) return {};
-  struct stat now{};
+  struct stat now {};
   if (::fstat(fd_.get(), &now) != 0) return std::unexpected(io_problem("stat", file.path, errno));
-  if (file.written_ns && (identity(now).mtime_ns != *file.written_ns || identity(now).size != file.size))
+  if (file.written_ns && (store::identity(now).mtime_ns != *file.written_ns || store::identity(now).size != file.size))
     return fail(Code::degraded,
                 fmt::format("{} changed while it was read: a foreign program is writing it; try again", file.name));
   append_tar_padding(out, file.size);
@@ -89,11 +89,11 @@ void Packer::end(std::string& out) {
   append_tar_end(out);
 }
 
-Result<StateSnapshot> cut_of_backup(const fs::path& dir) {
-  StateSnapshot cut;
+Result<ledger::StateSnapshot> cut_of_backup(const fs::path& dir) {
+  ledger::StateSnapshot cut;
   std::error_code error;
   for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    struct stat status{};
+    struct stat status {};
     if (::lstat(it->path().c_str(), &status) != 0)
       return std::unexpected(io_problem("stat", it->path().native(), errno));
     if (S_ISDIR(status.st_mode)) continue;
@@ -108,4 +108,4 @@ Result<StateSnapshot> cut_of_backup(const fs::path& dir) {
   return cut;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -12,14 +12,14 @@
 #include "daemon/ledger/snapshot.hpp"
 #include "store/files.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 
 class Packer {
  public:
   // The archive will end with a manifest of the files as they were read. `now`: ms since the epoch.
-  Packer(StateSnapshot cut, const std::string& path_template, std::int64_t now);
+  Packer(ledger::StateSnapshot cut, const std::string& path_template, std::int64_t now);
   // For the files of a backup, which have a manifest already.
-  explicit Packer(StateSnapshot cut);
+  explicit Packer(ledger::StateSnapshot cut);
 
   // Returns the next bytes, about 1 MiB; "" at the end. Blocks. Fails when a file is shorter than it was in the
   // snapshot: the archive then stays without its end.
@@ -30,17 +30,17 @@ class Packer {
   Result<void> pack(std::string& out);  // the next piece of the current file
   void end(std::string& out);
 
-  StateSnapshot cut_;
+  ledger::StateSnapshot cut_;
   std::optional<Manifest> manifest_{};
   std::set<std::string, std::less<>> folders_{};
   std::size_t at_ = 0;  // in cut_.files
-  Fd fd_{};             // the current file, once it is open
+  store::Fd fd_{};      // the current file, once it is open
   std::uint64_t offset_ = 0;
   std::uint32_t crc_ = 0;
   bool ended_ = false;
 };
 
 // Returns all files of a backup directory. Fails on symbolic links and anything else that is not a regular file.
-Result<StateSnapshot> cut_of_backup(const std::filesystem::path& dir);
+Result<ledger::StateSnapshot> cut_of_backup(const std::filesystem::path& dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

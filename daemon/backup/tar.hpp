@@ -13,7 +13,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 
 inline constexpr std::size_t tar_block_size = 512;
 
@@ -62,4 +62,4 @@ class TarReader {
   bool ended_ = false;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -8,7 +8,7 @@
 #include "daemon/backup/tar.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 namespace {
 
 constexpr std::uint64_t most_believed = 1ULL << 60;   // largest size of a member
@@ -187,4 +187,4 @@ Result<void> TarReader::pax(std::string_view records) {
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

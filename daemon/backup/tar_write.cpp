@@ -7,7 +7,7 @@
 
 #include "daemon/backup/tar.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 namespace {
 
 constexpr std::size_t name_size = 100;
@@ -76,4 +76,4 @@ void append_tar_padding(std::string& out, std::uint64_t size) {
 
 void append_tar_end(std::string& out) { out.append(2 * tar_block_size, '\0'); }
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -11,7 +11,7 @@
 #include "store/crc32.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 namespace fs = std::filesystem;
 namespace {
 
@@ -43,8 +43,8 @@ Result<void> Unpacker::start(const TarMember& member) {
   if (is_manifest_) manifest_at_ = name_;
   if (is_manifest_ || dir_.empty()) return {};
   const fs::path path = dir_ / name;
-  if (made_.insert(path.parent_path()).second) TRY(make_dirs(path.parent_path()));
-  TRY(auto fd, open_file(path, O_WRONLY | O_CREAT | O_EXCL));
+  if (made_.insert(path.parent_path()).second) TRY(store::make_dirs(path.parent_path()));
+  TRY(auto fd, store::open_file(path, O_WRONLY | O_CREAT | O_EXCL));
   fd_ = std::move(fd);
   return {};
 }
@@ -55,15 +55,15 @@ Result<void> Unpacker::take(std::string_view bytes) {
     return {};
   }
   file_.size += bytes.size();
-  file_.crc = crc32_of(bytes, file_.crc);
-  return fd_ ? write_all(fd_.get(), bytes, name_) : Result<void>{};
+  file_.crc = store::crc32_of(bytes, file_.crc);
+  return fd_ ? store::write_all(fd_.get(), bytes, name_) : Result<void>{};
 }
 
 Result<void> Unpacker::close_file() {
   if (name_.empty()) return {};
   if (!is_manifest_) files_.emplace(name_, file_);
   const std::string name = std::exchange(name_, {});
-  const Fd fd = std::move(fd_);
+  const store::Fd fd = std::move(fd_);
   const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW}, {.tv_sec = mtime_, .tv_nsec = 0}};
   if (fd && ::futimens(fd.get(), times) != 0) return std::unexpected(io_problem("set the time of", name, errno));
   return {};
@@ -80,7 +80,7 @@ Result<Manifest> Unpacker::finish() {
   TRY(check(*manifest, prefix));
   if (dir_.empty()) return manifest;
   root_ = prefix.empty() ? dir_ : dir_ / prefix.substr(0, prefix.size() - 1);
-  const Fd fd(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const store::Fd fd(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // One syncfs for all: an fsync of each of a hundred thousand transcripts would take minutes.
   if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir_.native(), errno));
   return manifest;
@@ -102,4 +102,4 @@ Result<void> Unpacker::check(const Manifest& manifest, const std::string& prefix
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

@@ -12,7 +12,7 @@
 #include "daemon/backup/tar.hpp"
 #include "store/files.hpp"
 
-namespace sessiond {
+namespace sessiond::backup {
 
 class Unpacker {
  public:
@@ -42,11 +42,11 @@ class Unpacker {
   std::map<std::string, Manifest::File, std::less<>> files_{};
   std::string name_{};  // of the file whose bytes come; empty between files
   bool is_manifest_ = false;
-  Fd fd_{};
+  store::Fd fd_{};
   std::int64_t mtime_ = 0;
   Manifest::File file_{};
   std::string manifest_{};
   std::string manifest_at_{};  // its name in the archive
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::backup

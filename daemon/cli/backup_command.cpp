@@ -17,7 +17,7 @@
 #include "store/clock.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 namespace fs = std::filesystem;
 namespace {
 
@@ -31,14 +31,14 @@ Result<void> prepare(const fs::path& dir) {
     return fail(Code::validation_failed,
                 error ? fmt::format("{}: {}", dir.native(), error.message())
                       : fmt::format("{} is not empty: name an empty directory, or a new one", dir.native()));
-  TRY(make_dirs(dir));
+  TRY(store::make_dirs(dir));
   if (::chmod(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", dir.native(), errno));
   return {};
 }
 
-Result<void> pack_offline(const Config& config, const Take& take) {
-  TRY(auto cut, snapshot_at_rest(Paths(config.state_dir, config.store.path_template)));
-  Packer packer(std::move(cut), config.store.path_template, unix_ms());
+Result<void> pack_offline(const config::Config& config, const Take& take) {
+  TRY(auto cut, ledger::snapshot_at_rest(ledger::Paths(config.state_dir, config.store.path_template)));
+  backup::Packer packer(std::move(cut), config.store.path_template, store::unix_ms());
   for (;;) {
     TRY(const auto bytes, packer.next());
     if (bytes.empty()) return {};
@@ -47,12 +47,12 @@ Result<void> pack_offline(const Config& config, const Take& take) {
 }
 
 // Whether a daemon serves this directory, by the state lock: a daemon that answers at the socket may serve another.
-Result<void> pack(const Config& config, const Take& take) {
-  TRY(check_user(config.state_dir));
-  const auto lock = StateLock::acquire(config.state_dir, "backup");
+Result<void> pack(const config::Config& config, const Take& take) {
+  TRY(serve::check_user(config.state_dir));
+  const auto lock = serve::StateLock::acquire(config.state_dir, "backup");
   if (lock) return pack_offline(config, take);
   if (lock.error().code != Code::degraded) return std::unexpected(lock.error());
-  const auto reply = download(socket_of(config), "/v1/admin/backup", take, {.timeout = patience});
+  const auto reply = download(serve::socket_of(config), "/v1/admin/backup", take, {.timeout = patience});
   if (!reply && reply.error().nobody_there)
     return fail(Code::degraded, fmt::format("{}, and it could not be asked ({}): wait until it has started, or stop it",
                                             lock.error().detail, reply.error().detail));
@@ -74,34 +74,34 @@ int run(const BackupCommand& command) {
     fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup - > FILE.tar\n");
     return 2;
   }
-  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  const auto settings = serve::load_settings(command.where.config, command.where.state_dir);
   if (!settings) {
-    fmt::print(stderr, "{}", to_text(settings.error()));
+    fmt::print(stderr, "{}", serve::to_text(settings.error()));
     return 1;
   }
-  if (auto there = require_state_dir(settings->config); !there) return backup_failed(there.error());
+  if (auto there = serve::require_state_dir(settings->config); !there) return backup_failed(there.error());
   const fs::path dir = to_stdout ? "" : command.to;
   if (!to_stdout)
     if (auto ready = prepare(dir); !ready) return backup_failed(ready.error());
-  Unpacker unpacker(dir);
+  backup::Unpacker unpacker(dir);
   const Take take = [&](std::string_view bytes) -> Result<void> {
-    if (to_stdout) TRY(write_all(STDOUT_FILENO, bytes, "stdout"));
+    if (to_stdout) TRY(store::write_all(STDOUT_FILENO, bytes, "stdout"));
     return unpacker.feed(bytes);
   };
   auto packed = pack(settings->config, take);
-  auto manifest = packed ? unpacker.finish() : Result<Manifest>(std::unexpected(std::move(packed.error())));
+  auto manifest = packed ? unpacker.finish() : Result<backup::Manifest>(std::unexpected(std::move(packed.error())));
   if (manifest && !to_stdout) {
-    if (auto marked = replace_file(dir / manifest_name, unpacker.manifest_text()); !marked)
+    if (auto marked = store::replace_file(dir / backup::manifest_name, unpacker.manifest_text()); !marked)
       manifest = std::unexpected(std::move(marked.error()));
   }
   if (!manifest)
-    return backup_failed(manifest.error(),
-                         to_stdout ? "; the archive is incomplete"
-                                   : fmt::format("; {} is incomplete: it has no {}", dir.native(), manifest_name));
+    return backup_failed(manifest.error(), to_stdout ? "; the archive is incomplete"
+                                                     : fmt::format("; {} is incomplete: it has no {}", dir.native(),
+                                                                   backup::manifest_name));
   fmt::print(stderr, "{} as of {}: {}, {}\n", settings->config.state_dir,
-             manifest->as_of.empty() ? "now" : manifest->as_of, counted(manifest->files.size(), "file"),
-             counted(manifest->bytes(), "byte"));
+             manifest->as_of.empty() ? "now" : manifest->as_of, serve::counted(manifest->files.size(), "file"),
+             serve::counted(manifest->bytes(), "byte"));
   return 0;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

@@ -6,7 +6,7 @@
 
 #include "daemon/cli/token_command.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
 // Asks the running daemon over its socket; without a daemon, reads the files under the state lock.
 struct BackupCommand {
@@ -26,4 +26,4 @@ int run(const BackupCommand& command);  // 0 complete, 1 failed, 2 wrong usage
 int run(
     const RestoreCommand& command);  // the doctor's exit code for the restored state; 2 also when nothing was restored
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

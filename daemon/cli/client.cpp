@@ -18,7 +18,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 namespace {
 
 std::unexpected<CallError> call_fail(const std::filesystem::path& socket, std::string_view doing, int error) {
@@ -29,12 +29,12 @@ std::unexpected<CallError> call_fail(const std::filesystem::path& socket, std::s
                                       late ? "no answer in time" : std::generic_category().message(error))});
 }
 
-std::expected<Fd, CallError> connect_to(const std::filesystem::path& path, const CallOptions& options) {
+std::expected<store::Fd, CallError> connect_to(const std::filesystem::path& path, const CallOptions& options) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.native().size() >= sizeof address.sun_path) return call_fail(path, "connect to", ENAMETOOLONG);
   std::memcpy(static_cast<char*>(address.sun_path), path.c_str(), path.native().size() + 1);
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  store::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return call_fail(path, "make a socket for", errno);
   const auto ms = options.timeout.count();
   const timeval limit{.tv_sec = static_cast<time_t>(ms / 1000), .tv_usec = static_cast<suseconds_t>(ms % 1000 * 1000)};
@@ -81,8 +81,8 @@ Result<void> append_up_to(std::string& text, std::string_view piece, std::size_t
   return {};
 }
 
-std::expected<Fd, CallError> ask(const std::filesystem::path& socket, std::string_view method, std::string_view target,
-                                 std::string_view body, const CallOptions& options) {
+std::expected<store::Fd, CallError> ask(const std::filesystem::path& socket, std::string_view method,
+                                        std::string_view target, std::string_view body, const CallOptions& options) {
   auto fd = connect_to(socket, options);
   if (!fd) return fd;
   std::string request = fmt::format(
@@ -126,12 +126,12 @@ std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
     const std::string_view line = head.substr(0, head.find("\r\n"));
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return std::unexpected("the reply is not HTTP");
-    const std::string_view value = trim(line.substr(colon + 1));
+    const std::string_view value = store::trim(line.substr(colon + 1));
     // The daemon's replies to Connection: close are not chunked, so this one comes from another program.
-    if (equals_nocase(line.substr(0, colon), "transfer-encoding"))
+    if (store::equals_nocase(line.substr(0, colon), "transfer-encoding"))
       return std::unexpected(
           fmt::format("the reply has Transfer-Encoding {}, which sessiond does not send here", value));
-    if (!equals_nocase(line.substr(0, colon), "content-length")) continue;
+    if (!store::equals_nocase(line.substr(0, colon), "content-length")) continue;
     length = number(value);
     if (!length) return std::unexpected("the reply is not HTTP");
   }
@@ -141,7 +141,7 @@ std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
 }
 
 Problem problem_of(const DaemonReply& reply) {
-  const bool readable = json::check(reply.body) && json::kind(trim(reply.body)) == json::Kind::object;
+  const bool readable = json::check(reply.body) && json::kind(store::trim(reply.body)) == json::Kind::object;
   std::string detail = readable ? json::string_at(reply.body, "detail").value_or("") : "";
   if (detail.empty()) detail = fmt::format("the daemon answered {}", reply.status);
   if (reply.status == 401 || reply.status == 403)
@@ -178,4 +178,4 @@ std::expected<DaemonReply, CallError> download(const std::filesystem::path& sock
   return parsed(socket, text);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

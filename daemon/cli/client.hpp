@@ -11,7 +11,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
 struct DaemonReply {
   int status = 0;
@@ -45,4 +45,4 @@ std::expected<DaemonReply, CallError> download(const std::filesystem::path& sock
 // Parses a reply that was read to its end. Fails when it is not one or was cut short.
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

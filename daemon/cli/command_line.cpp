@@ -16,7 +16,7 @@
 
 #include "daemon/cli/help.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 namespace {
 
 // The edit distance between two words.
@@ -123,7 +123,7 @@ class CommandLine {
   }
 
   void add_serve() {
-    auto [serve, options] = add<ServeOptions>(app_, "serve", "Start the daemon", help::serve);
+    auto [serve, options] = add<serve::ServeOptions>(app_, "serve", "Start the daemon", help::serve);
     serve.add_option("--listen", options.listen, "A TCP address, instead of listen.tcp: 127.0.0.1:7433")
         ->type_name("ADDRESS")
         ->check(not_empty());
@@ -138,7 +138,7 @@ class CommandLine {
     token.require_subcommand(1);
     token.footer(help::token);
     auto [create, options] = add<TokenCreate>(token, "create", "Make a token and print it", help::token_create);
-    NewToken& wish = options.wish;
+    auth::NewToken& wish = options.wish;
     create.add_option("--role", wish.role, "admin, operator, bridge, runner, viewer or metrics")
         ->type_name("ROLE")
         ->required()
@@ -201,7 +201,7 @@ class CommandLine {
               const bool nothing = unit.empty() && count == 0;
               if (error != std::errc{} || count < 0 || (found == units.end() && !nothing))
                 return "must be a number with a unit: 90s, 15m, 1h, 7d, or 0";
-              if (!nothing && count > max_overlap_ms / found->second) return "is longer than 7 days";
+              if (!nothing && count > auth::max_overlap_ms / found->second) return "is longer than 7 days";
               text = std::to_string(nothing ? 0 : count * found->second);
               return {};
             },
@@ -315,7 +315,7 @@ class CommandLine {
   std::optional<Command> chosen_{};
 };
 
-int run(const ServeOptions& options) { return serve(options); }
+int run(const serve::ServeOptions& options) { return serve::serve(options); }
 
 int run(const VersionCommand&) {
   fmt::print("sessiond {}\n", SESSIOND_VERSION);
@@ -346,4 +346,4 @@ int run_command_line(int argc, char** argv) {
   return code;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

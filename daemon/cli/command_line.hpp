@@ -11,12 +11,12 @@
 #include "daemon/cli/token_command.hpp"
 #include "daemon/serve/serve.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
 struct VersionCommand {};
 
-using Command = std::variant<ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
-                             ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
+using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
+                             ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {
@@ -31,4 +31,4 @@ std::variant<Command, Answered> parse_command_line(std::span<const std::string> 
 // Parses and runs a command. Returns the process's exit code: 1 also when stdout could not be written.
 int run_command_line(int argc, char** argv);
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

@@ -4,7 +4,7 @@
 
 #include "daemon/cli/token_command.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
 struct ConfigShow {  // prints the effective configuration as JSON, and its origin on stderr
   Where where{};
@@ -25,4 +25,4 @@ int run(const ConfigCheck& command);
 int run(const ConfigDefaults& command);
 int run(const DoctorCommand& command);
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

@@ -32,11 +32,11 @@
 #include "store/journal/segment.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 namespace fs = std::filesystem;
 namespace {
 
-Result<void> feed_file(int fd, const std::string& name, Unpacker& unpacker) {
+Result<void> feed_file(int fd, const std::string& name, backup::Unpacker& unpacker) {
   std::array<char, std::size_t{256} * 1024> buffer;
   for (;;) {
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
@@ -47,9 +47,9 @@ Result<void> feed_file(int fd, const std::string& name, Unpacker& unpacker) {
   }
 }
 
-Result<void> feed_directory(const fs::path& dir, Unpacker& unpacker) {
-  TRY(auto cut, cut_of_backup(dir));
-  Packer packer(std::move(cut));
+Result<void> feed_directory(const fs::path& dir, backup::Unpacker& unpacker) {
+  TRY(auto cut, backup::cut_of_backup(dir));
+  backup::Packer packer(std::move(cut));
   for (;;) {
     TRY(const auto bytes, packer.next());
     if (bytes.empty()) return {};
@@ -57,11 +57,11 @@ Result<void> feed_directory(const fs::path& dir, Unpacker& unpacker) {
   }
 }
 
-Result<void> feed(const std::string& from, Unpacker& unpacker) {
+Result<void> feed(const std::string& from, backup::Unpacker& unpacker) {
   if (from == "-") return feed_file(STDIN_FILENO, "stdin", unpacker);
   std::error_code error;
   if (fs::is_directory(from, error)) return feed_directory(from, unpacker);
-  const Fd fd(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  const store::Fd fd(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return std::unexpected(io_problem("open", from, errno));
   return feed_file(fd.get(), from, unpacker);
 }
@@ -71,7 +71,7 @@ Result<void> feed(const std::string& from, Unpacker& unpacker) {
 Result<std::optional<fs::path>> occupant(const fs::path& state_dir) {
   std::error_code error;
   for (fs::directory_iterator it(state_dir, error), end; !error && it != end; it.increment(error)) {
-    if (it->path() != state_lock_file(state_dir) && !it->is_socket(error)) return it->path();
+    if (it->path() != doctor::state_lock_file(state_dir) && !it->is_socket(error)) return it->path();
   }
   if (error) return std::unexpected(io_problem("list", state_dir.native(), error.value()));
   return std::nullopt;
@@ -89,12 +89,12 @@ Result<void> mint_new_epoch(const fs::path& journal_dir) {
 
 // Applies the journal to the files, as a start does. The files are then complete by themselves, and the doctor examines
 // what will be served.
-Result<void> bring_up_to_date(Config config, const fs::path& state_dir) {
+Result<void> bring_up_to_date(config::Config config, const fs::path& state_dir) {
   config.state_dir = state_dir.native();
-  TRY(auto rules, rules_of(config));
+  TRY(auto rules, serve::rules_of(config));
   asio::io_context io{1};
   asio::thread_pool disk{2};
-  TRY(auto ledger, Ledger::open(io, disk, config, std::move(rules), false));
+  TRY(auto ledger, ledger::Ledger::open(io, disk, config, std::move(rules), false));
   Result<void> done = fail(Code::internal, "the checkpoint did not end");
   asio::co_spawn(
       io,
@@ -112,7 +112,7 @@ Result<void> bring_up_to_date(Config config, const fs::path& state_dir) {
 }
 
 Result<void> sync_all(const fs::path& dir) {
-  const Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const store::Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir.native(), errno));
   return {};
 }
@@ -135,13 +135,13 @@ Result<void> exchange(const fs::path& fresh, const fs::path& state_dir) {
 
 fs::path beside(const fs::path& state_dir, std::string_view ending) { return state_dir.native() + std::string(ending); }
 
-fs::path aside_of(const fs::path& state_dir) { return beside(state_dir, ".before-restore." + time_for_names()); }
+fs::path aside_of(const fs::path& state_dir) { return beside(state_dir, ".before-restore." + store::time_for_names()); }
 
 // A temporary directory beside the state directory, so on the same file system. Removed with its content at the end.
 class Scratch {
  public:
   explicit Scratch(const fs::path& state_dir)
-      : path_(beside(state_dir, fmt::format(".restore.{}.{}.tmp", ::getpid(), random_uuid()))) {}
+      : path_(beside(state_dir, fmt::format(".restore.{}.{}.tmp", ::getpid(), store::random_uuid()))) {}
   ~Scratch() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -163,7 +163,7 @@ class Scratch {
 };
 
 struct Restored {
-  Manifest manifest{};
+  backup::Manifest manifest{};
   std::optional<fs::path> aside{};    // where the old state directory is
   std::vector<std::string> faults{};  // faults after the restored state was put in place
   std::vector<std::string> back{};    // tokens that are valid again, though they were revoked, rotated or unknown
@@ -171,7 +171,7 @@ struct Restored {
 };
 
 // Unpacks the backup and makes it ready to be served, in unpacker.root().
-Result<Restored> unpack(const Config& config, const std::string& from, Unpacker& unpacker) {
+Result<Restored> unpack(const config::Config& config, const std::string& from, backup::Unpacker& unpacker) {
   TRY(feed(from, unpacker));
   TRY(auto manifest, unpacker.finish());
   if (manifest.path_template != config.store.path_template)
@@ -192,67 +192,68 @@ Result<Restored> unpack(const Config& config, const std::string& from, Unpacker&
 // So whenever this is killed, the name and content of each directory say what it is (daemon/doctor/restores.hpp): until
 // the exchange, a manifest in the restored one shows that it is not in place. After the exchange, faults are only
 // reported.
-Result<void> put_in_place(Unpacker& unpacker, const fs::path& state_dir, bool occupied, const Scratch& scratch,
+Result<void> put_in_place(backup::Unpacker& unpacker, const fs::path& state_dir, bool occupied, const Scratch& scratch,
                           Restored& restored) {
   const fs::path aside = aside_of(state_dir);
   std::error_code error;
-  TRY(replace_file(unpacker.root() / manifest_name, unpacker.manifest_text()));
+  TRY(store::replace_file(unpacker.root() / backup::manifest_name, unpacker.manifest_text()));
   if (::rename(unpacker.root().c_str(), aside.c_str()) != 0)
     return std::unexpected(io_problem("rename", unpacker.root().native(), errno));
   ::rmdir(scratch.path().c_str());  // left empty when the archive had everything in one folder
-  auto done = sync_dir(state_dir.parent_path());
+  auto done = store::sync_dir(state_dir.parent_path());
   if (done) done = exchange(aside, state_dir);
   if (!done) {
     if (fs::exists(state_dir, error)) fs::remove_all(aside, error);
     return done;
   }
-  if (::unlink((state_dir / manifest_name).c_str()) != 0)
-    restored.faults.push_back(io_problem("remove", (state_dir / manifest_name).native(), errno).detail);
+  if (::unlink((state_dir / backup::manifest_name).c_str()) != 0)
+    restored.faults.push_back(io_problem("remove", (state_dir / backup::manifest_name).native(), errno).detail);
   if (occupied) {
     restored.aside = aside;
   } else {
     fs::remove_all(aside, error);  // only a lock and sockets
   }
-  if (auto synced = sync_dir(state_dir.parent_path()); !synced) restored.faults.push_back(synced.error().detail);
+  if (auto synced = store::sync_dir(state_dir.parent_path()); !synced) restored.faults.push_back(synced.error().detail);
   return {};
 }
 
-std::vector<TokenRecord> tokens_in(const fs::path& dir) {
-  const auto text = read_file(dir / "tokens.json");
-  auto records = text ? parse_tokens(*text) : std::unexpected(text.error());
-  return records ? std::move(*records) : std::vector<TokenRecord>{};
+std::vector<auth::TokenRecord> tokens_in(const fs::path& dir) {
+  const auto text = store::read_file(dir / "tokens.json");
+  auto records = text ? auth::parse_tokens(*text) : std::unexpected(text.error());
+  return records ? std::move(*records) : std::vector<auth::TokenRecord>{};
 }
 
-std::string named(const TokenInfo& info) {
-  return fmt::format("{} ({}{}{})", info.id, name(info.role), info.note.empty() ? "" : ", ", info.note);
+std::string named(const auth::TokenInfo& info) {
+  return fmt::format("{} ({}{}{})", info.id, auth::name(info.role), info.note.empty() ? "" : ", ", info.note);
 }
 
 // Compares the tokens of the backup with the present ones, for the report.
 void compare_tokens(const fs::path& present, const fs::path& fresh, Restored& restored) {
-  const std::vector<TokenRecord> now = tokens_in(present);
-  const std::vector<TokenRecord> then = tokens_in(fresh);
-  const auto same = [](const std::vector<TokenRecord>& all, const TokenRecord& one) {
+  const std::vector<auth::TokenRecord> now = tokens_in(present);
+  const std::vector<auth::TokenRecord> then = tokens_in(fresh);
+  const auto same = [](const std::vector<auth::TokenRecord>& all, const auth::TokenRecord& one) {
     return std::ranges::any_of(
-        all, [&](const TokenRecord& other) { return other.info.id == one.info.id && other.hash == one.hash; });
+        all, [&](const auth::TokenRecord& other) { return other.info.id == one.info.id && other.hash == one.hash; });
   };
-  for (const TokenRecord& one : then)
+  for (const auth::TokenRecord& one : then)
     if (!same(now, one)) restored.back.push_back(named(one.info));
-  for (const TokenRecord& one : now)
+  for (const auth::TokenRecord& one : now)
     if (!same(then, one)) restored.gone.push_back(named(one.info));
 }
 
 // Replaces tokens.json of the backup by the present one.
 Result<void> keep_present_tokens(const fs::path& present, const fs::path& fresh) {
-  TRY(const auto text, read_file(present / "tokens.json"));
-  TRY(parse_tokens(text));
-  return replace_file(fresh / "tokens.json", text);
+  TRY(const auto text, store::read_file(present / "tokens.json"));
+  TRY(auth::parse_tokens(text));
+  return store::replace_file(fresh / "tokens.json", text);
 }
 
 // Sets `in_use` when another process has the state directory.
-Result<Restored> restore(const Config& config, const RestoreCommand& command, bool& in_use) {
-  TRY(check_user(config.state_dir));
-  TRY(make_dirs(config.state_dir));
-  const auto lock = StateLock::acquire(config.state_dir, "restore");  // the lock of the old directory, held to the end
+Result<Restored> restore(const config::Config& config, const RestoreCommand& command, bool& in_use) {
+  TRY(serve::check_user(config.state_dir));
+  TRY(store::make_dirs(config.state_dir));
+  const auto lock =
+      serve::StateLock::acquire(config.state_dir, "restore");  // the lock of the old directory, held to the end
   if (!lock) {
     in_use = lock.error().code == Code::degraded;
     return std::unexpected(lock.error());
@@ -268,7 +269,7 @@ Result<Restored> restore(const Config& config, const RestoreCommand& command, bo
                             state_dir.native(), there->filename().native()));
   Scratch scratch(state_dir);
   TRY(scratch.make());
-  Unpacker unpacker(scratch.path());
+  backup::Unpacker unpacker(scratch.path());
   auto restored = unpack(config, command.from, unpacker);
   if (!restored) return restored;
   if (command.keep_tokens) TRY(keep_present_tokens(state_dir, unpacker.root()));
@@ -288,27 +289,28 @@ int run(const RestoreCommand& command) {
     fmt::print(stderr, "sessiond restore: stdin is a terminal: sessiond restore - < FILE.tar\n");
     return wrong_usage;
   }
-  const auto settings = load_settings(command.where.config, command.where.state_dir);
+  const auto settings = serve::load_settings(command.where.config, command.where.state_dir);
   if (!settings) {
-    fmt::print(stderr, "{}", to_text(settings.error()));
+    fmt::print(stderr, "{}", serve::to_text(settings.error()));
     return not_restored;
   }
-  const Config& config = settings->config;
+  const config::Config& config = settings->config;
   log::set_up(log::Level::warn, log::Format::text);
   bool in_use = false;
-  for (const Finding& left : find_left_restores(config.state_dir))
-    if (left.level != Finding::Level::ok) fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
+  for (const doctor::Finding& left : doctor::find_left_restores(config.state_dir))
+    if (left.level != doctor::Finding::Level::ok)
+      fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
   const auto restored = restore(config, command, in_use);
   if (!restored) {
     fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);
     return in_use ? state_directory_in_use : not_restored;
   }
-  const Manifest& manifest = restored->manifest;
-  fmt::print(stderr, "{}, {}{} are in {}, under a new epoch\n", counted(manifest.files.size(), "file"),
-             counted(manifest.bytes(), "byte"), manifest.as_of.empty() ? "" : " as of " + manifest.as_of,
+  const backup::Manifest& manifest = restored->manifest;
+  fmt::print(stderr, "{}, {}{} are in {}, under a new epoch\n", serve::counted(manifest.files.size(), "file"),
+             serve::counted(manifest.bytes(), "byte"), manifest.as_of.empty() ? "" : " as of " + manifest.as_of,
              config.state_dir);
   if (restored->aside) fmt::print(stderr, "what was there is in {}\n", restored->aside->native());
-  Report report;
+  doctor::Report report;
   for (const std::string& fault : restored->faults)
     report.error("restore", config.state_dir, fault,
                  "see what follows; sessiond serve tells what it cannot go on with");
@@ -321,10 +323,10 @@ int run(const RestoreCommand& command) {
               "revoke them (sessiond token revoke ID), or restore with --keep-tokens");
   tell_tokens(restored->gone, "tokens made since the backup are valid no more",
               "make new ones (sessiond token create), or restore with --keep-tokens");
-  report.append(run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
-  fmt::print("{}", to_text(report));
+  report.append(doctor::run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
+  fmt::print("{}", doctor::to_text(report));
   const int found = report.exit_code();
   return found == 2 ? restored_damaged : found;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

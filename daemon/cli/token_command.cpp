@@ -9,7 +9,7 @@
 #include "daemon/serve/settings.hpp"
 #include "store/clock.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 namespace {
 
 int token_failed(const Problem& problem) {
@@ -19,9 +19,9 @@ int token_failed(const Problem& problem) {
 
 // Returns nothing when the configuration has faults, which were printed.
 std::optional<TokenStore> open_store(const Where& where) {
-  const auto settings = load_settings(where.config, where.state_dir);
+  const auto settings = serve::load_settings(where.config, where.state_dir);
   if (settings) return TokenStore(settings->config);
-  fmt::print(stderr, "{}", to_text(settings.error()));
+  fmt::print(stderr, "{}", serve::to_text(settings.error()));
   return {};
 }
 
@@ -30,7 +30,7 @@ std::string day_of(std::optional<std::int64_t> ms) {
   return fmt::format("{:%Y-%m-%d %H:%M}Z", fmt::gmtime(static_cast<std::time_t>(*ms / 1000)));
 }
 
-std::string limits_of(const TokenInfo& info) {
+std::string limits_of(const auth::TokenInfo& info) {
   std::string text = info.agents.empty() ? "all agents" : fmt::format("{}", fmt::join(info.agents, ","));
   if (!info.key_prefix.empty()) text += fmt::format(" keys {}*", info.key_prefix);
   if (!info.channel.empty()) text += fmt::format(" channel {}", info.channel);
@@ -41,7 +41,7 @@ int print_token(TokenStore& store, const std::string& token) {
   fmt::print("{}\n", token);
   if (std::fflush(stdout) == 0) return 0;
   // The token could not be shown, so it must not stay valid.
-  const std::string id = token.substr(3, token_id_size);
+  const std::string id = token.substr(3, auth::token_id_size);
   const auto revoked = store.revoke(id);
   fmt::print(stderr, "sessiond token: the token could not be printed; {}\n",
              revoked ? "it is revoked" : fmt::format("revoke {} ({})", id, revoked.error().detail));
@@ -52,14 +52,14 @@ int print_token(TokenStore& store, const std::string& token) {
 
 int run(const TokenCreate& command) {
   // Checks the options first, so that their faults read the same whether a daemon runs or not.
-  if (const auto checked = check_new_token(command.wish, unix_ms()); !checked) {
+  if (const auto checked = auth::check_new_token(command.wish, store::unix_ms()); !checked) {
     for (const Fault& fault : checked.error().errors)
       fmt::print(stderr, "sessiond token create: {} {}\n", fault.pointer.substr(1), fault.detail);
     return 1;
   }
   auto store = open_store(command.where);
   if (!store) return 1;
-  const auto token = store->create(command.wish, unix_ms());
+  const auto token = store->create(command.wish, store::unix_ms());
   if (!token) return token_failed(token.error());
   return print_token(*store, *token);
 }
@@ -71,7 +71,7 @@ int run(const TokenList& command) {
   if (!tokens) return token_failed(tokens.error());
   if (command.json) {
     std::string list;
-    for (const TokenInfo& info : *tokens) list += (list.empty() ? "" : ",") + to_json(info);
+    for (const auth::TokenInfo& info : *tokens) list += (list.empty() ? "" : ",") + auth::to_json(info);
     fmt::print("{{\"data\":[{}]}}\n", list);
     return 0;
   }
@@ -80,8 +80,8 @@ int run(const TokenList& command) {
     return 0;
   }
   fmt::print("{:<9} {:<9} {:<18} {:<18} {:<18} {}\n", "ID", "ROLE", "CREATED", "EXPIRES", "LAST USED", "LIMITS, NOTE");
-  for (const TokenInfo& info : *tokens)
-    fmt::print("{:<9} {:<9} {:<18} {:<18} {:<18} {}{}{}\n", info.id, name(info.role), day_of(info.created_at),
+  for (const auth::TokenInfo& info : *tokens)
+    fmt::print("{:<9} {:<9} {:<18} {:<18} {:<18} {}{}{}\n", info.id, auth::name(info.role), day_of(info.created_at),
                day_of(info.expires_at), day_of(info.last_used_at), limits_of(info), info.note.empty() ? "" : "; ",
                info.note);
   return 0;
@@ -90,7 +90,7 @@ int run(const TokenList& command) {
 int run(const TokenRotate& command) {
   auto store = open_store(command.where);
   if (!store) return 1;
-  const std::int64_t now = unix_ms();
+  const std::int64_t now = store::unix_ms();
   const auto token = store->rotate(command.id, command.overlap_ms, now);
   if (!token) return token_failed(token.error());
   const int printed = print_token(*store, *token);
@@ -108,4 +108,4 @@ int run(const TokenRevoke& command) {
   return 0;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

@@ -8,7 +8,7 @@
 #include "daemon/auth/new_token.hpp"
 #include "daemon/auth/tokens.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
 struct Where {  // --config and --state-dir
   std::optional<std::string> config{};
@@ -17,7 +17,7 @@ struct Where {  // --config and --state-dir
 
 struct TokenCreate {
   Where where{};
-  NewToken wish{};
+  auth::NewToken wish{};
 };
 struct TokenList {
   Where where{};
@@ -26,7 +26,7 @@ struct TokenList {
 struct TokenRotate {
   Where where{};
   std::string id{};
-  std::int64_t overlap_ms = default_overlap_ms;
+  std::int64_t overlap_ms = auth::default_overlap_ms;
 };
 struct TokenRevoke {
   Where where{};
@@ -38,4 +38,4 @@ int run(const TokenList& command);
 int run(const TokenRotate& command);
 int run(const TokenRevoke& command);
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

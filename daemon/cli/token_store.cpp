@@ -8,10 +8,10 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::cli {
 
-TokenStore::TokenStore(const Config& config)
-    : config_(config), state_dir_(config.state_dir), socket_(socket_of(config)) {}
+TokenStore::TokenStore(const config::Config& config)
+    : config_(config), state_dir_(config.state_dir), socket_(serve::socket_of(config)) {}
 
 // Asks the daemon. Returns nothing when no daemon runs.
 Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std::string_view target,
@@ -27,10 +27,10 @@ Result<std::optional<std::string>> TokenStore::ask(std::string_view method, std:
 }
 
 template <class Work>
-auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(std::declval<Tokens&>())) {
-  TRY(require_state_dir(config_));
-  TRY(check_user(state_dir_));
-  const auto lock = StateLock::acquire(state_dir_, command);
+auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(std::declval<auth::Tokens&>())) {
+  TRY(serve::require_state_dir(config_));
+  TRY(serve::check_user(state_dir_));
+  const auto lock = serve::StateLock::acquire(state_dir_, command);
   if (!lock) {
     Problem problem = lock.error();
     if (problem.code == Code::degraded)
@@ -38,7 +38,7 @@ auto TokenStore::offline(std::string_view command, Work work) -> decltype(work(s
           fmt::format(", and it could not be asked ({}): wait until it has started, or stop it", no_answer_);
     return std::unexpected(std::move(problem));
   }
-  TRY(auto tokens, Tokens::load(state_dir_ / "tokens.json"));
+  TRY(auto tokens, auth::Tokens::load(state_dir_ / "tokens.json"));
   return work(*tokens);
 }
 
@@ -52,16 +52,16 @@ Result<std::string> token_in(std::string_view body) {
 
 // Checks an id, which becomes part of a path.
 Result<void> check_id(const std::string& id) {
-  if (valid_token_id(id)) return {};
+  if (auth::valid_token_id(id)) return {};
   return fail(Code::not_found, fmt::format("there is no token {}", json::quote(id)));
 }
 
 }  // namespace
 
-Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
+Result<std::string> TokenStore::create(const auth::NewToken& wish, std::int64_t now) {
   TRY(const auto body, ask("POST", "/v1/admin/tokens", to_json(wish)));
   if (body) return token_in(*body);
-  return offline("token create", [&](Tokens& tokens) -> Result<std::string> {
+  return offline("token create", [&](auth::Tokens& tokens) -> Result<std::string> {
     TRY(auto created, tokens.create(wish, now));
     TRY(tokens.save());
     return std::move(created.token);
@@ -69,11 +69,11 @@ Result<std::string> TokenStore::create(const NewToken& wish, std::int64_t now) {
 }
 
 // Reads without the lock: the file is always replaced as a whole.
-Result<std::vector<TokenInfo>> TokenStore::list() {
+Result<std::vector<auth::TokenInfo>> TokenStore::list() {
   TRY(const auto body, ask("GET", "/v1/admin/tokens", ""));
   if (body) return parse_token_list(*body);
-  TRY(require_state_dir(config_));
-  TRY(auto tokens, Tokens::load(state_dir_ / "tokens.json"));
+  TRY(serve::require_state_dir(config_));
+  TRY(auto tokens, auth::Tokens::load(state_dir_ / "tokens.json"));
   return tokens->list();
 }
 
@@ -82,7 +82,7 @@ Result<std::string> TokenStore::rotate(const std::string& id, std::int64_t overl
   TRY(const auto body,
       ask("POST", fmt::format("/v1/admin/tokens/{}/rotate", id), fmt::format(R"({{"overlapMs":{}}})", overlap_ms)));
   if (body) return token_in(*body);
-  return offline("token rotate", [&](Tokens& tokens) -> Result<std::string> {
+  return offline("token rotate", [&](auth::Tokens& tokens) -> Result<std::string> {
     TRY(auto rotated, tokens.rotate(id, overlap_ms, now));
     TRY(tokens.save());
     return std::move(rotated.made.token);
@@ -93,13 +93,13 @@ Result<void> TokenStore::revoke(const std::string& id) {
   TRY(check_id(id));
   TRY(const auto body, ask("DELETE", "/v1/admin/tokens/" + id, ""));
   if (body) return {};
-  return offline("token revoke", [&](Tokens& tokens) -> Result<void> {
+  return offline("token revoke", [&](auth::Tokens& tokens) -> Result<void> {
     TRY(tokens.revoke(id));
     return tokens.save();
   });
 }
 
-std::string to_json(const NewToken& wish) {
+std::string to_json(const auth::NewToken& wish) {
   std::string text;
   json::ObjectWriter out(text);
   out.string("role", wish.role);
@@ -116,24 +116,24 @@ std::string to_json(const NewToken& wish) {
   return text;
 }
 
-Result<std::vector<TokenInfo>> parse_token_list(std::string_view body) {
+Result<std::vector<auth::TokenInfo>> parse_token_list(std::string_view body) {
   const auto bad = [] { return fail(Code::degraded, "the daemon's answer is no list of tokens"); };
-  if (!json::check(body) || json::kind(trim(body)) != json::Kind::object) return bad();
-  const auto data = json::find(trim(body), "data");
+  if (!json::check(body) || json::kind(store::trim(body)) != json::Kind::object) return bad();
+  const auto data = json::find(store::trim(body), "data");
   if (!data || json::kind(*data) != json::Kind::array) return bad();
-  std::vector<TokenInfo> tokens;
+  std::vector<auth::TokenInfo> tokens;
   for (const std::string_view item : json::elements(*data)) {
     const auto named =
-        json::kind(item) == json::Kind::object ? role(json::string_at(item, "role").value_or("")) : std::nullopt;
+        json::kind(item) == json::Kind::object ? auth::role(json::string_at(item, "role").value_or("")) : std::nullopt;
     if (!named) return bad();
-    TokenInfo info{.id = json::string_at(item, "id").value_or(""),
-                   .role = *named,
-                   .key_prefix = json::string_at(item, "keyPrefix").value_or(""),
-                   .channel = json::string_at(item, "channel").value_or(""),
-                   .note = json::string_at(item, "note").value_or(""),
-                   .created_at = json::int_at(item, "createdAt").value_or(0),
-                   .expires_at = json::int_at(item, "expiresAt"),
-                   .last_used_at = json::int_at(item, "lastUsed")};
+    auth::TokenInfo info{.id = json::string_at(item, "id").value_or(""),
+                         .role = *named,
+                         .key_prefix = json::string_at(item, "keyPrefix").value_or(""),
+                         .channel = json::string_at(item, "channel").value_or(""),
+                         .note = json::string_at(item, "note").value_or(""),
+                         .created_at = json::int_at(item, "createdAt").value_or(0),
+                         .expires_at = json::int_at(item, "expiresAt"),
+                         .last_used_at = json::int_at(item, "lastUsed")};
     for (const std::string_view agent : json::elements(json::find(item, "agents").value_or("[]")))
       info.agents.push_back(json::as_string(agent).value_or(""));
     tokens.push_back(std::move(info));
@@ -141,4 +141,4 @@ Result<std::vector<TokenInfo>> parse_token_list(std::string_view body) {
   return tokens;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::cli

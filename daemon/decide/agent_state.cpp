@@ -2,14 +2,14 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 std::optional<AgentState::Owner> AgentState::owner_of(std::string_view file) const {
   if (const Session* session = owner_of_own(file)) return Owner{session, {}};
   for (std::size_t at = file.find(topic_mark); at != std::string_view::npos; at = file.find(topic_mark, at + 1)) {
     const std::string_view id = file.substr(0, at);
     const Session* session = find_session_id(id);
-    auto topic = topic_of_file(id, file);
+    auto topic = store::topic_of_file(id, file);
     if (session != nullptr && topic && file_of(*session, topic) == file) return Owner{session, std::move(topic)};
   }
   return {};
@@ -20,4 +20,4 @@ bool AgentState::may_use(const Session& session, std::string_view file) const {
   return !owner || owner->session->key() == session.key() || owner->session->session_id == session.session_id;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

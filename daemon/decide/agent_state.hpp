@@ -13,7 +13,7 @@
 #include "daemon/decide/session_index.hpp"
 #include "daemon/decide/transcript_ends.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 class AgentState : public SessionIndex {
  public:
@@ -42,4 +42,4 @@ class AgentState : public SessionIndex {
   std::string id_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -11,11 +11,11 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Tells whether a stored line has the same content as a new entry with its id, apart from what the daemon filled in.
-bool same_content(std::string_view line, const NewEntry& entry) {
+bool same_content(std::string_view line, const transcripts::NewEntry& entry) {
   if (json::string_at(line, "type").value_or("") != entry.type) return false;
   if (entry.type == "message") {
     std::string stored(json::find(line, "message").value_or("{}"));
@@ -65,7 +65,7 @@ class EntryAppender {
       return fail(Code::precondition_failed,
                   fmt::format("expectedSeq is {}, but the next entry gets {}", *request_.expected_seq, end_.count));
     }
-    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != parse_key(session_.key()).topic;
+    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != store::parse_key(session_.key()).topic;
     if (topic_is_new_) {
       const auto* topics = builder_.state().transcripts.topics(session_.session_id);
       if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*request_.topic))
@@ -74,7 +74,7 @@ class EntryAppender {
     }
     TRY(know_ids());
     if (builder_.out.need) return done_;
-    for (const NewEntry& entry : request_.entries) {
+    for (const transcripts::NewEntry& entry : request_.entries) {
       TRY(append(entry));
     }
     if (done_.ids.size() > done_.duplicates) {
@@ -91,10 +91,11 @@ class EntryAppender {
 
   void header() {
     if (end_.size != 0) return;
-    if (topic_is_new_) builder_.emit(EventType::topic_created, session_, "{}", request_.topic);
+    if (topic_is_new_) builder_.emit(journal::EventType::topic_created, session_, "{}", request_.topic);
     const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
     const std::string& cwd = own_cwd.empty() ? builder_.context().rules->cwd : own_cwd;
-    put_line(header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(), false);
+    put_line(transcripts::header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(),
+             false);
     end_.has_header = true;
     end_.started = builder_.context().now;
   }
@@ -104,23 +105,24 @@ class EntryAppender {
   Result<void> know_ids() {
     std::unordered_set<std::string_view> own;
     std::vector<std::string> unknown;
-    for (const NewEntry& entry : request_.entries) {
+    for (const transcripts::NewEntry& entry : request_.entries) {
       if (entry.id.empty()) continue;
       if (!end_.ids && end_.size != 0) {
         need(Need::What::entry_ids);
         return {};
       }
-      if (!end_.ids) end_.ids = std::make_shared<IdSet>();
+      if (!end_.ids) end_.ids = std::make_shared<transcripts::IdSet>();
       if (!own.insert(entry.id).second)
         return fail(Code::entry_id_conflict, fmt::format("this request has two entries with the id {}", entry.id));
-      if (end_.ids->contains(id_hash(entry.id)) && !fetched_.contains(entry.id)) unknown.push_back(entry.id);
+      if (end_.ids->contains(transcripts::id_hash(entry.id)) && !fetched_.contains(entry.id))
+        unknown.push_back(entry.id);
     }
     if (!unknown.empty()) need(Need::What::lines, std::move(unknown));
     return {};
   }
 
   // Tells whether the transcript has the entry already. entry_id_conflict if it has another entry with that id.
-  Result<bool> duplicate(const NewEntry& entry) {
+  Result<bool> duplicate(const transcripts::NewEntry& entry) {
     const auto line = fetched_.find(entry.id);
     if (entry.id.empty() || line == fetched_.end()) return false;
     if (line->second.line.empty()) return false;  // another id with the same hash
@@ -131,7 +133,7 @@ class EntryAppender {
     return fail(Code::entry_id_conflict, fmt::format("the transcript has another entry with the id {}", entry.id));
   }
 
-  Result<void> append(const NewEntry& entry) {
+  Result<void> append(const transcripts::NewEntry& entry) {
     TRY(const auto twice, duplicate(entry));
     if (twice) {
       ++done_.duplicates;
@@ -141,13 +143,14 @@ class EntryAppender {
     header();
     const Context& context = builder_.context();
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
-    const Written written = write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
+    const transcripts::Written written =
+        transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
     emit(entry, written);
     put_line(written.line, builder_.next_seq() - 1, written.exact);
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
-    if (end_.ids) new_ids_.push_back(id_hash(id));
+    if (end_.ids) new_ids_.push_back(transcripts::id_hash(id));
     done_.ids.push_back(id);
     note_seq(end_.count - 1);
     return {};
@@ -160,7 +163,7 @@ class EntryAppender {
     done_.seq = seq;
   }
 
-  void emit(const NewEntry& entry, const Written& written) {
+  void emit(const transcripts::NewEntry& entry, const transcripts::Written& written) {
     const std::int64_t now = builder_.context().now;
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
@@ -168,12 +171,12 @@ class EntryAppender {
     // Only messages of people count. If the clock was set back, the time goes back, too.
     if (entry.role == "user") set.integer("lastInteractionAt", now);
     const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
-      counter = add_counted(counter.value_or(0), more);
+      counter = policy::add_counted(counter.value_or(0), more);
       set.integer(name, *counter);
     };
     if (!messages_) messages_ = static_cast<std::int64_t>(end_.count);
     count("messageCount", messages_, 1);
-    if (const auto usage = entry.role == "assistant" ? read_usage(entry.usage) : std::nullopt) {
+    if (const auto usage = entry.role == "assistant" ? policy::read_usage(entry.usage) : std::nullopt) {
       count("inputTokens", input_, usage->input);
       count("outputTokens", output_, usage->output);
       count("totalTokens", total_, usage->total);
@@ -183,7 +186,7 @@ class EntryAppender {
     data += ',';
     if (!request_.event_extra.empty()) data.append(request_.event_extra).append(",");
     data.append("\"message\":").append(written.message).append("}");
-    builder_.emit(EventType::message_appended, session_, data, request_.topic);
+    builder_.emit(journal::EventType::message_appended, session_, data, request_.topic);
   }
 
   // Notes where a line goes. `exact`: it can be made again from the event, so the journal does not keep it.
@@ -244,4 +247,4 @@ std::string appended_json(const DecisionBuilder& builder, const Session& session
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -8,11 +8,11 @@
 
 #include "daemon/decide/decision.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 struct AppendRequest {
   std::optional<std::string> topic{};
-  std::vector<NewEntry> entries{};
+  std::vector<transcripts::NewEntry> entries{};
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
   std::string event_extra{};                    // further members of each event's data, raw: "deliver":true,…
 };
@@ -37,4 +37,4 @@ Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& ses
 std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                           const AppendResult& appended);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -4,25 +4,26 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
-void mark_dirty(AgentState& state, const Event& event, const std::string& key) {
+void mark_dirty(AgentState& state, const journal::Event& event, const std::string& key) {
   state.dirty.insert(key);
   if (event.envelope.source != "external") state.changed_by_us.insert(key);
 }
 
 // Tells whether the entry already contains the event.
-bool already_there(const Session& session, const Event& event, const json::Edit& edit) {
+bool already_there(const Session& session, const journal::Event& event, const json::Edit& edit) {
   if (session.rev > event.envelope.seq) return true;  // the entry is newer
-  if (event.envelope.type != EventType::message_appended && session.rev != 0) return session.rev >= event.envelope.seq;
+  if (event.envelope.type != journal::EventType::message_appended && session.rev != 0)
+    return session.rev >= event.envelope.seq;
   for (const auto& member : edit.set) {
     if (member.name == "updatedAt") return session.updated_at > json::as_int(member.value).value_or(0);
   }
   return session.updated_at > event.envelope.time;
 }
 
-void create(AgentState& state, const Event& event, Replay replay) {
+void create(AgentState& state, const journal::Event& event, Replay replay) {
   const auto raw = json::find(event.data, "entry").value_or("{}");
   const Session* old = state.find_key(event.envelope.key);
   if (replay == Replay::yes && old != nullptr && old->key() == event.envelope.key &&
@@ -45,7 +46,7 @@ void forget_files(AgentState& state, const Session& session) {
   state.transcripts.forget_topics(session.session_id);
 }
 
-void remove(AgentState& state, const Event& event, Replay replay) {
+void remove(AgentState& state, const journal::Event& event, Replay replay) {
   Session* session = state.mutable_session(event.envelope.key);
   if (session == nullptr) return;
   const bool newer = session->rev != 0 ? session->rev > event.envelope.seq : session->updated_at > event.envelope.time;
@@ -55,12 +56,12 @@ void remove(AgentState& state, const Event& event, Replay replay) {
   state.erase(*session);
 }
 
-void change(AgentState& state, const Event& event, Replay replay) {
+void change(AgentState& state, const journal::Event& event, Replay replay) {
   Session* session = state.mutable_session(event.envelope.key);
   if (session == nullptr) return;  // deleted meanwhile
   json::Edit edit = json::read_edit(event.data);
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
-  if (event.envelope.type != EventType::message_appended)
+  if (event.envelope.type != journal::EventType::message_appended)
     edit.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
   state.edit(*session, edit);
   session->last_seq = event.envelope.seq;
@@ -76,36 +77,36 @@ void apply(AgentState& state, TranscriptUpdate update) {
   for (const std::uint32_t hash : update.ids) end.ids->insert(hash);
 }
 
-void apply(AgentState& state, const Event& event, Replay replay) {
+void apply(AgentState& state, const journal::Event& event, Replay replay) {
   state.last_seq = event.envelope.seq;
   if (auto record = archive_record(event)) state.archives.add(std::move(*record));
   switch (event.envelope.type) {
-    case EventType::session_created:
+    case journal::EventType::session_created:
       return create(state, event, replay);
-    case EventType::session_deleted:
+    case journal::EventType::session_deleted:
       return remove(state, event, replay);
-    case EventType::session_reset:
+    case journal::EventType::session_reset:
       if (const Session* session = state.mutable_session(event.envelope.key);
           session != nullptr && session->session_id == json::string_at(event.data, "previousSessionId")) {
         forget_files(state, *session);
       }
       return change(state, event, replay);
-    case EventType::topic_created:
+    case journal::EventType::topic_created:
       return void(state.transcripts.add_topic(event.envelope.session_id, event.envelope.topic.value_or("")));
-    case EventType::topic_deleted:
+    case journal::EventType::topic_deleted:
       state.transcripts.remove_topic(event.envelope.session_id, event.envelope.topic.value_or(""));
       if (const Session* session = state.find_key(event.envelope.key)) {
         state.transcripts.forget(AgentState::file_of(*session, event.envelope.topic));
       }
       return change(state, event, replay);
-    case EventType::session_updated:
-    case EventType::session_archived:
-    case EventType::session_unarchived:
-    case EventType::message_appended:
+    case journal::EventType::session_updated:
+    case journal::EventType::session_archived:
+    case journal::EventType::session_unarchived:
+    case journal::EventType::message_appended:
       return change(state, event, replay);
     default:
       return;  // these events change no entry
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -6,7 +6,7 @@
 #include "daemon/decide/decision.hpp"
 #include "store/journal/event.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 inline constexpr std::size_t replay_page_bytes = 4U << 20;  // journal bytes read at once
 
@@ -16,7 +16,7 @@ enum class Replay : std::uint8_t {
         // `rev`, or by updatedAt if a foreign program dropped rev
 };
 
-void apply(AgentState& state, const Event& event, Replay replay = Replay::no);
+void apply(AgentState& state, const journal::Event& event, Replay replay = Replay::no);
 void apply(AgentState& state, TranscriptUpdate update);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

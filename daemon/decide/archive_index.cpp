@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 std::vector<const ArchiveRecord*> sorted_records(auto range) {
@@ -41,4 +41,4 @@ void ArchiveIndex::add(ArchiveRecord record) {
   if (!kept.key.empty()) by_key_.emplace(kept.key, &kept);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

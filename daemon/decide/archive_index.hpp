@@ -12,7 +12,7 @@
 #include "daemon/decide/archive_records.hpp"
 #include "daemon/decide/string_map.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 class ArchiveIndex {
  public:
@@ -37,4 +37,4 @@ class ArchiveIndex {
   StringSet found_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

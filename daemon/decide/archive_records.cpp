@@ -15,7 +15,7 @@
 #include "store/limits.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 std::vector<std::string> names_in(std::string_view array) {
@@ -39,8 +39,8 @@ ArchiveRecord record_of(std::string_view line) {
 
 }  // namespace
 
-std::optional<ArchiveRecord> archive_record(const Event& event) {
-  const Envelope& about = event.envelope;
+std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
+  const journal::Envelope& about = event.envelope;
   ArchiveRecord record{.seq = about.seq,
                        .time = about.time,
                        .key = about.key,
@@ -50,15 +50,15 @@ std::optional<ArchiveRecord> archive_record(const Event& event) {
                        .more = static_cast<std::size_t>(
                            std::max<std::int64_t>(json::int_at(event.data, "archivedMore").value_or(0), 0))};
   switch (about.type) {
-    case EventType::session_reset:
+    case journal::EventType::session_reset:
       record.session_id = json::string_at(event.data, "previousSessionId").value_or("");
       record.reason = json::string_at(event.data, "reason").value_or("reset");
       break;
-    case EventType::session_deleted:
+    case journal::EventType::session_deleted:
       record.reason = "deleted";
       record.purged = json::find(event.data, "purged") == "true";
       break;
-    case EventType::topic_deleted:
+    case journal::EventType::topic_deleted:
       record.reason = "deleted";
       record.topic = about.topic;
       break;
@@ -112,7 +112,7 @@ std::string archived_members(const ArchiveRecord& record) { return archived_memb
 
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path) {
   std::vector<ArchiveRecord> out;
-  const auto text = read_file(path);
+  const auto text = store::read_file(path);
   if (!text && text.error().code == Code::not_found) return out;
   if (!text) return std::unexpected(text.error());
   for (std::string_view rest = *text; !rest.empty();) {
@@ -126,34 +126,34 @@ Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::p
 }
 
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
-  TRY(make_dirs(path.parent_path()));
-  TRY(auto fd, open_file(path, O_RDWR | O_APPEND | O_CREAT));
-  struct stat status{};
+  TRY(store::make_dirs(path.parent_path()));
+  TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT));
+  struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   std::string text;
   if (status.st_size > 0) {  // a line that a kill has torn ends here
-    TRY(const auto last, read_at(fd.get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native()));
+    TRY(const auto last, store::read_at(fd.get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native()));
     if (last != "\n") text = "\n";
   }
   text += lines;
-  TRY(write_all(fd.get(), text, path.native()));
+  TRY(store::write_all(fd.get(), text, path.native()));
   if (!durable) return {};
-  TRY(sync_file(fd.get(), path));
-  TRY(sync_dir(path.parent_path()));
-  return sync_dir(path.parent_path().parent_path());
+  TRY(store::sync_file(fd.get(), path));
+  TRY(store::sync_dir(path.parent_path()));
+  return store::sync_dir(path.parent_path().parent_path());
 }
 
 Result<std::uint64_t> compact_archive_records(const std::filesystem::path& path,
                                               const std::function<bool(const ArchiveRecord&)>& wanted) {
-  TRY(const auto text, read_file(path));
+  TRY(const auto text, store::read_file(path));
   TRY(const auto records, read_archive_records(path));
   std::string kept;
   for (const ArchiveRecord& record : records) {
     if (wanted(record)) kept += to_line(record);
   }
   if (kept.size() > text.size() / 2) return text.size();
-  TRY(replace_file(path, kept));
+  TRY(store::replace_file(path, kept));
   return kept.size();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -21,7 +21,7 @@
 #include "store/journal/event.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 struct ArchiveRecord {
   std::uint64_t seq = 0;  // of the event; 0: only the archives' names are known, from a directory listing
@@ -34,7 +34,7 @@ struct ArchiveRecord {
 };
 
 // Returns nothing for other events, and for events without a session id.
-std::optional<ArchiveRecord> archive_record(const Event& event);
+std::optional<ArchiveRecord> archive_record(const journal::Event& event);
 std::string to_line(const ArchiveRecord& record);
 // Returns {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}, as a session's history shows it.
 std::string history_json(const ArchiveRecord& record);
@@ -53,4 +53,4 @@ Result<void> append_archive_records(const std::filesystem::path& path, std::stri
 Result<std::uint64_t> compact_archive_records(const std::filesystem::path& path,
                                               const std::function<bool(const ArchiveRecord&)>& wanted);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

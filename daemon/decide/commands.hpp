@@ -12,7 +12,7 @@
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Names a session.
 struct Target {
@@ -115,4 +115,4 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
 // Finds the session that a PUT would replace, in whichever spelling its key is given. Null if it would make a new one.
 const Session* put_target(const AgentState& state, const PutSession& command);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

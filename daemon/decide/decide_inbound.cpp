@@ -12,7 +12,7 @@
 #include "store/delivery/delivery.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Returns `content` with its text replaced by `text`; "" if nothing is left.
@@ -35,12 +35,12 @@ class InboundDecision {
       : state_(state), command_(command), context_(context), lines_(lines), builder_(state, context) {}
 
   Result<Decision> run() {
-    TRY(route_, route(context_.rules->routing, {.agent = state_.id(),
-                                                .channel = command_.channel,
-                                                .account_id = command_.account_id,
-                                                .chat_type = command_.chat_type,
-                                                .peer = command_.peer,
-                                                .thread_id = thread_text()}));
+    TRY(route_, policy::route(context_.rules->routing, {.agent = state_.id(),
+                                                        .channel = command_.channel,
+                                                        .account_id = command_.account_id,
+                                                        .chat_type = command_.chat_type,
+                                                        .peer = command_.peer,
+                                                        .thread_id = thread_text()}));
     take_trigger();
     TRY(auto session, session_for_message());
     if (builder_.out.need) return std::move(builder_.out);
@@ -55,9 +55,9 @@ class InboundDecision {
 
   // Looks for a reset trigger at the beginning of the text and removes it.
   void take_trigger() {
-    const std::string said = command_.text ? *command_.text : text_of(command_.content);
-    const std::string_view heard = command_.mentioned ? without_mention(said) : std::string_view(said);
-    const auto rest = match_trigger(heard, context_.rules->reset_triggers);
+    const std::string said = command_.text ? *command_.text : transcripts::text_of(command_.content);
+    const std::string_view heard = command_.mentioned ? policy::without_mention(said) : std::string_view(said);
+    const auto rest = policy::match_trigger(heard, context_.rules->reset_triggers);
     triggered_ = rest.has_value();
     text_ = command_.text.value_or("");
     content_ = command_.content;
@@ -72,16 +72,17 @@ class InboundDecision {
 
   // Tells whether the agent should answer. Not if the message is only a trigger.
   bool activates_on(std::string_view entry) const {
-    return has_message() && activates({.entry = entry,
-                                       .chat_type = route_.chat_type,
-                                       .mentioned = command_.mentioned,
-                                       .trigger = triggered_,
-                                       .asked = command_.activate});
+    return has_message() && policy::activates({.entry = entry,
+                                               .chat_type = route_.chat_type,
+                                               .mentioned = command_.mentioned,
+                                               .trigger = triggered_,
+                                               .asked = command_.activate});
   }
 
   // Returns when the session began: by its entry, else by its transcript's header.
   std::optional<std::int64_t> started(const Session& session) {
-    if (session.started_at || triggered_ || reset_rule().mode != ResetRule::Mode::daily) return session.started_at;
+    if (session.started_at || triggered_ || reset_rule().mode != policy::ResetRule::Mode::daily)
+      return session.started_at;
     const std::string file = AgentState::file_of(session, {});
     const TranscriptEnd* end = state_.transcripts.find(file);
     if (end != nullptr) return end->started;
@@ -89,7 +90,7 @@ class InboundDecision {
     return {};
   }
 
-  const ResetRule& reset_rule() const {
+  const policy::ResetRule& reset_rule() const {
     const Rules& rules = *context_.rules;
     if (route_.thread && rules.reset_thread) return *rules.reset_thread;
     if (route_.chat_type == "direct" && rules.reset_direct) return *rules.reset_direct;
@@ -104,28 +105,28 @@ class InboundDecision {
     if (there == nullptr) {
       created_ = true;
       json::Edit entry = metadata("{}");
-      const bool owes = wants_intro(route_.chat_type);
+      const bool owes = policy::wants_intro(route_.chat_type);
       activate_ = activates_on("{}");
       intro_ = owes && activate_;
-      if (owes && !intro_) entry.put(std::string(intro_field), "true");
+      if (owes && !intro_) entry.put(std::string(policy::intro_field), "true");
       return create_session(builder_, route_.key, fresh_session_id(state_, context_), std::move(entry), "inbound");
     }
     TRY(check_open(*there));
     Session session = *there;
-    const SessionTimes times{.started = started(session),
-                             .last_interaction = session.last_interaction_at.value_or(session.updated_at)};
+    const policy::SessionTimes times{.started = started(session),
+                                     .last_interaction = session.last_interaction_at.value_or(session.updated_at)};
     if (builder_.out.need) return session;
-    const ResetDue due = reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
-    if (triggered_ || due != ResetDue::none) {
-      reset_reason_ = triggered_ ? "trigger" : std::string(name(due));
+    const policy::ResetDue due = policy::reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
+    if (triggered_ || due != policy::ResetDue::none) {
+      reset_reason_ = triggered_ ? "trigger" : std::string(policy::name(due));
       TRY(auto done, reset_session(builder_, session, reset_reason_, true));
       previous_session_id_ = done.previous_session_id;
       if (builder_.out.need) return session;
     }
     json::Edit edit = metadata(*session.entry());
     activate_ = activates_on(*session.entry());
-    intro_ = activate_ && owes_intro(*session.entry());
-    if (intro_) edit.remove(std::string(intro_field));
+    intro_ = activate_ && policy::owes_intro(*session.entry());
+    if (intro_) edit.remove(std::string(policy::intro_field));
     if (!has_message()) edit.put_int("lastInteractionAt", context_.now);  // otherwise the message does that
     const json::Index fields(*session.entry());
     json::Edit changed;
@@ -138,7 +139,7 @@ class InboundDecision {
     }
     if (!changed.empty()) {
       changed.put_int("updatedAt", moved_to(session, context_.now));
-      const RawEntry before = session.entry();
+      const sessions::RawEntry before = session.entry();
       builder_.update(session, std::move(changed));
       TRY(check_entry_growth(builder_, *before, *session.entry(), ""));
     }
@@ -165,10 +166,10 @@ class InboundDecision {
     } else if (!json::find(entry, "displayName")) {
       put("displayName", computed_name());
     }
-    Delivery delivery{.channel = route_.channel, .to = route_.peer, .account_id = {}, .thread_id = {}};
+    delivery::Delivery delivery{.channel = route_.channel, .to = route_.peer, .account_id = {}, .thread_id = {}};
     if (!command_.account_id.empty()) delivery.account_id = command_.account_id;
     if (!command_.thread_id.empty()) delivery.thread_id = command_.thread_id;
-    write_delivery(edit, entry, delivery);
+    delivery::write_delivery(edit, entry, delivery);
     if (entry == "{}") edit.put_int("lastInteractionAt", context_.now);
     return edit;
   }
@@ -200,7 +201,7 @@ class InboundDecision {
   }
 
   // Returns the message as an entry; nothing if it is only a trigger.
-  std::optional<NewEntry> new_entry() const {
+  std::optional<transcripts::NewEntry> new_entry() const {
     if (!has_message()) return {};
     std::string body;
     json::ObjectWriter writer(body);
@@ -210,7 +211,7 @@ class InboundDecision {
     if (!command_.from.empty()) writer.string("from", command_.from);
     if (!command_.message_id.empty()) writer.string("messageId", command_.message_id);
     writer.close();
-    NewEntry entry;
+    transcripts::NewEntry entry;
     entry.type = "message";
     entry.time = command_.timestamp;
     entry.body = std::move(body);
@@ -229,7 +230,8 @@ class InboundDecision {
       if (builder_.out.need) return std::move(builder_.out);
       appended = std::move(done);
     }
-    const SendDecision send = evaluate(context_.rules->send_policy, send_question(session.key(), *session.entry(), {}));
+    const policy::SendDecision send =
+        policy::evaluate(context_.rules->send_policy, policy::send_question(session.key(), *session.entry(), {}));
     std::string& body = builder_.out.body;
     json::ObjectWriter writer(body);
     writer.string("sessionKey", session.key());
@@ -246,7 +248,7 @@ class InboundDecision {
     writer.raw("messageId", appended ? json::quote(appended->ids.front()) : "null");
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
-    writer.raw("send", to_json(send));
+    writer.raw("send", policy::to_json(send));
     writer.string("asOf", builder_.as_of());
     writer.close();
     builder_.out.status = 201;
@@ -258,7 +260,7 @@ class InboundDecision {
   const Context& context_;
   const FetchedLines& lines_;
   DecisionBuilder builder_;
-  Route route_;
+  policy::Route route_;
   std::string text_;     // without a trigger
   std::string content_;  // raw JSON, without a trigger; empty: there is only text_
   bool triggered_ = false;
@@ -276,4 +278,4 @@ Result<Decision> decide(const AgentState& state, const Inbound& command, const C
   return InboundDecision(state, command, context, lines).run();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -7,7 +7,7 @@
 #include "policy/send_policy.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Returns the base name of a URL's path.
@@ -34,7 +34,7 @@ std::string outbound_content(const Outbound& command) {
   return "[" + parts + (parts.empty() ? "" : ",") + text_part("[media: " + names + "]") + "]";
 }
 
-NewEntry outbound_entry(const Outbound& command) {
+transcripts::NewEntry outbound_entry(const Outbound& command) {
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("role", "assistant");
@@ -54,7 +54,7 @@ NewEntry outbound_entry(const Outbound& command) {
           R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
   writer.string("stopReason", or_else(command.stop_reason, "stop"));
   writer.close();
-  NewEntry entry;
+  transcripts::NewEntry entry;
   entry.type = "message";
   entry.id = command.message_id;
   entry.usage = command.usage;
@@ -64,7 +64,8 @@ NewEntry outbound_entry(const Outbound& command) {
   return entry;
 }
 
-Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command, const SendDecision& send) {
+Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command,
+                const policy::SendDecision& send) {
   const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
   std::string text = command.text.value_or("");
   std::size_t cut = std::min<std::size_t>(text.size(), 200);  // bytes, but no half character
@@ -72,10 +73,10 @@ Decision denied(DecisionBuilder& builder, const Session& session, const Outbound
   std::string data;
   json::ObjectWriter writer(data);
   writer.raw("rule", rule);
-  writer.string("source", name(send.source));
+  writer.string("source", policy::name(send.source));
   writer.string("text", text.substr(0, cut));
   writer.close();
-  builder.emit(EventType::policy_denied, session, data, command.topic);
+  builder.emit(journal::EventType::policy_denied, session, data, command.topic);
   builder.out.status = 403;
   json::ObjectWriter problem(builder.out.body);
   problem.string("type", "urn:sessiond:problem:policy_denied");
@@ -87,7 +88,7 @@ Decision denied(DecisionBuilder& builder, const Session& session, const Outbound
   problem.boolean("retryable", false);
   problem.string("requestId", command.request_id);
   problem.raw("rule", rule);
-  problem.string("source", name(send.source));
+  problem.string("source", policy::name(send.source));
   problem.close();
   return std::move(builder.out);
 }
@@ -113,10 +114,11 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   TRY(const auto there, resolve(state, command.target));
   TRY(check_open(*there));
   const Session& session = *there;
-  SendCall call;
+  policy::SendCall call;
   if (!command.to.empty()) call.to = command.to;
-  const SendDecision send = evaluate(context.rules->send_policy, send_question(session.key(), *session.entry(), call));
-  if (send.action == SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
+  const policy::SendDecision send =
+      policy::evaluate(context.rules->send_policy, policy::send_question(session.key(), *session.entry(), call));
+  if (send.action == policy::SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
 
   AppendRequest append{
       .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
@@ -134,11 +136,11 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   writer.raw("topic", command.topic ? json::quote(*command.topic) : "null");
   writer.integer("seq", static_cast<std::int64_t>(appended.seq));
   writer.string("messageId", appended.ids.front());
-  writer.raw("send", to_json(send));
+  writer.raw("send", policy::to_json(send));
   writer.boolean("deliver", !command.mirror_only);
   writer.string("asOf", builder.as_of());
   writer.close();
   return std::move(builder.out);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -11,7 +11,7 @@
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Lists the transcripts of a session that exist: its own and those of its topics. Sets builder.out.need and returns
@@ -38,7 +38,7 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
 // Names the archives that transcripts become.
 std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
   std::vector<std::string> names;
-  for (const std::string& file : files) names.push_back(archive_name(file, why, now));
+  for (const std::string& file : files) names.push_back(transcripts::archive_name(file, why, now));
   return names;
 }
 
@@ -65,25 +65,25 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, st
                                          .session_id = done.previous_session_id,
                                          .reason = std::string(reason),
                                          .archived_as = done.archived_as});
-  const RawEntry before = session.entry();
+  const sessions::RawEntry before = session.entry();
   std::size_t count = 1;
   for (const auto old : json::elements(json::find(*before, "previousSessions").value_or("[]"))) {
     if (count++ == limits::previous_sessions || list.size() + old.size() > limits::previous_bytes) break;
     list.append(",").append(old);
   }
 
-  json::Edit edit = reset_edit(*session.entry(), keep_metadata);
+  json::Edit edit = policy::reset_edit(*session.entry(), keep_metadata);
   edit.put_string("sessionId", fresh_session_id(builder.state(), context));
   edit.put_int("updatedAt", moved_to(session, context.now));
   edit.put_int("sessionStartedAt", context.now);
   edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
-  if (wants_intro(session.chat_type)) edit.put(std::string(intro_field), "true");
+  if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
   const std::string more =
       fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                   archived_members(done.archived_as), json::quote(reason));
   keep_untold_names(builder, done.archived_as);
-  builder.update(session, std::move(edit), EventType::session_reset, more);
+  builder.update(session, std::move(edit), journal::EventType::session_reset, more);
   builder.out.through_checkpoint = true;
   return done;
 }
@@ -98,7 +98,7 @@ Result<Decision> decide(const AgentState& state, const DeleteSession& command, c
   const std::vector<std::string> archived = archive_names(*files, "deleted", context.ids->archive_time(context.now));
   const std::string data = fmt::format(R"({{{},"purged":{}}})", archived_members(archived), command.purge);
   keep_untold_names(builder, archived);
-  builder.emit(EventType::session_deleted, *there, data);
+  builder.emit(journal::EventType::session_deleted, *there, data);
   builder.out.through_checkpoint = true;
   return std::move(builder.out);
 }
@@ -133,8 +133,8 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   writer.raw("archivedAs", json_array(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
   json::append_edit(writer, edit);
   writer.close();
-  builder.emit(EventType::topic_deleted, session, data, command.topic);
+  builder.emit(journal::EventType::topic_deleted, session, data, command.topic);
   return std::move(builder.out);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -11,7 +11,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Finds the session that a create with this session id and no key would make again.
@@ -29,7 +29,7 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   if (!key.empty()) {
     const Session* there = state.find_key(key);
     if (there == nullptr) {
-      TRY(key, canonical_key(key, state.id()));
+      TRY(key, store::canonical_key(key, state.id()));
       there = state.find_key(key);
     }
     if (there != nullptr) {
@@ -62,15 +62,16 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   if (command.ephemeral) edit.put("ephemeral", "true");
   const std::string* named_type = value_of(edit, "chatType");
   const std::string chat_type =
-      named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(parse_key(key).chat_type);
-  if (wants_intro(chat_type) && value_of(edit, intro_field) == nullptr) edit.put(std::string(intro_field), "true");
+      named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(store::parse_key(key).chat_type);
+  if (policy::wants_intro(chat_type) && value_of(edit, policy::intro_field) == nullptr)
+    edit.put(std::string(policy::intro_field), "true");
   TRY(auto session, create_session(builder, key, session_id, std::move(edit), "api", "/entry"));
   return answer_session(builder, session, 201);
 }
 
 const Session* put_target(const AgentState& state, const PutSession& command) {
   if (const Session* there = state.find(command.target.key)) return there;
-  const auto key = canonical_key(command.target.key, state.id());
+  const auto key = store::canonical_key(command.target.key, state.id());
   return key ? state.find_key(*key) : nullptr;
 }
 
@@ -82,16 +83,16 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     return fail(Code::precondition_failed, fmt::format("If-Match is {}, but there is no session {}",
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
   }
-  Result<std::string> key = there != nullptr ? there->key() : canonical_key(command.target.key, state.id());
+  Result<std::string> key = there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id());
   if (!key) return std::unexpected(std::move(key.error()));
   const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
-  TRY(check_edit_size(edit.set.size(), before, ""));
-  TRY(take_identity(edit, *key, state.id(), ""));
-  TRY(check_entry_edit(edit, Import::yes, ""));
-  TRY(check_previous_sessions(edit, ""));
+  TRY(policy::check_edit_size(edit.set.size(), before, ""));
+  TRY(policy::take_identity(edit, *key, state.id(), ""));
+  TRY(policy::check_entry_edit(edit, policy::Import::yes, ""));
+  TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, command, there, *key, *context.rules, edit));
-  normalize_entry_edit(edit);
-  TRY(normalize_patch(edit, "{}", "", Nested::complete));
+  policy::normalize_entry_edit(edit);
+  TRY(delivery::normalize_patch(edit, "{}", "", delivery::Nested::complete));
   if (const auto* id = value_of(edit, "sessionId")) {
     const std::string session_id = json::as_string(*id).value_or("");
     TRY(claim_session_id(builder, session_id, *key, there));
@@ -105,14 +106,14 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   }
   TRY(resolve(state, {.key = there->key(), .if_match = command.target.if_match}));
   Session session = *there;
-  const RawEntry old = session.entry();
+  const sessions::RawEntry old = session.entry();
   const json::Index fields(*old);
   const std::string whole = json::apply("{}", edit);
   const json::Index wanted(whole);
   json::Edit changes;
   for (const json::Member& member : json::members(*old)) {
     std::string name = json::unescape(member.name);
-    if (!wanted.find(name) && !read_only(name)) changes.unset.push_back(std::move(name));
+    if (!wanted.find(name) && !policy::read_only(name)) changes.unset.push_back(std::move(name));
   }
   for (auto& member : edit.set) {
     if (fields.find(member.name) != member.value) changes.set.push_back(std::move(member));
@@ -138,11 +139,11 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
       named.set.push_back({std::move(name), json::compact(member.value)});
     }
   }
-  TRY(check_edit_size(named.set.size() + named.unset.size(), *session.entry(), ""));
-  TRY(check_entry_edit(named, Import::no, ""));
-  normalize_entry_edit(named);
-  const RawEntry old = session.entry();
-  TRY(normalize_patch(named, *old, ""));
+  TRY(policy::check_edit_size(named.set.size() + named.unset.size(), *session.entry(), ""));
+  TRY(policy::check_entry_edit(named, policy::Import::no, ""));
+  policy::normalize_entry_edit(named);
+  const sessions::RawEntry old = session.entry();
+  TRY(delivery::normalize_patch(named, *old, ""));
   const json::Index fields(*old);
   json::Edit edit;
   for (auto& member : named.set) {
@@ -176,12 +177,12 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
     }
     edit.put_int("updatedAt", moved_to(session, context.now));
     if (command.archived) {
-      builder.update(session, std::move(edit), EventType::session_archived, R"("archivedAs":[])");
+      builder.update(session, std::move(edit), journal::EventType::session_archived, R"("archivedAs":[])");
     } else {
-      builder.update(session, std::move(edit), EventType::session_unarchived);
+      builder.update(session, std::move(edit), journal::EventType::session_unarchived);
     }
   }
   return answer_session(builder, session, 200);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

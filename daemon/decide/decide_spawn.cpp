@@ -7,17 +7,17 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 constexpr int most_ancestors = 1000;  // looked at; in a foreign store parents may form a ring
 
 // Tells whether `key` names the parent or one of its ancestors.
 bool is_above(const AgentState& state, const Session& parent, std::string_view key) {
-  const std::string folded = folded_key(key);
+  const std::string folded = store::folded_key(key);
   const Session* at = &parent;
   for (int i = 0; at != nullptr && i < most_ancestors; ++i) {
-    if (folded_key(at->key()) == folded || folded_key(at->spawned_by) == folded) return true;
+    if (store::folded_key(at->key()) == folded || store::folded_key(at->spawned_by) == folded) return true;
     at = at->spawned_by.empty() ? nullptr : state.find_key(at->spawned_by);
   }
   return false;
@@ -28,7 +28,7 @@ std::unexpected<Problem> descends_from_itself(std::string pointer, std::string_v
 }
 
 std::int64_t depth_below(const Session& parent) {
-  return add_counted(counted(json::find(*parent.entry(), "spawnDepth").value_or("0")).value_or(0), 1);
+  return policy::add_counted(policy::counted(json::find(*parent.entry(), "spawnDepth").value_or("0")).value_or(0), 1);
 }
 
 }  // namespace
@@ -77,15 +77,15 @@ Result<void> check_put_parent(const AgentState& state, const PutSession& command
   if (!command.sees) {
     const std::string name = json::as_string(*spawned_by).value_or("");
     const Session* above = state.find_key(name);
-    if (folded_key(name) == folded_key(key) || (above != nullptr && is_above(state, *above, key)))
+    if (store::folded_key(name) == store::folded_key(key) || (above != nullptr && is_above(state, *above, key)))
       return descends_from_itself("/spawnedBy", key);
     if (above == nullptr) return {};  // imported later, or deleted
-    put_parent(edit, *above, (depth ? counted(*depth) : std::nullopt).value_or(depth_below(*above)));
+    put_parent(edit, *above, (depth ? policy::counted(*depth) : std::nullopt).value_or(depth_below(*above)));
     return {};
   }
   TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/spawnedBy"));
   TRY(const auto allowed, check_spawn(state, *parent, rules));
-  if (depth && counted(*depth) != allowed) return read_only("/spawnDepth");
+  if (depth && policy::counted(*depth) != allowed) return read_only("/spawnDepth");
   put_parent(edit, *parent, allowed);
   return {};
 }
@@ -110,4 +110,4 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   return answer_session(builder, session, 201);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -10,7 +10,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 IdSource IdSource::secure() {
   return IdSource([](std::span<unsigned char> into) {
@@ -52,7 +52,7 @@ std::string IdSource::timestamp_id(std::int64_t now) {
   do {
     end = static_cast<std::uint16_t>(next());
   } while (!ends_.insert(end).second);
-  std::string stamp = iso_time(stamped_);  // 2025-01-04T14:32:15.001Z
+  std::string stamp = transcripts::iso_time(stamped_);  // 2025-01-04T14:32:15.001Z
   stamp.pop_back();
   for (char& c : stamp) {
     if (c == 'T' || c == ':' || c == '.') c = '-';
@@ -65,23 +65,23 @@ std::string DecisionBuilder::as_of() const {
   return fmt::format("{}-{}", context_.epoch, last);
 }
 
-void DecisionBuilder::emit(EventType type, const Session& session, std::string_view data,
+void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
                            const std::optional<std::string>& topic) {
-  out.events.push_back(make_event({.seq = next_seq(),
-                                   .time = context_.now,
-                                   .type = type,
-                                   .agent = state_.id(),
-                                   .key = session.key(),
-                                   .session_id = session.session_id,
-                                   .channel = session.channel,
-                                   .chat_type = session.chat_type,
-                                   .topic = topic,
-                                   .actor = std::string(context_.actor),
-                                   .source = std::string(context_.source)},
-                                  data));
+  out.events.push_back(journal::make_event({.seq = next_seq(),
+                                            .time = context_.now,
+                                            .type = type,
+                                            .agent = state_.id(),
+                                            .key = session.key(),
+                                            .session_id = session.session_id,
+                                            .channel = session.channel,
+                                            .chat_type = session.chat_type,
+                                            .topic = topic,
+                                            .actor = std::string(context_.actor),
+                                            .source = std::string(context_.source)},
+                                           data));
 }
 
-void DecisionBuilder::update(Session& session, json::Edit edit, EventType type, std::string_view more) {
+void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventType type, std::string_view more) {
   std::string data;
   json::ObjectWriter writer(data);
   if (!more.empty()) {
@@ -97,4 +97,4 @@ void DecisionBuilder::update(Session& session, json::Edit edit, EventType type, 
 
 std::int64_t moved_to(const Session& session, std::int64_t now) { return std::max(session.updated_at, now); }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -26,7 +26,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Makes new ids from random bytes, so no id says anything about another one. Not thread-safe.
 class IdSource {
@@ -105,8 +105,8 @@ struct TranscriptUpdate {
 };
 
 struct Decision {
-  std::vector<Event> events;
-  std::vector<LinePosition> line_positions;
+  std::vector<journal::Event> events;
+  std::vector<journal::LinePosition> line_positions;
   std::vector<TranscriptUpdate> transcript_updates;
   std::optional<Need> need;
 
@@ -129,11 +129,11 @@ class DecisionBuilder {
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
   // Adds an event about a session, with the channel, chat type and session id of `session`.
-  void emit(EventType type, const Session& session, std::string_view data,
+  void emit(journal::EventType type, const Session& session, std::string_view data,
             const std::optional<std::string>& topic = {});
   // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come
   // first in the event's data.
-  void update(Session& session, json::Edit edit, EventType type = EventType::session_updated,
+  void update(Session& session, json::Edit edit, journal::EventType type = journal::EventType::session_updated,
               std::string_view more = {});
 
   Decision out;
@@ -144,9 +144,9 @@ class DecisionBuilder {
 };
 
 // The answers to Need::What::lines: stored lines by entry id. An empty line: no entry has this id.
-using FetchedLines = std::unordered_map<std::string, StoredLine>;
+using FetchedLines = std::unordered_map<std::string, transcripts::StoredLine>;
 
 // Returns the session's new updatedAt, which never goes back.
 std::int64_t moved_to(const Session& session, std::int64_t now);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

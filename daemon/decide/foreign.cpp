@@ -6,11 +6,11 @@
 #include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Chooses createdAt if the foreign program gave no time of creation: otherwise it would follow updatedAt.
-void create(DecisionBuilder& builder, const std::string& key, const RawEntry& entry) {
+void create(DecisionBuilder& builder, const std::string& key, const sessions::RawEntry& entry) {
   const std::int64_t given = Session(key, entry).created_at;
   json::Edit chosen;
   if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
@@ -20,7 +20,7 @@ void create(DecisionBuilder& builder, const std::string& key, const RawEntry& en
   writer.raw("entry", json::apply(*entry, chosen));
   writer.string("reason", "external");
   writer.close();
-  builder.emit(EventType::session_created, Session(key, entry), data);
+  builder.emit(journal::EventType::session_created, Session(key, entry), data);
 }
 
 // A new session id means that the foreign program reset the session. Readers of the transcript must learn that.
@@ -29,7 +29,7 @@ void update(DecisionBuilder& builder, const Session& ours, const json::Edit& edi
   Session after = ours;
   after.edit(edit);
   if (after.session_id == ours.session_id) return builder.update(session, edit);
-  builder.update(session, edit, EventType::session_reset,
+  builder.update(session, edit, journal::EventType::session_reset,
                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
 
@@ -39,18 +39,18 @@ void tell_resync(DecisionBuilder& builder, std::string_view keys) {
   writer.raw("changed", keys);
   writer.boolean("resync", true);
   writer.close();
-  builder.out.events.push_back(make_event({.seq = builder.next_seq(),
-                                           .time = builder.context().now,
-                                           .type = EventType::store_external_change,
-                                           .agent = builder.state().id(),
-                                           .actor = std::string(builder.context().actor),
-                                           .source = std::string(builder.context().source)},
-                                          data));
+  builder.out.events.push_back(journal::make_event({.seq = builder.next_seq(),
+                                                    .time = builder.context().now,
+                                                    .type = journal::EventType::store_external_change,
+                                                    .agent = builder.state().id(),
+                                                    .actor = std::string(builder.context().actor),
+                                                    .source = std::string(builder.context().source)},
+                                                   data));
 }
 
 }  // namespace
 
-Decision decide_foreign_change(const AgentState& state, const ForeignChange& change, const Context& context,
+Decision decide_foreign_change(const AgentState& state, const sessions::ForeignChange& change, const Context& context,
                                bool at_load) {
   DecisionBuilder builder(state, context);
   std::string keys = "[";
@@ -58,12 +58,12 @@ Decision decide_foreign_change(const AgentState& state, const ForeignChange& cha
     if (keys.size() > 1) keys += ',';
     json::append_quoted(keys, key);
   };
-  for (const NamedEntry& entry : change.created) {
+  for (const sessions::NamedEntry& entry : change.created) {
     if (!entry.entry || json::kind(*entry.entry) != json::Kind::object) continue;
     const Session* ours = state.find_key(entry.key);
     if (ours == nullptr || ours->key() != entry.key) {
       create(builder, entry.key, entry.entry);
-    } else if (const json::Edit edit = merge_entry("{}", *ours->entry(), *entry.entry); !edit.empty()) {
+    } else if (const json::Edit edit = sessions::merge_entry("{}", *ours->entry(), *entry.entry); !edit.empty()) {
       update(builder, *ours, edit);
     }
     name(entry.key);
@@ -71,7 +71,7 @@ Decision decide_foreign_change(const AgentState& state, const ForeignChange& cha
   for (const auto& entry : change.updated) {
     const Session* ours = state.find_key(entry.key);
     if (ours == nullptr || ours->key() != entry.key) continue;  // we deleted it after they had read it
-    const json::Edit edit = merge_entry(*entry.base, *ours->entry(), *entry.theirs);
+    const json::Edit edit = sessions::merge_entry(*entry.base, *ours->entry(), *entry.theirs);
     if (!edit.empty()) update(builder, *ours, edit);
     name(entry.key);
   }
@@ -80,16 +80,16 @@ Decision decide_foreign_change(const AgentState& state, const ForeignChange& cha
     if (state.changed_by_us.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key))
       continue;
     const Session gone = ours != nullptr ? *ours : Session(key, std::make_shared<const std::string>("{}"));
-    builder.emit(EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
+    builder.emit(journal::EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
     name(key);
   }
   if (!builder.out.events.empty()) tell_resync(builder, keys + "]");
   return std::move(builder.out);
 }
 
-ForeignChange ForeignSlices::next() {
+sessions::ForeignChange ForeignSlices::next() {
   constexpr std::size_t most = 256;
-  ForeignChange slice;
+  sessions::ForeignChange slice;
   std::size_t before = 0;  // entries of the change before the list that `take` looks at
   const auto take = [&](auto& from, auto& into) {
     for (; at_ < before + from.size() && slice.created.size() + slice.updated.size() + slice.deleted.size() < most;
@@ -103,20 +103,20 @@ ForeignChange ForeignSlices::next() {
   return slice;
 }
 
-OwnVersions::OwnVersions(const std::optional<ForeignChange>& change) {
+OwnVersions::OwnVersions(const std::optional<sessions::ForeignChange>& change) {
   if (!change) return;
-  const auto want = [this](const std::string& key, const RawEntry& theirs) {
+  const auto want = [this](const std::string& key, const sessions::RawEntry& theirs) {
     if (const auto rev = json::int_at(*theirs, "rev"))
       wanted_[key] = {static_cast<std::uint64_t>(*rev), json::int_at(*theirs, "updatedAt").value_or(0)};
   };
-  for (const NamedEntry& entry : change->created) {
+  for (const sessions::NamedEntry& entry : change->created) {
     if (entry.entry && json::kind(*entry.entry) == json::Kind::object) want(entry.key, entry.entry);
   }
   for (const auto& entry : change->updated) want(entry.key, entry.theirs);
 }
 
-void OwnVersions::applied(const AgentState& state, const Event& event) {
-  if (event.envelope.type == EventType::session_deleted) deleted_.insert(event.envelope.key);
+void OwnVersions::applied(const AgentState& state, const journal::Event& event) {
+  if (event.envelope.type == journal::EventType::session_deleted) deleted_.insert(event.envelope.key);
   const auto found = wanted_.find(event.envelope.key);
   if (found == wanted_.end()) return;
   const auto& [key, wanted] = *found;
@@ -127,19 +127,19 @@ void OwnVersions::applied(const AgentState& state, const Event& event) {
   if (event.envelope.seq == wanted.rev || moved_on) versions_[key] = session->entry();
 }
 
-void OwnVersions::remove_own(std::optional<ForeignChange>& change) const {
+void OwnVersions::remove_own(std::optional<sessions::ForeignChange>& change) const {
   if (!change) return;
   const auto version = [this](const std::string& key) {
     const auto found = versions_.find(key);
-    return found == versions_.end() ? RawEntry{} : found->second;
+    return found == versions_.end() ? sessions::RawEntry{} : found->second;
   };
-  std::vector<ForeignChange::Changed> updated;
+  std::vector<sessions::ForeignChange::Changed> updated;
   for (auto& entry : change->updated) {
-    if (RawEntry ours = version(entry.key)) entry.base = std::move(ours);
+    if (sessions::RawEntry ours = version(entry.key)) entry.base = std::move(ours);
     updated.push_back(std::move(entry));
   }
-  std::erase_if(change->created, [&](const NamedEntry& entry) {
-    RawEntry ours = version(entry.key);
+  std::erase_if(change->created, [&](const sessions::NamedEntry& entry) {
+    sessions::RawEntry ours = version(entry.key);
     if (ours) updated.push_back({.key = entry.key, .edit = {}, .base = std::move(ours), .theirs = entry.entry});
     return versions_.contains(entry.key);
   });
@@ -157,24 +157,25 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   if (theirs.lines.empty()) tell_resync(builder, "[" + json::quote(session.key()) + "]");
   const auto* topics = state.transcripts.topics(session.session_id);
   if (!theirs.lines.empty() && owner.topic && (topics == nullptr || !topics->contains(*owner.topic)))
-    builder.emit(EventType::topic_created, session, "{}", owner.topic);
+    builder.emit(journal::EventType::topic_created, session, "{}", owner.topic);
   std::int64_t updated = session.updated_at;
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
-  for (const WholeLine& line : theirs.lines) {
+  for (const transcripts::WholeLine& line : theirs.lines) {
     // Compacted, because whitespace in the line could break the event's line.
-    const std::string message = json::compact(view_entry(line.stored.line, line.stored.seq, View::full).value_or("{}"));
+    const std::string message = json::compact(
+        transcripts::view_entry(line.stored.line, line.stored.seq, transcripts::View::full).value_or("{}"));
     const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);
     set.integer("updatedAt", updated = std::max(updated, time));
     if (json::string_at(message, "role") == "user")
       set.integer("lastInteractionAt", interacted = std::max(interacted, time));
-    messages = add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+    messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
     set.integer("messageCount", *messages);
     set.close();
     data.append(",\"message\":").append(message).append("}");
-    builder.emit(EventType::message_appended, session, data, owner.topic);
+    builder.emit(journal::EventType::message_appended, session, data, owner.topic);
   }
   const bool whole = theirs.lines.empty();
   builder.out.line_positions.push_back({.file = theirs.file,
@@ -194,8 +195,8 @@ Decision decide_renumbered(const AgentState& state, const AgentState::Owner& own
   writer.raw("topic", owner.topic ? json::quote(*owner.topic) : "null");
   writer.integer("from", static_cast<std::int64_t>(from));
   writer.close();
-  builder.emit(EventType::transcript_renumbered, *owner.session, data, owner.topic);
+  builder.emit(journal::EventType::transcript_renumbered, *owner.session, data, owner.topic);
   return std::move(builder.out);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -9,26 +9,26 @@
 #include "store/sessions/sessions_file.hpp"
 #include "transcripts/transcript.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Emits created, updated and deleted sessions with source "external", and one store.external_change, which tells
 // subscribers to read the sessions again. What both sides changed is merged field by field. A deletion counts unless
 // one of our own commands changed the entry since the last checkpoint; an entry that is dirty only because a foreign
 // change was merged is theirs to delete. `at_load`: the state is the store as we last wrote it, without the sessions
 // that the foreign program deleted.
-Decision decide_foreign_change(const AgentState& state, const ForeignChange& change, const Context& context,
+Decision decide_foreign_change(const AgentState& state, const sessions::ForeignChange& change, const Context& context,
                                bool at_load);
 
 // Splits a change into slices of at most 256 entries, in its order: a store may bring 100 000 entries, and a slice
 // keeps the loop busy for less than 10 ms. `overwritten` is in no slice. The change must outlive this.
 class ForeignSlices {
  public:
-  explicit ForeignSlices(ForeignChange& change) : change_(change) {}
-  ForeignChange next();  // moves the next slice out of the change
+  explicit ForeignSlices(sessions::ForeignChange& change) : change_(change) {}
+  sessions::ForeignChange next();  // moves the next slice out of the change
   bool done() const { return at_ == change_.created.size() + change_.updated.size() + change_.deleted.size(); }
 
  private:
-  ForeignChange& change_;
+  sessions::ForeignChange& change_;
   std::size_t at_ = 0;
 };
 
@@ -40,20 +40,20 @@ class ForeignSlices {
 // The foreign change is the difference from that.
 class OwnVersions {
  public:
-  explicit OwnVersions(const std::optional<ForeignChange>& change);
+  explicit OwnVersions(const std::optional<sessions::ForeignChange>& change);
   // To be called after each apply(state, event).
-  void applied(const AgentState& state, const Event& event);
+  void applied(const AgentState& state, const journal::Event& event);
   // Replaces the bases of the change by the kept versions, and removes what is then no difference.
-  void remove_own(std::optional<ForeignChange>& change) const;
+  void remove_own(std::optional<sessions::ForeignChange>& change) const;
 
  private:
   struct Wanted {
     std::uint64_t rev = 0;
     std::int64_t updated_at = 0;
   };
-  std::unordered_map<std::string, Wanted> wanted_;      // by key: what the store's entry says
-  std::unordered_map<std::string, RawEntry> versions_;  // by key
-  std::set<std::string, std::less<>> deleted_;          // keys that we deleted
+  std::unordered_map<std::string, Wanted> wanted_;                // by key: what the store's entry says
+  std::unordered_map<std::string, sessions::RawEntry> versions_;  // by key
+  std::set<std::string, std::less<>> deleted_;                    // keys that we deleted
 };
 
 // The lines that a foreign program appended to one transcript. Without lines: it replaced, cut or removed
@@ -63,7 +63,7 @@ struct ForeignLines {
   std::uint64_t inode = 0;  // 0: the file is gone
   std::uint64_t size = 0;   // of the file
   std::uint64_t begin = 0;  // where the unpublished bytes begin; the first line may begin later
-  std::vector<WholeLine> lines{};
+  std::vector<transcripts::WholeLine> lines{};
 };
 
 // Emits message.appended for each line, and notes in a line position that the lines are published. messageCount and the
@@ -78,4 +78,4 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
 Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
                            const Context& context);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -10,10 +10,10 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 std::string key_of_id(const AgentState& state, std::string_view id) {
-  return fmt::format("agent:{}:session:{}", state.id(), lower(id));
+  return fmt::format("agent:{}:session:{}", state.id(), store::lower(id));
 }
 
 namespace {
@@ -22,7 +22,7 @@ namespace {
 const Session* bearer(const AgentState& state, const std::string& id) {
   if (const Session* session = state.find(id)) return session;
   if (const Session* session = state.find_key(key_of_id(state, id))) return session;
-  const auto owner = state.owner_of(transcript_file(id, ""));
+  const auto owner = state.owner_of(store::transcript_file(id, ""));
   return owner ? owner->session : nullptr;
 }
 
@@ -63,7 +63,7 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   const Context& context = builder.context();
   const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   if (self != nullptr && self->session_id == id) return {};
-  TRY(check_new_session_id(id));
+  TRY(store::check_new_session_id(id));
   const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
   if (is_another(bearer(state, id), self)) return taken();
   const auto records = state.archives.of_id(id);
@@ -101,4 +101,4 @@ std::string earlier_sessions(const DecisionBuilder& builder, std::string_view ke
   return list.empty() ? list : list + "]";
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

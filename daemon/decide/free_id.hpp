@@ -15,7 +15,7 @@
 
 #include "daemon/decide/decision.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Returns the key that a session gets when only its id is given.
 std::string key_of_id(const AgentState& state, std::string_view id);
@@ -34,4 +34,4 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
 // is nothing.
 std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

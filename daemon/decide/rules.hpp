@@ -9,15 +9,15 @@
 #include "policy/routing.hpp"
 #include "policy/send_policy.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 struct Rules {
-  RouteSettings routing{};
-  SendPolicy send_policy{};
+  policy::RouteSettings routing{};
+  policy::SendPolicy send_policy{};
   std::vector<std::string> reset_triggers{"/new", "/reset"};
-  ResetRule reset{};
-  std::optional<ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
-  UtcOffset utc_offset{};  // of the time zone of daily resets
+  policy::ResetRule reset{};
+  std::optional<policy::ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
+  policy::UtcOffset utc_offset{};  // of the time zone of daily resets
   int spawn_depth = 3;
   int spawn_count = 64;
   std::uint64_t agents = 10'000;  // limits.agents
@@ -27,4 +27,4 @@ struct Rules {
   std::string cwd;      // for transcript headers
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

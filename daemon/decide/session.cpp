@@ -6,7 +6,7 @@
 #include "policy/usage.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 std::optional<std::int64_t>* Session::counter_of(std::string_view field) {
   if (field == "messageCount") return &message_count;
@@ -16,9 +16,11 @@ std::optional<std::int64_t>* Session::counter_of(std::string_view field) {
   return field == "compactionCount" ? &compaction_count : nullptr;
 }
 
-Session::Session(std::string key, RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) { read_fields(); }
+Session::Session(std::string key, sessions::RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) {
+  read_fields();
+}
 
-const RawEntry& Session::entry() const {
+const sessions::RawEntry& Session::entry() const {
   if (!counters_.empty()) {
     entry_ = std::make_shared<const std::string>(json::apply(*entry_, counters_));
     counters_.set.clear();
@@ -43,7 +45,7 @@ bool Session::edit_counter(const json::Edit::Set& member) {
   } else if (member.name == "lastInteractionAt") {
     last_interaction_at = number;
   } else if (auto* counter = counter_of(member.name)) {
-    *counter = counted(member.value);
+    *counter = policy::counted(member.value);
   } else {
     return false;
   }
@@ -72,11 +74,11 @@ void Session::read_fields() {
     else if (field == "sessionFile")
       session_file = text();
     else if (field == "channel")
-      channel = lower(trim(text()));
+      channel = store::lower(store::trim(text()));
     else if (field == "provider")
-      legacy_channel = lower(trim(text()));
+      legacy_channel = store::lower(store::trim(text()));
     else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
-      last_channel = lower(trim(text()));
+      last_channel = store::lower(store::trim(text()));
     else if (field == "chatType")
       chat_type = text();
     else if (field == "label")
@@ -98,19 +100,19 @@ void Session::read_fields() {
     else if (field == "lastInteractionAt")
       last_interaction_at = number();
     else if (auto* counter = counter_of(field))
-      *counter = counted(member.value);
+      *counter = policy::counted(member.value);
     else if (field == "ephemeral")
       ephemeral = json::as_bool(member.value).value_or(false);
   }
   if (chat_type == "dm") chat_type = "direct";
   if (channel.empty()) channel = legacy_channel;
-  const KeyParts parts = parse_key(key_);
-  if (channel.empty()) channel = lower(parts.channel);
+  const store::KeyParts parts = store::parse_key(key_);
+  if (channel.empty()) channel = store::lower(parts.channel);
   if (channel.empty()) channel = last_channel;
-  if (chat_type.empty()) chat_type = lower(parts.chat_type);
+  if (chat_type.empty()) chat_type = store::lower(parts.chat_type);
   // If the entry does not say when it was made, a time is chosen once and kept.
   if (!started_at && created_at != 0) started_at = created_at;
   if (created_at == 0) created_at = started_at.value_or(0) != 0 ? *started_at : chosen != 0 ? chosen : updated_at;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -11,14 +11,14 @@
 #include "store/json/raw_json.hpp"
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 class Session {
  public:
-  Session(std::string key, RawEntry entry);
+  Session(std::string key, sessions::RawEntry entry);
 
   const std::string& key() const { return key_; }
-  const RawEntry& entry() const;  // a compact JSON object, with the counters
+  const sessions::RawEntry& entry() const;  // a compact JSON object, with the counters
   // Sets and removes members. Cheap if all of them are counters.
   void edit(const json::Edit& edit);
 
@@ -42,8 +42,8 @@ class Session {
   bool edit_counter(const json::Edit::Set& member);
 
   std::string key_;
-  mutable RawEntry entry_;
+  mutable sessions::RawEntry entry_;
   mutable json::Edit counters_;  // newer than entry_
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -5,7 +5,7 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Returns, of several sessions with this key in the map, the one that was inserted first. Null if none.
@@ -22,7 +22,7 @@ const Session* first_of(const StringMultimap<Session*>& map, std::string_view ke
 
 const Session* SessionIndex::find_key(std::string_view key) const {
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second.get();
-  const auto alias = dm_alias(key);
+  const auto alias = store::dm_alias(key);
   if (alias) {
     if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
   }
@@ -31,10 +31,10 @@ const Session* SessionIndex::find_key(std::string_view key) const {
 }
 
 const Session* SessionIndex::find_nocase(std::string_view key) const {
-  const std::string small = lower(key);
+  const std::string small = store::lower(key);
   const Session* first = nullptr;
   const auto take = [&](const Session* session) {
-    if ((first == nullptr || session->order < first->order) && same_key(session->key(), key)) first = session;
+    if ((first == nullptr || session->order < first->order) && store::same_key(session->key(), key)) first = session;
   };
   auto [from, to] = mixed_case_.equal_range(small);
   for (auto at = from; at != to; ++at) take(at->second);
@@ -53,7 +53,7 @@ const Session* SessionIndex::find_session_id(std::string_view session_id) const 
 
 std::vector<const Session*> SessionIndex::children(std::string_view key) const {
   std::vector<const Session*> out;
-  auto [from, to] = by_parent_.equal_range(folded_key(key));
+  auto [from, to] = by_parent_.equal_range(store::folded_key(key));
   for (auto at = from; at != to; ++at) {
     // Foreign stores may hold keys that differ only in case: the child's spelling decides which of them is its parent.
     const Session* parent = find_key(at->second->spawned_by);
@@ -65,13 +65,13 @@ std::vector<const Session*> SessionIndex::children(std::string_view key) const {
 }
 
 std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
-  const std::string_view own = parse_key(session.key()).topic;
-  if (topic && *topic != own) return transcript_file(session.session_id, *topic);
+  const std::string_view own = store::parse_key(session.key()).topic;
+  if (topic && *topic != own) return store::transcript_file(session.session_id, *topic);
   if (!session.session_file.empty()) {
     const std::string base = session.session_file.substr(session.session_file.find_last_of('/') + 1);
-    if (base.ends_with(".jsonl") && check_session_id(base)) return base;
+    if (base.ends_with(".jsonl") && store::check_session_id(base)) return base;
   }
-  return transcript_file(session.session_id, own);
+  return store::transcript_file(session.session_id, own);
 }
 
 // The name can come from the session id, from the id and the topic in the key, or from sessionFile.
@@ -101,14 +101,14 @@ void SessionIndex::reserve(std::size_t sessions) {
   by_session_id_.reserve(sessions);
 }
 
-Session& SessionIndex::insert(std::string key, RawEntry entry) {
+Session& SessionIndex::insert(std::string key, sessions::RawEntry entry) {
   if (Session* old = mutable_session(key)) erase(*old);
   auto session = std::make_unique<Session>(std::move(key), std::move(entry));
   Session& inserted = *session;
   inserted.order = next_order_++;
   by_key_.emplace(inserted.key(), std::move(session));
   by_name_.emplace(inserted.key(), &inserted);
-  if (std::string small = lower(inserted.key()); small != inserted.key())
+  if (std::string small = store::lower(inserted.key()); small != inserted.key())
     mixed_case_.emplace(std::move(small), &inserted);
   link(inserted);
   return inserted;
@@ -120,7 +120,7 @@ void SessionIndex::erase(const Session& session) {
   Session& gone = *found->second;
   unlink(gone);
   by_name_.erase(gone.key());
-  erase_pair(mixed_case_, lower(gone.key()), &gone);
+  erase_pair(mixed_case_, store::lower(gone.key()), &gone);
   by_key_.erase(found);
 }
 
@@ -145,7 +145,7 @@ void SessionIndex::link(Session& session) {
   entry_bytes_ += session.linked_bytes;
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
-  if (!session.spawned_by.empty()) by_parent_.emplace(folded_key(session.spawned_by), &session);
+  if (!session.spawned_by.empty()) by_parent_.emplace(store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
 
@@ -153,8 +153,8 @@ void SessionIndex::unlink(Session& session) {
   entry_bytes_ -= session.linked_bytes;
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
-  if (!session.spawned_by.empty()) erase_pair(by_parent_, folded_key(session.spawned_by), &session);
+  if (!session.spawned_by.empty()) erase_pair(by_parent_, store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

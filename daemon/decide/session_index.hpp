@@ -20,7 +20,7 @@
 #include "daemon/decide/session.hpp"
 #include "daemon/decide/string_map.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Separates the session id from the topic in the file name of a topic's transcript.
 inline constexpr std::string_view topic_mark = "-topic-";
@@ -59,7 +59,7 @@ class SessionIndex {
   // Below: for apply and for loading only.
   void reserve(std::size_t sessions);
   // Replaces the session with this key if there is one.
-  Session& insert(std::string key, RawEntry entry);
+  Session& insert(std::string key, sessions::RawEntry entry);
   // Does nothing if the session is not in the index.
   void erase(const Session& session);
   // Edits a session of this index and moves it to its new place in every order.
@@ -82,4 +82,4 @@ class SessionIndex {
   std::uint64_t entry_bytes_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

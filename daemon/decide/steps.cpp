@@ -11,7 +11,7 @@
 #include "store/delivery/delivery.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 Decision answer_session(DecisionBuilder& builder, const Session& session, int status) {
   builder.out.status = status;
@@ -28,15 +28,15 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
 }
 
 Result<void> check_new_entry(json::Edit& edit) {
-  TRY(check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
-  TRY(check_entry_edit(edit, Import::no, "/entry"));
-  normalize_entry_edit(edit);
-  return normalize_patch(edit, "{}", "/entry", Nested::complete);
+  TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
+  TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry"));
+  policy::normalize_entry_edit(edit);
+  return delivery::normalize_patch(edit, "{}", "/entry", delivery::Nested::complete);
 }
 
 Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer) {
-  if (auto fine = check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
+  if (auto fine = policy::check_entry_size(before, after, pointer); !fine || after.size() <= before.size()) return fine;
   const std::uint64_t most = builder.context().rules->entry_bytes_per_agent;
   if (builder.state().entry_bytes() + after.size() - before.size() <= most) return {};
   return fail_at(std::string(pointer),
@@ -102,11 +102,11 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   json::Edit rev;
   rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
   Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));
-  builder.emit(EventType::session_created, session, data);
+  builder.emit(journal::EventType::session_created, session, data);
   return session;
 }
 
 std::string text_part(std::string_view text) { return R"({"type":"text","text":)" + json::quote(text) + "}"; }
 std::string content_of_text(std::string_view text) { return "[" + text_part(text) + "]"; }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

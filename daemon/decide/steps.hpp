@@ -9,7 +9,7 @@
 
 #include "daemon/decide/commands.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Finds the session of a target and checks its version: session_not_found, precondition_failed.
 Result<const Session*> resolve(const AgentState& state, const Target& target);
@@ -59,4 +59,4 @@ Result<void> check_put_parent(const AgentState& state, const PutSession& command
 std::string text_part(std::string_view text);
 std::string content_of_text(std::string_view text);
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

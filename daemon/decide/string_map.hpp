@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace sessiond {
+namespace sessiond::decide {
 
 struct StringHash {
   using is_transparent = void;
@@ -30,4 +30,4 @@ void erase_pair(StringMultimap<Value>& map, std::string_view key, const std::rem
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

@@ -14,7 +14,7 @@
 #include "daemon/decide/string_map.hpp"
 #include "transcripts/id_index.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 // Where a transcript ends, including lines that are committed but not yet in the file.
 struct TranscriptEnd {
@@ -23,10 +23,10 @@ struct TranscriptEnd {
   bool has_header = false;
   bool ends_in_newline = true;
   std::string last_id;
-  std::uint64_t last_seq = 0;             // journal seq of the last append; reads wait until it is durable
-  std::uint64_t read_size = 0;            // size of the file when this was read from it
-  std::optional<std::int64_t> started{};  // time in the header, ms since the epoch
-  std::shared_ptr<IdSet> ids;             // ids of all entries; loaded when a client first brings ids of its own
+  std::uint64_t last_seq = 0;               // journal seq of the last append; reads wait until it is durable
+  std::uint64_t read_size = 0;              // size of the file when this was read from it
+  std::optional<std::int64_t> started{};    // time in the header, ms since the epoch
+  std::shared_ptr<transcripts::IdSet> ids;  // ids of all entries; loaded when a client first brings ids of its own
 };
 
 class TranscriptEnds {
@@ -72,4 +72,4 @@ class TranscriptEnds {
   StringMap<std::set<std::string>> topics_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

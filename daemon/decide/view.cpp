@@ -7,7 +7,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 namespace {
 
 // Members that are shown first, from the fields that were read out, or not at all (previousSessions).
@@ -30,8 +30,8 @@ std::string session_json(std::string_view agent, const Session& session, const S
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
-  const RawEntry& entry = session.entry();
-  const json::Edit renamed = legacy_view(*entry);
+  const sessions::RawEntry& entry = session.entry();
+  const json::Edit renamed = delivery::legacy_view(*entry);
   const std::string normalised = renamed.empty() ? std::string() : json::apply(*entry, renamed);
   for (const json::Member& member : json::members(renamed.empty() ? *entry : normalised)) {
     const std::string name = json::unescape(member.name);
@@ -41,7 +41,7 @@ std::string session_json(std::string_view agent, const Session& session, const S
   }
   writer.close();
   // A foreign program may have written bytes that are not UTF-8. On disk they stay as they are.
-  return invalid_utf8(out) ? replace_invalid_utf8(out) : out;
+  return store::invalid_utf8(out) ? store::replace_invalid_utf8(out) : out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

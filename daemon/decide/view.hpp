@@ -8,7 +8,7 @@
 
 #include "daemon/decide/session.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 struct SessionView {
   bool snapshots = true;              // include skillsSnapshot and systemPromptReport
@@ -17,4 +17,4 @@ struct SessionView {
 std::string session_json(std::string_view agent, const Session& session, const SessionView& view = {});
 std::string etag(const Session& session);  // r<rev>
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

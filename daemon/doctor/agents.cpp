@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t long_held_ms = 30'000;  // a lock is held while a file is replaced: less than a second
 
 std::string program_of(std::int64_t pid) {
-  auto name = read_file(fmt::format("/proc/{}/comm", pid));
+  auto name = store::read_file(fmt::format("/proc/{}/comm", pid));
   if (!name) return {};
   while (name->ends_with('\n')) name->pop_back();
   return fmt::format(" ({})", *name);
@@ -48,15 +48,15 @@ class AgentCheck {
       : exam_(exam), agent_(std::move(agent)), store_(exam.paths.store_file(agent_)), dir_(store_.parent_path()) {}
 
   void run() {
-    if (auto below = resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
+    if (auto below = store::resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
       exam_.report.error("agents", dir_.native(), below.error().detail,
                          "it is not served: put the files themselves there");
       return;
     }
-    if (const auto note = read_note(generations().note)) unsettled_ = note->temp;
+    if (const auto note = sessions::read_note(generations().note)) unsettled_ = note->temp;
     const auto files = list_dir(exam_, "sessions", dir_);
     ModeCheck modes(exam_);
-    if (const auto status = stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
     std::vector<std::string> unknown;
     for (const Listed& file : files) {
       modes.look(dir_ / file.name, file.status);
@@ -69,7 +69,7 @@ class AgentCheck {
   }
 
  private:
-  GenerationFiles generations() const { return GenerationFiles(exam_.paths.previous(agent_)); }
+  sessions::GenerationFiles generations() const { return sessions::GenerationFiles(exam_.paths.previous(agent_)); }
 
   void look_at(const Listed& file, std::vector<std::string>& unknown) {
     const std::string store_name = store_.filename().native();
@@ -88,7 +88,7 @@ class AgentCheck {
     }
     if (name.ends_with(".lock")) {
       check_lock(exam_, dir_ / name.substr(0, name.size() - std::string_view(".lock").size()));
-    } else if (is_passing(name)) {
+    } else if (store::is_passing(name)) {
       check_temporary(exam_, path, file.status);
     } else if (is_transcript_like(name)) {
       return;
@@ -117,9 +117,9 @@ class AgentCheck {
   }
 
   // Nothing when it is not known which transcript belongs to which session.
-  std::optional<std::vector<NamedEntry>> look_at_store() {
+  std::optional<std::vector<sessions::NamedEntry>> look_at_store() {
     if (told_) return {};
-    auto read = read_store(store_);
+    auto read = sessions::read_store(store_);
     const std::string path = store_.native();
     if (!read) {
       exam_.report.error("sessions", path, read.error().detail,
@@ -127,13 +127,13 @@ class AgentCheck {
       return {};
     }
     switch (read->kind) {
-      case StoreRead::Kind::absent:
+      case sessions::StoreRead::Kind::absent:
         tell_absent();
-        return std::vector<NamedEntry>{};
-      case StoreRead::Kind::damaged:
+        return std::vector<sessions::NamedEntry>{};
+      case sessions::StoreRead::Kind::damaged:
         tell_damaged(read->damage);
         return {};
-      case StoreRead::Kind::good:
+      case sessions::StoreRead::Kind::good:
         break;
     }
     for (const std::string& oddity : read->oddities)
@@ -148,7 +148,8 @@ class AgentCheck {
   // How many entries the earlier generations in journal/previous hold, the newest one first.
   std::optional<std::size_t> earlier_entries() const {
     for (const fs::path& file : {generations().current, generations().previous})
-      if (const auto read = read_store(file); read && read->kind == StoreRead::Kind::good) return read->entries.size();
+      if (const auto read = sessions::read_store(file); read && read->kind == sessions::StoreRead::Kind::good)
+        return read->entries.size();
     return {};
   }
 
@@ -174,11 +175,11 @@ class AgentCheck {
   }
 
   // A rev is the seq of an event in the journal.
-  void look_at_revs(const std::vector<NamedEntry>& entries) {
+  void look_at_revs(const std::vector<sessions::NamedEntry>& entries) {
     if (!exam_.head || exam_.daemon_running) return;
     std::size_t ahead = 0;
     std::string example;
-    for (const NamedEntry& named : entries) {
+    for (const sessions::NamedEntry& named : entries) {
       const auto rev = json::int_at(*named.entry, "rev");
       if (rev && *rev > 0 && static_cast<std::uint64_t>(*rev) > *exam_.head && ahead++ == 0)
         example = fmt::format("{} has {}", named.key, *rev);
@@ -211,7 +212,7 @@ void check_names(Examination& exam) {
   if (slash == std::string::npos) return;
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
   ModeCheck modes(exam);
-  if (const auto status = stat_of(dir)) modes.look(dir, *status);
+  if (const auto status = sessions::stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
     if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())
@@ -223,17 +224,17 @@ void check_names(Examination& exam) {
 
 // Says why it is not known whether the holder lives; "" when it is known.
 std::string elsewhere(std::string_view host) {
-  if (host.empty() || where_ran(host, false) == Host::here) return {};
+  if (host.empty() || store::where_ran(host, false) == store::Host::here) return {};
   const auto without_namespace = [](std::string_view text) { return text.substr(0, text.rfind(':')); };
-  if (without_namespace(host_identity()).ends_with(without_namespace(host)))
+  if (without_namespace(store::host_identity()).ends_with(without_namespace(host)))
     return "in another container (pid namespace) of this machine";
   return "on another machine, or before a reboot";
 }
 
 // Removes a lock only when its holder is provably gone (store/lock/README.md).
 Result<Step> free_lock(const fs::path& target) {
-  std::vector<Eviction> evictions;
-  TRY(const auto lock, FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions));
+  std::vector<lock::Eviction> evictions;
+  TRY(const auto lock, lock::FileLock::acquire(target, {.timeout = std::chrono::milliseconds(1000)}, evictions));
   Step step{.path = target.native() + ".lock", .detail = "was released meanwhile"};
   if (!evictions.empty())
     step.detail = fmt::format("removed: {}; its content was {}", evictions[0].reason, evictions[0].holder);
@@ -243,12 +244,12 @@ Result<Step> free_lock(const fs::path& target) {
 }  // namespace
 
 void check_lock(Examination& exam, const fs::path& target) {
-  const auto holder = lock_holder(target);
+  const auto holder = lock::lock_holder(target);
   if (!holder) return;  // released meanwhile
   const std::string path = target.native() + ".lock";
   const std::string age = in_time(holder->age_ms);
   const std::string who = fmt::format("pid {}{}", holder->pid, program_of(holder->pid));
-  const std::string where = elsewhere(read_lock_payload(holder->payload).host);
+  const std::string where = elsewhere(lock::read_lock_payload(holder->payload).host);
   if (holder->stale) {
     exam.fault({.level = Finding::Level::warning,
                 .check = "lock",
@@ -275,7 +276,7 @@ void check_lock(Examination& exam, const fs::path& target) {
 
 void check_temporary(Examination& exam, const fs::path& path, const struct stat& status) {
   const auto pid = pid_in(path.filename().native());
-  const bool in_flight = pid ? !process_status(*pid).dead : exam.daemon_running && age_ms(status) < 60'000;
+  const bool in_flight = pid ? !store::process_status(*pid).dead : exam.daemon_running && age_ms(status) < 60'000;
   if (in_flight && age_ms(status) < 3'600'000) return;
   exam.fault({.level = Finding::Level::warning,
               .check = "temporary",
@@ -295,7 +296,8 @@ bool check_kind(Examination& exam, const fs::path& path, const struct stat& stat
   const bool link = S_ISLNK(status.st_mode);
   if (link) {
     const bool inside =
-        resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native()).has_value();
+        store::resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native())
+            .has_value();
     std::error_code error;
     what = fmt::format("leads to {}{}", fs::read_symlink(path, error).native(),
                        inside ? "" : ", which is not in the state directory");

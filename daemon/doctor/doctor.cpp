@@ -14,8 +14,7 @@
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
-namespace doctor {
+namespace sessiond::doctor {
 
 namespace fs = std::filesystem;
 
@@ -38,21 +37,21 @@ void Examination::fault(Finding finding, const Mend& mend) {
 }
 
 Result<fs::path> Examination::place_to_keep(const fs::path& path) {
-  if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / time_for_names();
+  if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / store::time_for_names();
   fs::path to = kept_ / path.lexically_relative(options.state_dir);
-  TRY(make_dirs(to.parent_path()));
+  TRY(store::make_dirs(to.parent_path()));
   return to;
 }
 
 Result<fs::path> Examination::put_away(const fs::path& path) {
   auto to = place_to_keep(path);
   if (!to) return to;
-  TRY(move_file(path, *to));
-  struct stat status{};
+  TRY(sessions::move_file(path, *to));
+  struct stat status {};
   const bool plain = ::lstat(to->c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
   if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0)
     return std::unexpected(io_problem("chmod", to->native(), errno));
-  for (const fs::path& dir : {to->parent_path(), path.parent_path()}) TRY(sync_dir(dir));
+  for (const fs::path& dir : {to->parent_path(), path.parent_path()}) TRY(store::sync_dir(dir));
   return to;
 }
 
@@ -62,10 +61,10 @@ Result<fs::path> Examination::keep_copy(const fs::path& path) {
   if (::link(path.c_str(), to->c_str()) != 0) {  // no hard links here: copies
     std::error_code error;
     if (!fs::copy_file(path, *to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
-    TRY(const auto copy, open_file(*to, O_RDWR));
-    TRY(sync_file(copy.get(), *to));
+    TRY(const auto copy, store::open_file(*to, O_RDWR));
+    TRY(store::sync_file(copy.get(), *to));
   }
-  TRY(sync_dir(to->parent_path()));
+  TRY(store::sync_dir(to->parent_path()));
   return to;
 }
 
@@ -81,7 +80,7 @@ void ModeCheck::look(const fs::path& path, const struct stat& status) {
 
 Result<Step> ModeCheck::correct(const fs::path& dir) const {
   for (const Wrong& each : wrong_) {
-    struct stat status{};
+    struct stat status {};
     if (::lstat(each.path.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) continue;
     if (::chmod(each.path.c_str(), wanted_mode(status.st_mode)) != 0)
       return std::unexpected(io_problem("chmod", each.path.native(), errno));
@@ -144,7 +143,8 @@ std::string in_time(std::int64_t ms) {
 }
 
 std::int64_t age_ms(const struct stat& status) {
-  return std::max<std::int64_t>(0, unix_ms() - (status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000));
+  return std::max<std::int64_t>(0,
+                                store::unix_ms() - (status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000));
 }
 
 void examine(Examination& exam) {
@@ -158,12 +158,10 @@ void examine(Examination& exam) {
     exam.report.warning("doctor", "", "the examination was interrupted: some checks were not made", "run it again");
 }
 
-}  // namespace doctor
-
 Report run_doctor(const DoctorOptions& options) {
   doctor::Examination exam(options);
   doctor::examine(exam);
   return std::move(exam.report);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

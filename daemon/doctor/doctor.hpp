@@ -10,7 +10,7 @@
 
 #include "daemon/doctor/report.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 struct DoctorOptions {
   std::filesystem::path state_dir;
@@ -21,4 +21,4 @@ struct DoctorOptions {
 
 Report run_doctor(const DoctorOptions& options);
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -21,6 +22,8 @@
 #include "store/sessions/sessions_file.hpp"
 
 namespace sessiond::doctor {
+
+inline constexpr std::chrono::milliseconds foreign_lock_wait{2000};  // until whoever writes a transcript lets it go
 
 // journal/CHECKPOINT: the files hold the journal's events up to `seq`, and those of an agent up to `agents`.
 struct CheckpointFile {
@@ -40,7 +43,7 @@ struct Examination {
 
   const DoctorOptions& options;
   const bool repair;  // repair what can be repaired safely (repair.hpp)
-  Paths paths;
+  ledger::Paths paths;
   Report report{};
   uid_t owner = 0;              // uid of the state directory
   bool daemon_running = false;  // it may write during the examination
@@ -106,7 +109,7 @@ class ModeCheck {
 
 struct Listed {
   std::string name;
-  struct stat status{};
+  struct stat status {};
 };
 // Returns a folder's entries, by name. An absent folder has none; a folder that cannot be read is reported as an error.
 std::vector<Listed> list_dir(Examination& exam, std::string_view check, const std::filesystem::path& dir);
@@ -125,9 +128,9 @@ void check_temporary(Examination& exam, const std::filesystem::path& path, const
 // Checks the transcripts among the files of an agent's folder. `entries` are those of sessions.json; nothing when they
 // are not known, and then transcripts without a session are not reported.
 void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
-                       const std::optional<std::vector<NamedEntry>>& entries);
+                       const std::optional<std::vector<sessions::NamedEntry>>& entries);
 // Returns the session id of each transcript file.
-std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<NamedEntry>& entries);
+std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<sessions::NamedEntry>& entries);
 // Whether a file name is that of a transcript. Sidecar files of OpenClaw, which also end in .jsonl, are not.
 bool is_transcript(std::string_view name);
 

@@ -75,7 +75,7 @@ std::optional<Version> version_of(const std::vector<std::string>& arguments) {
     std::error_code error;
     fs::path dir = fs::canonical(argument, error).parent_path();
     for (int up = 0; up < 4 && !error && dir.has_relative_path(); ++up, dir = dir.parent_path()) {
-      const auto package = read_file(dir / "package.json");
+      const auto package = store::read_file(dir / "package.json");
       if (package && json::check(*package))
         if (auto version = parse_version(json::string_at(*package, "version").value_or(""))) return version;
     }
@@ -85,7 +85,7 @@ std::optional<Version> version_of(const std::vector<std::string>& arguments) {
 
 // Returns the state directory of the process, from its environment; nothing when that cannot be read.
 std::optional<fs::path> state_dir_of(const fs::path& process) {
-  const auto environ = read_file(process / "environ");
+  const auto environ = store::read_file(process / "environ");
   if (!environ) return {};
   std::string home;
   for (const std::string& variable : split_nul(*environ)) {
@@ -98,7 +98,7 @@ std::optional<fs::path> state_dir_of(const fs::path& process) {
 }
 
 void look_at_process(Examination& exam, const fs::path& process) {
-  const auto command = read_file(process / "cmdline");
+  const auto command = store::read_file(process / "cmdline");
   if (!command) return;  // it has ended meanwhile
   const auto arguments = split_nul(*command);
   if (std::ranges::none_of(arguments, is_of_family)) return;
@@ -119,7 +119,7 @@ void look_at_process(Examination& exam, const fs::path& process) {
 void look_at_configuration(Examination& exam) {
   for (const std::string_view name : family) {
     const fs::path path = exam.options.state_dir / fmt::format("{}.json", name);
-    const auto text = read_file(path);
+    const auto text = store::read_file(path);
     if (!text) continue;
     const auto document = config::parse_document(*text);
     if (!document) continue;

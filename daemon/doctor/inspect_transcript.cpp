@@ -13,7 +13,7 @@
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 namespace {
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
@@ -25,17 +25,17 @@ struct LinePlace {
 };
 
 void count_line(TranscriptState& state, std::string_view line, const LinePlace& place) {
-  if (place.number == 1 && line.size() <= longest_header && is_header(line)) {
+  if (place.number == 1 && line.size() <= transcripts::longest_header && transcripts::is_header(line)) {
     state.has_header = true;
     state.version = json::int_at(line, "version").value_or(1);
     state.header_id = json::string_at(line, "id").value_or("");
     return;
   }
   ++state.entries;
-  const EntryFields fields = read_fields(line);
+  const transcripts::EntryFields fields = transcripts::read_fields(line);
   if (is_blank(line)) {
     ++state.blank;
-  } else if (fields.shape == EntryShape::unreadable) {
+  } else if (fields.shape == transcripts::EntryShape::unreadable) {
     if (place.end == state.size && !state.ends_in_newline) {
       state.torn_bytes = place.end - place.offset;
       return;
@@ -44,7 +44,7 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
       state.first_unreadable = place.number;
       state.first_offset = place.offset;
     }
-  } else if (fields.shape == EntryShape::flat || (fields.id.empty() && fields.has_type)) {
+  } else if (fields.shape == transcripts::EntryShape::flat || (fields.id.empty() && fields.has_type)) {
     ++state.old;
   }
 }
@@ -52,14 +52,14 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
 }  // namespace
 
 Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel) {
-  TRY(const auto fd, open_file(path, O_RDONLY | O_NONBLOCK));
-  struct stat status{};
+  TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
+  struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
   TranscriptState state{.size = static_cast<std::uint64_t>(status.st_size)};
-  LineReader reader(fd.get(), state.size, path.native());
+  transcripts::LineReader reader(fd.get(), state.size, path.native());
   if (state.size > 0) {
-    TRY(const auto last, read_at(fd.get(), state.size - 1, 1, path.native()));
+    TRY(const auto last, store::read_at(fd.get(), state.size - 1, 1, path.native()));
     state.ends_in_newline = last == "\n";
   }
   LinePlace place;
@@ -75,4 +75,4 @@ Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, co
   return state;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -10,7 +10,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 struct TranscriptState {
   std::uint64_t size = 0;        // bytes, when it was opened
@@ -30,4 +30,4 @@ struct TranscriptState {
 Result<TranscriptState> inspect_transcript(const std::filesystem::path& path,
                                            const std::atomic<bool>* cancel = nullptr);
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -62,7 +62,7 @@ class JournalCheck {
     exam_.head = next_ - 1;
     if (exam_.checkpoint) {
       look_at_checkpoint(*exam_.checkpoint);
-    } else if (!stat_of(dir_ / "CHECKPOINT")) {
+    } else if (!sessions::stat_of(dir_ / "CHECKPOINT")) {
       exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
                       "there is none: the next start reads the whole journal");
     }
@@ -79,7 +79,7 @@ class JournalCheck {
 
   // Reports what the next start moves out of its way.
   void tell_obstacles() {
-    for (const Obstacle& obstacle : find_obstacles(dir_)) {
+    for (const ledger::Obstacle& obstacle : ledger::find_obstacles(dir_)) {
       obstacles_.insert(obstacle.path);
       exam_.fault({.level = Finding::Level::error,
                    .check = "journal",
@@ -87,7 +87,7 @@ class JournalCheck {
                    .detail = obstacle.what,
                    .advice = std::string(move_advice)},
                   [&]() -> Result<Step> {
-                    TRY(const auto aside, put_aside(obstacle.path));
+                    TRY(const auto aside, store::put_aside(obstacle.path));
                     return Step{.path = obstacle.path.native(), .detail = "moved aside", .kept = aside.native()};
                   });
     }
@@ -96,15 +96,15 @@ class JournalCheck {
   std::optional<CheckpointFile> read_checkpoint() {
     const fs::path path = dir_ / "CHECKPOINT";
     if (obstacles_.contains(path)) return {};
-    const auto text = read_file(path);
-    struct stat status{};
+    const auto text = store::read_file(path);
+    struct stat status {};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return {};  // check_journal_files reports it
     if (!text) {
       if (text.error().code != Code::not_found)
         exam_.report.error("checkpoint", path.native(), text.error().detail, "make it readable for the daemon's user");
       return {};
     }
-    const bool sound = json::check(*text) && text->starts_with('{') && crc_fits(*text);
+    const bool sound = json::check(*text) && text->starts_with('{') && json::crc_fits(*text);
     const auto seq = sound ? json::int_at(*text, "seq") : std::nullopt;
     if (!seq || *seq < 0) {
       exam_.report.warning("checkpoint", path.native(), "is damaged",
@@ -161,9 +161,9 @@ class JournalCheck {
 
   void look_at_segment(const SegmentName& name, std::uint64_t until) {
     const fs::path path = dir_ / to_string(name);
-    if (const auto status = stat_of(path); status && !S_ISREG(status->st_mode))
+    if (const auto status = sessions::stat_of(path); status && !S_ISREG(status->st_mode))
       return tell_broken(path.native(), "is not a file: the segment that was here is gone");
-    const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
+    const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!file) {
       // Retention has deleted it, which begins with the oldest segment.
       if (file.error().code == Code::not_found && exam_.daemon_running && segments_ == 0 && until != open_end) {

@@ -29,7 +29,7 @@ class JournalFiles {
 
   void run(const std::vector<Listed>& listed) {
     ModeCheck modes(exam_);
-    if (const auto status = stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
     for (const Listed& file : listed) {
       const fs::path path = dir_ / file.name;
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
@@ -91,9 +91,9 @@ class JournalFiles {
       if (check_kind(exam_, path, file.status)) continue;
       if (!file.name.ends_with(".jsonl") || exam_.cancelled()) continue;
       std::vector<std::string> damages;
-      const auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+      const auto fd = store::open_file(path, O_RDONLY | O_NONBLOCK);
       const auto scanned =
-          fd ? answers::scan_answers(fd->get(), path, damages, [&](const Answer&, auto, auto) { ++count; })
+          fd ? answers::scan_answers(fd->get(), path, damages, [&](const answers::Answer&, auto, auto) { ++count; })
              : std::unexpected(fd.error());
       if (!scanned) damages.push_back(scanned.error().detail);
       if (exam_.daemon_running) continue;  // the daemon may be writing the last line
@@ -105,8 +105,9 @@ class JournalFiles {
   }
 
   void look_at_ends(const fs::path& path) {
-    const auto text = path.extension() == ".jsonl" ? read_file(path) : Result<std::string>("");
-    if (exam_.daemon_running || path.extension() != ".jsonl" || (text && KnownEnds::is_sound(*text))) return;
+    const auto text = path.extension() == ".jsonl" ? store::read_file(path) : Result<std::string>("");
+    if (exam_.daemon_running || path.extension() != ".jsonl" || (text && transcripts::KnownEnds::is_sound(*text)))
+      return;
     exam_.report.warning("known_ends", path.native(), text ? "is damaged" : text.error().detail,
                          "nothing to do: the next start makes it anew from the transcripts");
   }
@@ -119,7 +120,7 @@ class JournalFiles {
     std::error_code error;
     std::vector<fs::path> odd;  // checked after the listing, since a repair moves them
     for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-      const auto status = stat_of(it->path());
+      const auto status = sessions::stat_of(it->path());
       if (!status) continue;
       const Listed listed{.name = it->path().filename().native(), .status = *status};
       if (name != "kept" && (tell_quarantined(it->path(), listed) || obstacles_.contains(it->path()))) {
@@ -139,7 +140,7 @@ class JournalFiles {
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     for (const fs::path& path : odd)
-      if (const auto status = stat_of(path)) check_kind(exam_, path, *status);
+      if (const auto status = sessions::stat_of(path)) check_kind(exam_, path, *status);
     if (error)
       exam_.report.error("journal", dir.native(), fmt::format("cannot be read: {}", error.message()),
                          "run the doctor as the user that the daemon runs as; check the disk");
@@ -157,10 +158,10 @@ class JournalFiles {
       if (file.name.ends_with(".tmp")) check_temporary(exam_, path, file.status);
       if (check_kind(exam_, path, file.status)) continue;
       if (!file.name.ends_with(".json") || exam_.cancelled()) continue;
-      const auto read = read_store(path);
+      const auto read = sessions::read_store(path);
       if (!read) {
         exam_.report.warning("previous", path.native(), read.error().detail, "make it readable for the daemon's user");
-      } else if (read->kind == StoreRead::Kind::damaged) {
+      } else if (read->kind == sessions::StoreRead::Kind::damaged) {
         exam_.fault({.level = Finding::Level::warning,
                      .check = "previous",
                      .path = path.native(),

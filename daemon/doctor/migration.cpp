@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 
 #include "daemon/doctor/examination.hpp"
 #include "daemon/doctor/inspect_transcript.hpp"
@@ -14,17 +13,17 @@
 #include "store/try.hpp"
 #include "transcripts/migrate.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::chrono::milliseconds lock_wait{2000};
 
 class TranscriptMigration {
  public:
   TranscriptMigration(doctor::Examination& exam, const std::string& agent)
       : exam_(exam), dir_(exam.paths.store_file(agent).parent_path()) {
-    if (const auto read = read_store(exam.paths.store_file(agent)); read && read->kind == StoreRead::Kind::good)
+    if (const auto read = sessions::read_store(exam.paths.store_file(agent));
+        read && read->kind == sessions::StoreRead::Kind::good)
       owners_ = doctor::transcript_owners(read->entries);
   }
 
@@ -46,10 +45,10 @@ class TranscriptMigration {
 
   Result<void> migrate(const doctor::Listed& file) {
     const fs::path path = dir_ / file.name;
-    std::vector<Eviction> evictions;
-    TRY(const auto lock, FileLock::acquire(path, {.timeout = lock_wait}, evictions));
+    std::vector<lock::Eviction> evictions;
+    TRY(const auto lock, lock::FileLock::acquire(path, {.timeout = foreign_lock_wait}, evictions));
     fs::path kept;
-    TRY(const auto done, migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
+    TRY(const auto done, transcripts::migrate_transcript(path, session_of(file.name), [&]() -> Result<void> {
           TRY(auto copy, exam_.keep_copy(path));
           kept = std::move(copy);
           return {};
@@ -78,13 +77,13 @@ class TranscriptMigration {
 
 }  // namespace
 
-Report run_migration(const Config& config) {
+Report run_migration(const config::Config& config) {
   const DoctorOptions options{
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
   doctor::Examination exam(options);
   for (const std::string& agent : exam.paths.agents())
-    if (resolve_below(options.state_dir, exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
+    if (store::resolve_below(options.state_dir, exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
   return std::move(exam.report);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -32,7 +32,7 @@ Result<Step> set_mode(const std::string& path, mode_t from, mode_t to) {
 
 bool check_dir(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct stat status{};
+  struct stat status {};
   if (::stat(dir.c_str(), &status) != 0) {
     exam.report.error("state_dir", dir, reason(errno),
                       "name the right one (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration), or "
@@ -110,7 +110,7 @@ void check_daemon(Examination& exam) {
 
 void check_space(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct statvfs space{};
+  struct statvfs space {};
   if (::statvfs(dir.c_str(), &space) != 0) {
     exam.report.error("disk_space", dir, reason(errno), "check the disk");
     return;
@@ -145,13 +145,13 @@ constexpr std::array without_exchange{
 
 void check_file_system(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct statfs kind{};
+  struct statfs kind {};
   if (::statfs(dir.c_str(), &kind) != 0) {
     exam.report.error("file_system", dir, reason(errno), "check the disk");
     return;
   }
   const auto magic = static_cast<std::uint64_t>(kind.f_type) & 0xFFFFFFFF;
-  if (const std::string_view name = network_file_system(exam.options.state_dir); !name.empty()) {
+  if (const std::string_view name = store::network_file_system(exam.options.state_dir); !name.empty()) {
     // Locks or renames are not reliable there, or not for all machines that mount it.
     exam.report.warning("file_system", dir,
                         fmt::format("is on {}, where foreign locks and atomic renames may not be reliable", name),
@@ -177,7 +177,7 @@ void check_file_system(Examination& exam) {
 
 // Reading tokens.json reveals only hashes, but writing it makes an admin.
 void check_secret_file(Examination& exam, const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return;
   const auto mode = status.st_mode & 07777;
   if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -215,9 +215,9 @@ void check_tokens(Examination& exam) {
     if (ours && file.name.ends_with(".tmp")) check_temporary(exam, exam.options.state_dir / file.name, file.status);
   }
   const auto tokens = exam.options.state_dir / "tokens.json";
-  if (const auto text = read_file(tokens); text) {
+  if (const auto text = store::read_file(tokens); text) {
     check_secret_file(exam, tokens.native());
-    if (const auto records = parse_tokens(*text)) {
+    if (const auto records = auth::parse_tokens(*text)) {
       exam.report.ok("tokens", tokens.native(),
                      fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
     } else {
@@ -234,8 +234,8 @@ void check_tokens(Examination& exam) {
   }
 
   const auto policy = exam.options.state_dir / "policy.json";
-  if (const auto text = read_file(policy); text) {
-    if (const auto parsed = parse_send_policy(*text, ""); !parsed)
+  if (const auto text = store::read_file(policy); text) {
+    if (const auto parsed = policy::parse_send_policy(*text, ""); !parsed)
       exam.report.error(
           "policy", policy.native(), parsed.error().detail,
           fmt::format("repair it. To use the rules of the configuration instead, run: mv '{0}' '{0}.damaged'",

@@ -13,13 +13,14 @@
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 namespace {
 
 namespace asio = boost::asio;
 
 // Opens the ledger and reads the damaged stores, which rebuilds them; then stops as the daemon does.
-asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger, std::vector<std::string> agents) {
+asio::awaitable<Result<std::vector<std::string>>> start_and_stop(ledger::Ledger& ledger,
+                                                                 std::vector<std::string> agents) {
   Result<void> outcome;
   for (const std::string& agent : agents) {
     if (auto loaded = co_await ledger.load(agent); !loaded && outcome)
@@ -30,10 +31,10 @@ asio::awaitable<Result<std::vector<std::string>>> start_and_stop(Ledger& ledger,
   co_return ledger.status().repairs;
 }
 
-Result<std::vector<std::string>> rebuild(const Config& config, const std::vector<std::string>& agents) {
+Result<std::vector<std::string>> rebuild(const config::Config& config, const std::vector<std::string>& agents) {
   asio::io_context io{1};
   asio::thread_pool disk{1};
-  TRY(auto ledger, Ledger::open(io, disk, config, Rules{}, true));
+  TRY(auto ledger, ledger::Ledger::open(io, disk, config, decide::Rules{}, true));
   std::optional<Result<std::vector<std::string>>> done;
   std::exception_ptr bug;
   asio::co_spawn(io, start_and_stop(*ledger, agents),
@@ -50,7 +51,7 @@ Result<std::vector<std::string>> rebuild(const Config& config, const std::vector
 
 }  // namespace
 
-Report run_repair(const Config& config) {
+Report run_repair(const config::Config& config) {
   const DoctorOptions options{
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
   doctor::Examination exam(options, true);
@@ -60,7 +61,8 @@ Report run_repair(const Config& config) {
   for (const Finding& finding : exam.report.findings())
     if (finding.check == "repair") report.add(finding);
   if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
-  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && stat_of(checkpoint)) {
+  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT";
+      exam.lost_lines && sessions::stat_of(checkpoint)) {
     if (auto kept = exam.put_away(checkpoint); !kept)  // without a CHECKPOINT, the whole journal is applied again
       report.error("repair", checkpoint.native(), kept.error().detail, "make sure that it can be moved");
   }
@@ -76,4 +78,4 @@ Report run_repair(const Config& config) {
   return report;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -7,7 +7,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 namespace {
 
 using Level = Finding::Level;
@@ -128,4 +128,4 @@ std::string to_json(const Report& report) {
   return text;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 struct Finding {
   enum class Level : std::uint8_t { ok, warning, error };
@@ -63,4 +63,4 @@ class Report {
 std::string to_text(const Report& report);
 std::string to_json(const Report& report);  // one line, without '\n'
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

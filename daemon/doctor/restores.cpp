@@ -11,7 +11,7 @@
 #include "store/files.hpp"
 #include "store/process.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 namespace fs = std::filesystem;
 namespace {
 
@@ -34,7 +34,7 @@ bool is_running(std::string_view name, std::string_view prefix) {
   std::int64_t pid = 0;
   const std::string_view rest = name.substr(prefix.size());
   const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), pid);
-  return error == std::errc() && pid > 0 && !process_status(pid).dead;
+  return error == std::errc() && pid > 0 && !store::process_status(pid).dead;
 }
 
 Finding judge_aside(const fs::path& path, const fs::path& state_dir) {
@@ -57,7 +57,7 @@ Finding judge_scratch(const fs::path& path, const fs::path& state_dir) {
     return finding(Level::error, path,
                    "a restore was killed before it renamed this directory: it is the state before the restore",
                    fmt::format("keep it under a name of its own: mv {} {}.before-restore.{}", path.native(),
-                               state_dir.native(), time_for_names()));
+                               state_dir.native(), store::time_for_names()));
   return finding(Level::warning, path, "a restore was killed while it unpacked a backup here",
                  fmt::format("remove it: rm -r {}", path.native()));
 }
@@ -71,7 +71,7 @@ std::vector<Finding> find_left_restores(const fs::path& named) {
   if (error) state_dir = named;
   if (!state_dir.has_filename()) state_dir = state_dir.parent_path();
   const std::string name = state_dir.filename().native();
-  each_in(state_dir.parent_path(), [&](const fs::directory_entry& entry) {
+  store::each_in(state_dir.parent_path(), [&](const fs::directory_entry& entry) {
     const std::string other = entry.path().filename().native();
     if (other.starts_with(name + ".before-restore.")) found.push_back(judge_aside(entry.path(), state_dir));
     if (other.starts_with(name + ".restore.") && other.ends_with(".tmp"))
@@ -81,4 +81,4 @@ std::vector<Finding> find_left_restores(const fs::path& named) {
   return found;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

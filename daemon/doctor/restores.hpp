@@ -10,9 +10,9 @@
 
 #include "daemon/doctor/report.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 // Returns one finding for each; ok when there is nothing to do. Blocks.
 std::vector<Finding> find_left_restores(const std::filesystem::path& state_dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

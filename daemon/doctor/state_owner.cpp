@@ -6,13 +6,13 @@
 #include "store/json/raw_json.hpp"
 #include "store/process.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 StateOwner::State StateOwner::state() const {
-  const Host where = where_ran(host, false);
-  if (where == Host::earlier_boot) return State::gone;
-  if (where == Host::elsewhere) return State::elsewhere;
-  const ProcessStatus status = process_status(pid);
+  const store::Host where = store::where_ran(host, false);
+  if (where == store::Host::earlier_boot) return State::gone;
+  if (where == store::Host::elsewhere) return State::elsewhere;
+  const store::ProcessStatus status = store::process_status(pid);
   return status.dead || status.starttime != starttime ? State::gone : State::alive;
 }
 
@@ -34,13 +34,13 @@ StateOwner this_process(std::int64_t now_ms, std::string_view command) {
   const pid_t pid = ::getpid();
   return {.pid = pid,
           .started_at = now_ms,
-          .starttime = process_status(pid).starttime,
-          .host = host_identity(),
+          .starttime = store::process_status(pid).starttime,
+          .host = store::host_identity(),
           .command = std::string(command)};
 }
 
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir) {
-  const auto text = read_file(state_lock_file(state_dir));
+  const auto text = store::read_file(state_lock_file(state_dir));
   if (!text) {
     if (text.error().code == Code::not_found) return std::nullopt;
     return std::unexpected(text.error());
@@ -55,4 +55,4 @@ Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state
                     .command = json::string_at(*text, "command").value_or("")};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

@@ -13,7 +13,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::doctor {
 
 struct StateOwner {
   std::int64_t pid = 0;
@@ -37,4 +37,4 @@ StateOwner this_process(std::int64_t now_ms, std::string_view command = "serve")
 // Returns the process that wrote the lock file last; nothing when there is no file or it is not readable.
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::doctor

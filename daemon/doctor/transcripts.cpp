@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 #include <string_view>
@@ -21,25 +20,24 @@ namespace fs = std::filesystem;
 
 bool is_transcript(std::string_view name) { return name.ends_with(".jsonl") && !name.ends_with(".trajectory.jsonl"); }
 
-std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<NamedEntry>& entries) {
+std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<sessions::NamedEntry>& entries) {
   std::map<std::string, std::string, std::less<>> owners;
-  for (const NamedEntry& named : entries) {
+  for (const sessions::NamedEntry& named : entries) {
     if (json::kind(*named.entry) != json::Kind::object) continue;
-    const Session session(named.key, named.entry);
-    if (!session.session_id.empty()) owners.emplace(AgentState::file_of(session, std::nullopt), session.session_id);
+    const decide::Session session(named.key, named.entry);
+    if (!session.session_id.empty())
+      owners.emplace(decide::AgentState::file_of(session, std::nullopt), session.session_id);
   }
   return owners;
 }
 
 namespace {
 
-constexpr std::chrono::milliseconds lock_wait{2000};
-
 // Holds the transcript's lock, so that no foreign program appends meanwhile.
 Result<Step> mend_transcript(const fs::path& path) {
-  std::vector<Eviction> evictions;
-  TRY(const auto lock, FileLock::acquire(path, {.timeout = lock_wait}, evictions));
-  TRY(const auto mended, mend_end(path));
+  std::vector<lock::Eviction> evictions;
+  TRY(const auto lock, lock::FileLock::acquire(path, {.timeout = foreign_lock_wait}, evictions));
+  TRY(const auto mended, transcripts::mend_end(path));
   if (!mended) return Step{.path = path.native(), .detail = "was completed by its writer meanwhile"};
   if (mended->torn.empty()) return Step{.path = path.native(), .detail = "added the missing newline to its last line"};
   return Step{
@@ -53,11 +51,11 @@ class TranscriptCheck {
   TranscriptCheck(Examination& exam, const std::string& agent)
       : exam_(exam), agent_(agent), dir_(exam.paths.store_file(agent).parent_path()) {}
 
-  void take_entries(const std::vector<NamedEntry>& entries) {
+  void take_entries(const std::vector<sessions::NamedEntry>& entries) {
     owners_known_ = true;
     owners_ = transcript_owners(entries);
     for (const auto& [file, id] : owners_) sessions_.try_emplace(id);
-    for (const NamedEntry& named : entries) {
+    for (const sessions::NamedEntry& named : entries) {
       const auto count = json::int_at(*named.entry, "messageCount").value_or(0);
       const auto found = sessions_.find(json::string_at(*named.entry, "sessionId").value_or(""));
       if (found != sessions_.end()) found->second.counted = std::max(found->second.counted, count);
@@ -101,7 +99,7 @@ class TranscriptCheck {
     if (!state) {
       if (state.error().code == Code::draining) return;
       // It was archived or rewritten meanwhile.
-      struct stat now{};
+      struct stat now {};
       if (::lstat(path.c_str(), &now) != 0 || now.st_size < file.status.st_size) return;
       exam_.report.error("transcript", path.native(), state.error().detail,
                          "make it a regular file that the daemon's user can read; check the disk");
@@ -189,7 +187,7 @@ class TranscriptCheck {
     if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
     for (std::size_t at = file.find("-topic-"); at != std::string_view::npos; at = file.find("-topic-", at + 1)) {
       const std::string id(file.substr(0, at));
-      if (sessions_.contains(id) && topic_of_file(id, file)) return id;
+      if (sessions_.contains(id) && store::topic_of_file(id, file)) return id;
     }
     return {};
   }
@@ -250,7 +248,7 @@ class TranscriptCheck {
 }  // namespace
 
 void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
-                       const std::optional<std::vector<NamedEntry>>& entries) {
+                       const std::optional<std::vector<sessions::NamedEntry>>& entries) {
   TranscriptCheck check(exam, agent);
   if (entries) check.take_entries(*entries);
   check.run(files);

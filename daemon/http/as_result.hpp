@@ -5,8 +5,8 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-namespace sessiond {
+namespace sessiond::http {
 
 inline constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

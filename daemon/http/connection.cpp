@@ -14,7 +14,7 @@
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -28,7 +28,7 @@ constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that need no to
 // Checks a long body on a disk thread, so that other requests are served meanwhile.
 asio::awaitable<void> check_body(Service& service, Request& request) {
   const std::size_t depth = service.options.read.json_depth;
-  request.checked = co_await run_on(service.disk.get_executor(), [&body = request.body, depth] {
+  request.checked = co_await runtime::run_on(service.disk.get_executor(), [&body = request.body, depth] {
     return JsonChecked{.max_depth = depth,
                        .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
   });
@@ -71,7 +71,7 @@ bool Service::serves(const std::string& host) const {
 
 std::string Service::request_id(std::string_view sent) {
   // An id is logged, stored with denials and shown, so one that looks like a token is replaced.
-  if (good_request_id(sent) && !find_secret(sent)) return std::string(sent);
+  if (good_request_id(sent) && !policy::find_secret(sent)) return std::string(sent);
   return fmt::format("{}-{:x}", id_prefix, next_id++);
 }
 
@@ -371,4 +371,4 @@ asio::awaitable<bool> Connection::write(std::span<asio::const_buffer> buffers) {
   co_return false;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -23,7 +23,7 @@
 #include "daemon/http/response_head.hpp"
 #include "daemon/http/router.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 class Connection;
 
@@ -118,4 +118,4 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool old_version_ = false;  // HTTP/1.0
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -4,7 +4,7 @@
 #include <boost/asio/ip/address_v4.hpp>
 #include <boost/asio/ip/address_v6.hpp>
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace ip = boost::asio::ip;
 
@@ -43,4 +43,4 @@ std::string network_of(std::string_view peer) {
 
 bool is_loopback(const ip::address& address) { return unmapped(address).is_loopback(); }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -13,7 +13,7 @@
 
 #include "daemon/http/quota.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // What counts as one address.
 using Network = std::array<unsigned char, 16>;
@@ -34,4 +34,4 @@ std::string network_of(std::string_view peer);
 // True also for an IPv4 loopback address that is mapped into IPv6.
 bool is_loopback(const boost::asio::ip::address& address);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace sessiond {
+namespace sessiond::http {
 
 void add_cors(const Request& request, const std::vector<std::string>& allowed_origins, Response& response) {
   if (allowed_origins.empty()) return;
@@ -26,4 +26,4 @@ void add_cors(const Request& request, const std::vector<std::string>& allowed_or
   headers.emplace_back("Access-Control-Max-Age", "600");
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -7,9 +7,9 @@
 
 #include "daemon/http/message.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // Adds the fields that a browser asks for, also to the reply of a preflight.
 void add_cors(const Request& request, const std::vector<std::string>& allowed_origins, Response& response);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

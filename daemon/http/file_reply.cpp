@@ -11,7 +11,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 
@@ -19,16 +19,16 @@ namespace {
 
 // Shared by the coroutine and the disk thread, so that it lives until both are done.
 struct OpenFile {
-  Fd fd{};
+  store::Fd fd{};
   std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(file_piece_bytes);
 };
 
 // Returns 0 or an errno.
 int open_regular(OpenFile& file, const std::string& path) {
-  auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
+  auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
   if (!opened) return ELOOP;
   file.fd = std::move(*opened);
-  struct stat about{};
+  struct stat about {};
   if (::fstat(file.fd.get(), &about) != 0) return errno;
   return S_ISREG(about.st_mode) ? 0 : EINVAL;
 }
@@ -51,8 +51,8 @@ Result<std::size_t> read_piece(OpenFile& file, const std::string& path, std::uin
 asio::awaitable<bool> Connection::reply_file(const Request& request, Response& response) {
   const Response::FileBody body = *response.file;
   auto file = std::make_shared<OpenFile>();
-  const int error =
-      co_await run_on(service_->disk.get_executor(), [file, path = body.path] { return open_regular(*file, path); });
+  const int error = co_await runtime::run_on(service_->disk.get_executor(),
+                                             [file, path = body.path] { return open_regular(*file, path); });
   if (error != 0) {
     log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"errno", error}});
     Response problem = to_response(io_problem("opening", "the file of this reply", error), request.path, request_id_);
@@ -63,7 +63,7 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
   std::uint64_t sent = 0;
   do {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file_piece_bytes, body.length - sent));
-    const Result<std::size_t> got = co_await run_on(
+    const Result<std::size_t> got = co_await runtime::run_on(
         service_->disk.get_executor(),
         [file, path = body.path, offset = body.offset + sent, size] { return read_piece(*file, path, offset, size); });
     if (!got || *got < size) {
@@ -81,4 +81,4 @@ asio::awaitable<bool> Connection::reply_file(const Request& request, Response& r
   co_return true;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

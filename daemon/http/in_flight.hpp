@@ -13,7 +13,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 class InFlight {
  public:
@@ -85,4 +85,4 @@ inline Problem bytes_per_token_reached(std::string_view token) {
           .retry_after_s = 1};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -12,7 +12,7 @@
 #include <charconv>
 #include <cstdio>
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -77,7 +77,7 @@ SocketFile::SocketFile(SocketFile&& other) noexcept
     : path_(std::exchange(other.path_, {})), device_(other.device_), inode_(other.inode_) {}
 
 SocketFile::~SocketFile() {
-  struct stat now{};
+  struct stat now {};
   if (path_.empty() || ::lstat(path_.c_str(), &now) != 0) return;
   if (now.st_dev == device_ && now.st_ino == inode_) ::unlink(path_.c_str());
 }
@@ -88,7 +88,7 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   if (fresh.size() >= sizeof(sockaddr_un::sun_path)) {
     return fail(Code::validation_failed, fmt::format("the socket path {} is too long", path));
   }
-  struct stat there{};
+  struct stat there {};
   if (::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) return fail(Code::internal, fmt::format("{} exists and is not a socket", path));
     if (answers(io, path)) return fail(Code::internal, fmt::format("another process listens on {}", path));
@@ -99,7 +99,7 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   acceptor.open({}, error);
   if (!error) acceptor.bind(fresh, error);
   if (error) return refused("binding", path, error);
-  struct stat made{};
+  struct stat made {};
   int failed = 0;
   if (::chmod(fresh.c_str(), 0600) != 0 || ::lstat(fresh.c_str(), &made) != 0) failed = errno;
   if (failed == 0) acceptor.listen(asio::socket_base::max_listen_connections, error);
@@ -112,7 +112,7 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   return UnixListener{std::move(acceptor), SocketFile(path, made.st_dev, made.st_ino)};
 }
 
-Result<void> adopt(asio::ip::tcp::acceptor& acceptor, Fd listening) {
+Result<void> adopt(asio::ip::tcp::acceptor& acceptor, store::Fd listening) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
@@ -124,7 +124,7 @@ Result<void> adopt(asio::ip::tcp::acceptor& acceptor, Fd listening) {
   return {};
 }
 
-Result<void> adopt(asio::local::stream_protocol::acceptor& acceptor, Fd listening) {
+Result<void> adopt(asio::local::stream_protocol::acceptor& acceptor, store::Fd listening) {
   error_code error;
   acceptor.assign({}, listening.get(), error);
   if (error) return refused("adopting", "a socket", error);
@@ -139,4 +139,4 @@ std::optional<uid_t> peer_uid(asio::local::stream_protocol::socket& socket) {
   return peer.uid;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

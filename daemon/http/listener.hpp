@@ -15,7 +15,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // validation_failed: not an address. internal: the system refuses it (in use, not an address of this machine).
 Result<boost::asio::ip::tcp::endpoint> tcp_endpoint(std::string_view address);
@@ -44,10 +44,10 @@ struct UnixListener {
 Result<UnixListener> open_unix(boost::asio::io_context& io, const std::string& path);
 
 // Gives an acceptor a socket that listens already.
-Result<void> adopt(boost::asio::ip::tcp::acceptor& acceptor, Fd listening);
-Result<void> adopt(boost::asio::local::stream_protocol::acceptor& acceptor, Fd listening);
+Result<void> adopt(boost::asio::ip::tcp::acceptor& acceptor, store::Fd listening);
+Result<void> adopt(boost::asio::local::stream_protocol::acceptor& acceptor, store::Fd listening);
 
 // Returns the uid of the process at the other end (SO_PEERCRED).
 std::optional<uid_t> peer_uid(boost::asio::local::stream_protocol::socket& socket);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -2,7 +2,7 @@
 
 #include <ranges>
 
-namespace sessiond {
+namespace sessiond::http {
 
 std::string_view Request::header(std::string_view lower_name) const {
   for (const auto& [name, value] : headers) {
@@ -18,4 +18,4 @@ const std::string* Request::query_value(std::string_view name) const {
   return nullptr;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -16,7 +16,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // Says whether a body is JSON of at most this depth, in UTF-8, with each name once an object.
 struct JsonChecked {
@@ -36,7 +36,7 @@ struct Request {
   bool local_admin = false;         // unix socket, peer of our own uid
   bool secure = false;              // over TLS
   std::string certificate;          // common name of the client's certificate, verified; "": none
-  Principal principal;              // set by the router before the handler runs
+  auth::Principal principal;        // set by the router before the handler runs
   std::string pattern;              // of the route, "/v1/agents/{agent}"; set by the router
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
 
@@ -63,7 +63,7 @@ class StreamWriter {
 
 // The socket of a connection that its reply has taken over, after the head was sent. Non-blocking.
 struct TakenSocket {
-  Fd fd{};
+  store::Fd fd{};
   std::string peer{};
   std::shared_ptr<void> slot{};  // in limits.connections; destroying it returns the slot
 };
@@ -101,4 +101,4 @@ int status_of(Code code);
 
 using Handler = std::function<boost::asio::awaitable<Response>(Request&)>;
 
-}  // namespace sessiond
+}  // namespace sessiond::http

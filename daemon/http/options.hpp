@@ -12,7 +12,7 @@
 
 #include "daemon/http/request_reader.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 struct ServerOptions {
   ReadLimits read{};
@@ -52,4 +52,4 @@ inline void add(Counters::Count& count, std::uint64_t by) {
   count.store(count.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -8,7 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 int status_of(Code code) {
   switch (code) {
@@ -101,7 +101,7 @@ std::string title_of(Code code) {
 // Returns the first `most` bytes of a text, without secrets. Looks for secrets in twice as much: one that is cut in
 // half would not be recognised.
 std::string told(std::string_view text, std::size_t most) {
-  std::string out = without_secrets(text.substr(0, 2 * most));
+  std::string out = policy::without_secrets(text.substr(0, 2 * most));
   if (out.size() <= most) return out;
   while (most > 0 && (static_cast<unsigned char>(out[most]) & 0xC0) == 0x80) --most;  // never half a character
   out.resize(most);
@@ -135,7 +135,7 @@ Response to_response(const Problem& problem, std::string_view path, std::string_
   writer.string("code", name(problem.code));
   // Clients log problems, so a token in the path or the body is not repeated.
   writer.string("detail", told(problem.detail, limits::detail_bytes));
-  writer.string("instance", without_secrets(path));
+  writer.string("instance", policy::without_secrets(path));
   writer.boolean("retryable", retryable(problem.code, status));
   writer.string("requestId", request_id);
   if (!problem.errors.empty()) writer.raw("errors", errors_array(problem.errors));
@@ -152,4 +152,4 @@ Response to_response(const Problem& problem, std::string_view path, std::string_
   return response;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

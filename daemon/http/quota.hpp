@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-namespace sessiond {
+namespace sessiond::http {
 
 template <class Key>
 class Quota {
@@ -39,4 +39,4 @@ class Quota {
   std::shared_ptr<Held> held_ = std::make_shared<Held>();
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -10,7 +10,7 @@
 
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 namespace {
 
 namespace beast = boost::beast;
@@ -206,4 +206,4 @@ void RequestReader::next() {
   started_ = head_done_ = head_told_ = body_begun_ = false;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -10,7 +10,7 @@
 #include "daemon/http/message.hpp"
 #include "daemon/http/strict.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 struct ReadLimits {
   HeaderLimits header{};
@@ -63,4 +63,4 @@ class RequestReader {
   bool body_begun_ = false;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -7,7 +7,7 @@
 
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 namespace {
 
 void append_number(std::string& out, std::uint64_t number) {
@@ -71,7 +71,7 @@ void write_head(std::string& out, const Response& response, std::string_view req
   bool cache_control = response.cacheable;
   for (const auto& [name, value] : response.headers) {
     append_field(out, name, value);
-    cache_control = cache_control || equals_nocase(name, "cache-control");
+    cache_control = cache_control || store::equals_nocase(name, "cache-control");
   }
   if (!cache_control) out.append("Cache-Control: no-store\r\n");
   out.append("X-Content-Type-Options: nosniff\r\n");
@@ -83,4 +83,4 @@ void write_head(std::string& out, const Response& response, std::string_view req
   out.append("\r\n");
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -11,7 +11,7 @@
 
 #include "daemon/http/message.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // The value of Date (RFC 9110 §5.6.7), formatted once a second.
 class DateText {
@@ -35,4 +35,4 @@ void end_with_newline(Response& response);
 void write_head(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
                 const HeadOptions& options);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

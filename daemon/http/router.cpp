@@ -15,7 +15,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // One segment in the tree of patterns. A node has few children, so a linear search is the fastest.
 struct Router::Node {
@@ -89,7 +89,8 @@ Router::Router(Authenticate authenticator)
 Router::~Router() = default;
 Router::Router(Router&&) noexcept = default;
 
-void Router::add(std::string method, std::string pattern, Permission permission, Handler handler, QueryNames query) {
+void Router::add(std::string method, std::string pattern, auth::Permission permission, Handler handler,
+                 QueryNames query) {
   const Result<std::vector<std::string>> segments = split_path(pattern);
   if (!pattern.starts_with('/') || !segments) throw std::invalid_argument("malformed route " + pattern);
   Node* node = root_.get();
@@ -158,17 +159,17 @@ Router::Found Router::find(Request& request) const {
 }
 
 Result<void> Router::admit(Request& request, const Route& route) const {
-  if (route.permission == Permission::open) return {};
+  if (route.permission == auth::Permission::open) return {};
   TRY(request.principal, authenticator_(request, route.permission));
   request.counted = true;
   if (request.has_room && !request.has_room(request.principal.id))
     return std::unexpected(bytes_per_token_reached(request.principal.id));
   if (request.principal.may(route.permission)) return {};
-  const std::string_view missing = name(route.permission);
-  return std::unexpected(
-      Problem{.code = Code::forbidden,
-              .detail = fmt::format("role {} lacks the permission {}", sessiond::name(request.principal.role), missing),
-              .members = {{"permission", json::quote(missing)}}});
+  const std::string_view missing = auth::name(route.permission);
+  return std::unexpected(Problem{
+      .code = Code::forbidden,
+      .detail = fmt::format("role {} lacks the permission {}", sessiond::auth::name(request.principal.role), missing),
+      .members = {{"permission", json::quote(missing)}}});
 }
 
 // Refuses a request before its handler runs: missing permission, an unknown query parameter, an encoded body.
@@ -176,7 +177,7 @@ std::optional<Response> Router::refusal(Request& request, const Route& route, bo
   if (Result<void> admitted = admit(request, route); !admitted) return to_response(admitted.error(), request);
   if (Result<void> known = check_query(request, route.query); !known) return to_response(known.error(), request);
   const std::string_view coding = request.header("content-encoding");
-  if (!has_body || coding.empty() || equals_nocase(trim(coding), "identity")) return {};
+  if (!has_body || coding.empty() || store::equals_nocase(store::trim(coding), "identity")) return {};
   Response response =
       to_response({.code = Code::unsupported_media_type,
                    .detail = fmt::format("a body must not be encoded; its Content-Encoding is {}", coding)},
@@ -193,7 +194,7 @@ Router::Early Router::before_body(Request& request) const {
     early.refusal = std::move(found.error());
   } else {
     early.refusal = refusal(request, *route, true);
-    early.open = !early.refusal && route->permission == Permission::open;
+    early.open = !early.refusal && route->permission == auth::Permission::open;
   }
   if (early.refusal) tell(request, route, *early.refusal);
   return early;
@@ -231,4 +232,4 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
   co_return response;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -17,11 +17,11 @@
 #include "daemon/http/message.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // Returns the sender of a request to a route that needs this permission. The Problem (unauthorized, too_many_requests)
 // is the reply. Authenticate does not check the permission.
-using Authenticate = std::function<Result<Principal>(const Request&, Permission)>;
+using Authenticate = std::function<Result<auth::Principal>(const Request&, auth::Permission)>;
 
 // The query parameters that a route knows. Any other is answered bad_request, before the handler runs.
 using QueryNames = std::vector<std::string_view>;
@@ -32,7 +32,7 @@ class Router {
   struct Route {
     std::string method;
     std::string pattern;
-    Permission permission;
+    auth::Permission permission;
     Handler handler;
     QueryNames query;
   };
@@ -42,7 +42,8 @@ class Router {
   Router(Router&&) noexcept;
 
   // Throws std::invalid_argument for a malformed pattern or a route added twice: both are bugs, found at start-up.
-  void add(std::string method, std::string pattern, Permission permission, Handler handler, QueryNames query = {});
+  void add(std::string method, std::string pattern, auth::Permission permission, Handler handler,
+           QueryNames query = {});
 
   // The observer is called with every reply before it is sent, including refusals by the connection; the route is null
   // when the request has none. The handler may have moved values out of the request.
@@ -80,4 +81,4 @@ class Router {
   std::unique_ptr<Node> root_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -18,7 +18,7 @@
 #include "daemon/runtime/log.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -91,7 +91,7 @@ Result<unsigned short> Server::listen_tcp(std::string_view address) {
   return serve(std::move(acceptor));
 }
 
-Result<unsigned short> Server::adopt_tcp(Fd listening) {
+Result<unsigned short> Server::adopt_tcp(store::Fd listening) {
   asio::ip::tcp::acceptor acceptor(io_);
   TRY(adopt(acceptor, std::move(listening)));
   return serve(std::move(acceptor));
@@ -115,7 +115,7 @@ Result<void> Server::listen_unix(const std::string& path) {
   return {};
 }
 
-Result<void> Server::adopt_unix(Fd listening) {
+Result<void> Server::adopt_unix(store::Fd listening) {
   UnixListener listener{asio::local::stream_protocol::acceptor(io_), SocketFile({}, 0, 0)};
   if (auto done = adopt(listener.acceptor, std::move(listening)); !done) return done;
   unix_.push_back(std::move(listener));
@@ -186,11 +186,11 @@ void Server::shake_hands(asio::ip::tcp::socket socket, Connection::Peer peer) {
     return;
   }
   error_code error;
-  Fd client(socket.release(error));
+  store::Fd client(socket.release(error));
   if (error) return;
   peer.secure = true;
   tls_->take(std::move(client), service_->options.header_timeout,
-             [this, alive = alive_, peer = std::move(peer)](Fd server_end, std::string certificate) {
+             [this, alive = alive_, peer = std::move(peer)](store::Fd server_end, std::string certificate) {
                asio::post(io_, [this, alive, peer, end = std::move(server_end), certificate]() mutable {
                  if (!*alive || service_->draining) return;
                  peer.certificate = std::move(certificate);
@@ -285,4 +285,4 @@ asio::awaitable<void> Server::stopped() {
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -21,7 +21,7 @@
 #include "daemon/http/router.hpp"
 #include "daemon/http/tls_front.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 class Server {
  public:
@@ -36,8 +36,8 @@ class Server {
   Result<void> listen_unix(const std::string& path);
 
   // For sockets that listen already and whose files systemd removes.
-  Result<unsigned short> adopt_tcp(Fd listening);
-  Result<void> adopt_unix(Fd listening);
+  Result<unsigned short> adopt_tcp(store::Fd listening);
+  Result<void> adopt_unix(store::Fd listening);
 
   // Takes effect for later connections and requests.
   void reconfigure(ServerOptions options);
@@ -80,4 +80,4 @@ class Server {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // false: destroyed, while callbacks are still queued
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

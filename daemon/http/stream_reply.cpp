@@ -7,7 +7,7 @@
 #include "daemon/http/connection.hpp"
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -89,7 +89,7 @@ asio::awaitable<bool> Connection::begin_stream(const Response& response) {
 asio::awaitable<void> Connection::hand_over(Response& response) {
   if (!co_await begin_stream(response)) co_return;
   error_code error;
-  Fd fd(socket_.release(error));
+  store::Fd fd(socket_.release(error));
   if (error) {
     log::error("stream_failed", {{"requestId", request_id_}, {"what", error.message()}});
     co_return;
@@ -119,4 +119,4 @@ asio::awaitable<void> Connection::reply_stream(Response& response) {
   if (open) co_await linger();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -13,7 +13,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 namespace {
 
 constexpr std::size_t max_method = 32;  // bytes of the request line for method, version and spaces
@@ -107,12 +107,12 @@ Result<Fields> collect(const Request& request) {
       fine = once(fields.transfer_encoding, "Transfer-Encoding", value);
     } else if (name == "connection") {
       for_each_element(value, [&](std::string_view option) {
-        fields.close |= equals_nocase(option, "close");
-        fields.keep_alive |= equals_nocase(option, "keep-alive");
+        fields.close |= store::equals_nocase(option, "close");
+        fields.keep_alive |= store::equals_nocase(option, "keep-alive");
       });
     } else if (name == "expect") {
-      for_each_element(value,
-                       [&](std::string_view what) { fields.expects_continue |= equals_nocase(what, "100-continue"); });
+      for_each_element(
+          value, [&](std::string_view what) { fields.expects_continue |= store::equals_nocase(what, "100-continue"); });
     } else if (const auto* one = std::ranges::find(singletons, name); one != std::end(singletons)) {
       if (std::exchange(fields.seen[static_cast<std::size_t>(one - singletons)], true)) {
         fine = fail(Code::bad_request, fmt::format("more than one {} field", name));
@@ -161,8 +161,9 @@ Result<std::optional<Authority>> take_target(Request& request, const HeaderLimit
   }
   if (!target.starts_with('/') && target != "*") {
     const std::size_t scheme = target.find("://");
-    const bool https = equals_nocase(std::string_view(target).substr(0, scheme), "https");
-    if (scheme == std::string::npos || !(https || equals_nocase(std::string_view(target).substr(0, scheme), "http"))) {
+    const bool https = store::equals_nocase(std::string_view(target).substr(0, scheme), "https");
+    if (scheme == std::string::npos ||
+        !(https || store::equals_nocase(std::string_view(target).substr(0, scheme), "http"))) {
       return fail(Code::bad_request, "the target must be a path");
     }
     const std::size_t path = std::min(target.find_first_of("/?", scheme + 3), target.size());
@@ -189,7 +190,7 @@ Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor
   if (fields.transfer_encoding) {
     if (minor == 0) return fail(Code::bad_request, "Transfer-Encoding in HTTP/1.0");
     if (fields.length) return fail(Code::bad_request, "both Transfer-Encoding and Content-Length");
-    if (!equals_nocase(*fields.transfer_encoding, "chunked")) {
+    if (!store::equals_nocase(*fields.transfer_encoding, "chunked")) {
       return fail(Code::bad_request, "Transfer-Encoding must be chunked, once, and nothing else");
     }
     framing.chunked = true;
@@ -280,4 +281,4 @@ bool trailer_ok(std::string_view trailer) {
   return true;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -21,7 +21,7 @@
 #include "daemon/http/message.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 struct HeaderLimits {
   std::size_t header_bytes = 16 << 10;  // the header fields, all lines together
@@ -65,4 +65,4 @@ bool chunk_extension_ok(std::string_view extension);
 // the last chunk's header.
 bool trailer_ok(std::string_view trailer);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

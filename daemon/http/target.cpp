@@ -5,7 +5,7 @@
 
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 namespace {
 
 std::optional<unsigned> hex_digit(char c) {
@@ -75,4 +75,4 @@ Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string
   return pairs;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -9,7 +9,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 // Decodes percent escapes, once. bad_request: a % without two hex digits, or %00.
 Result<std::string> percent_decode(std::string_view text);
@@ -22,4 +22,4 @@ Result<std::vector<std::string>> split_path(std::string_view raw_path);
 // percent_decode.
 Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string_view raw_query);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

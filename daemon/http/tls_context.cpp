@@ -16,7 +16,7 @@
 #include "store/files.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 namespace {
 
 constexpr const char* ciphers_of_1_2 =
@@ -45,8 +45,8 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size, con
 
 Result<void> check_readable(const std::string& file) {
   if (file.empty()) return {};
-  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat status{};
+  const store::Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
   int error = 0;
   if (!fd || ::fstat(fd.get(), &status) != 0) error = errno;
   if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
@@ -91,4 +91,4 @@ std::string common_name_of_peer(SSL* connection) {
   return size > 0 ? std::string(name.data(), static_cast<std::size_t>(size)) : std::string();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

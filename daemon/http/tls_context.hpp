@@ -11,7 +11,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 struct TlsFiles {
   std::string cert{};       // PEM: the certificate, then its intermediates
@@ -29,4 +29,4 @@ Result<TlsContext> make_tls_context(const TlsFiles& files);
 // Returns the common name of the client's verified certificate; "" when it has none.
 std::string common_name_of_peer(SSL* connection);
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -16,7 +16,7 @@
 #include "daemon/http/as_result.hpp"
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -35,7 +35,7 @@ constexpr std::chrono::minutes stuck_time{10};
 
 class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
  public:
-  TlsRelay(TlsFront& front, Fd client, Clock::time_point handshake_by, TlsFront::Ready ready)
+  TlsRelay(TlsFront& front, store::Fd client, Clock::time_point handshake_by, TlsFront::Ready ready)
       : front_(front),
         context_(front.context_),
         ssl_(SSL_new(context_.get()), SSL_free),
@@ -104,7 +104,7 @@ class TlsRelay : public std::enable_shared_from_this<TlsRelay> {
       return false;
     }
     server_.assign(ends[0]);
-    ready_(Fd(ends[1]), common_name_of_peer(ssl_.get()));
+    ready_(store::Fd(ends[1]), common_name_of_peer(ssl_.get()));
     ready_ = nullptr;
     return true;
   }
@@ -204,7 +204,7 @@ void TlsFront::use(TlsContext context) {
   asio::post(io_, [this, context = std::move(context)]() mutable { context_ = std::move(context); });
 }
 
-void TlsFront::take(Fd client, std::chrono::milliseconds handshake_timeout, Ready ready) {
+void TlsFront::take(store::Fd client, std::chrono::milliseconds handshake_timeout, Ready ready) {
   ++open_;
   asio::post(io_, [this, client = std::move(client), by = Clock::now() + handshake_timeout,
                    ready = std::move(ready)]() mutable {
@@ -223,4 +223,4 @@ void TlsFront::tick() {
   });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -18,7 +18,7 @@
 #include "daemon/http/tls_context.hpp"
 #include "store/files.hpp"
 
-namespace sessiond {
+namespace sessiond::http {
 
 class TlsRelay;
 
@@ -26,7 +26,7 @@ class TlsFront {
  public:
   // Called on the front's thread after the handshake, with the server's end of the pair and the common name of the
   // client's certificate.
-  using Ready = std::function<void(Fd, std::string certificate)>;
+  using Ready = std::function<void(store::Fd, std::string certificate)>;
 
   explicit TlsFront(TlsContext context);
   ~TlsFront();  // gives open connections a few seconds to end, and joins the thread
@@ -34,7 +34,7 @@ class TlsFront {
   // Takes effect for new connections; open ones keep their context.
   void use(TlsContext context);
   // Relays a client. It is closed if the handshake takes longer than `handshake_timeout`.
-  void take(Fd client, std::chrono::milliseconds handshake_timeout, Ready ready);
+  void take(store::Fd client, std::chrono::milliseconds handshake_timeout, Ready ready);
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
  private:
@@ -51,4 +51,4 @@ class TlsFront {
   std::jthread thread_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::http

@@ -13,7 +13,7 @@
 #include "daemon/runtime/waiters.hpp"
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 Problem degraded_problem(const std::string& agent, std::string_view why);
 struct Agent;
@@ -30,11 +30,11 @@ struct Agent : std::enable_shared_from_this<Agent> {
   std::string id;
   // Runs the disk work on its sessions.json. A strand of its own, so that no agent waits for another agent's disk.
   asio::strand<asio::thread_pool::executor_type> strand;
-  std::shared_ptr<AgentState> state{};   // null: not loaded
-  std::shared_ptr<SessionsFile> file{};  // used on `strand` only
+  std::shared_ptr<decide::AgentState> state{};     // null: not loaded
+  std::shared_ptr<sessions::SessionsFile> file{};  // used on `strand` only
   // Of the file that has left memory, while a foreign program may still undo what it wrote, until `history_until`
   // (steady ms).
-  std::shared_ptr<EntryHistory> history{};
+  std::shared_ptr<sessions::EntryHistory> history{};
   std::int64_t history_until = 0;
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
@@ -44,7 +44,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   bool following = false;              // its transcripts are being looked at
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
   bool watched = false;                // by inotify
-  Waiters waiting{};                   // for a turn, `following` or `publishing` to end
+  runtime::Waiters waiting{};          // for a turn, `following` or `publishing` to end
   std::int64_t touched = 0;            // steady ms of the last use
   std::int64_t looked = 0;             // steady ms of the last look at its file
   std::int64_t dirty_since = 0;        // steady ms; 0: clean
@@ -83,4 +83,4 @@ class TurnGuard {
   std::shared_ptr<Agent> agent_;  // null: ended
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -13,7 +13,7 @@
 #include "daemon/runtime/run_on.hpp"
 #include "store/sessions/entry_history.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::uint64_t big_store = 8ULL << 20;  // bytes; reading one takes so long that others must not wait behind it
@@ -59,7 +59,7 @@ asio::awaitable<TurnGuard> Agents::take_turn(std::string id, Turn what) {
 
 void Agents::mark_dirty(Agent& agent) {
   if (agent.dirty_since != 0) return;
-  agent.dirty_since = steady_ms();
+  agent.dirty_since = store::steady_ms();
   hooks_.on_dirty();
 }
 
@@ -82,20 +82,20 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
                       .archived_from = hooks_.archived_from(id),
                       .known_to = known ? agent->file_seq : 0,
                       .generations = {.written = agent->written_seq, .previous = agent->previous_seq}};
-  const std::uint64_t bytes = co_await run_on(agent->strand, [path = env_.paths.store_file(id)] {
+  const std::uint64_t bytes = co_await runtime::run_on(agent->strand, [path = env_.paths.store_file(id)] {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
     return error ? 0 : static_cast<std::uint64_t>(size);
   });
   const bool big = bytes >= big_store;
-  const std::int64_t begin = steady_ms();
+  const std::int64_t begin = store::steady_ms();
   if (big) {
     agent->loading_bytes = bytes;
     log::info("agent_loading", {{"agent", id}, {"bytes", bytes}});
     while (big_load_) co_await big_load_ended_.wait(0);
     big_load_ = true;
   }
-  auto loaded = co_await run_on(agent->strand, [this, id, request] {
+  auto loaded = co_await runtime::run_on(agent->strand, [this, id, request] {
     return load_store(env_.config, env_.paths, commits_.journal(), adopting_, id, request);
   });
   if (big) {
@@ -103,7 +103,7 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
     big_load_ended_.release(0);
     agent->loading_bytes = 0;
     log::info("agent_loaded",
-              {{"agent", id}, {"sessions", loaded ? loaded->state->size() : 0}, {"ms", steady_ms() - begin}});
+              {{"agent", id}, {"sessions", loaded ? loaded->state->size() : 0}, {"ms", store::steady_ms() - begin}});
   }
   co_return loaded;
 }
@@ -125,7 +125,7 @@ Problem Agents::degrade(Agent& agent, const Problem& why) {
 
 asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
   Agent& agent = find_or_add(id);
-  agent.touched = steady_ms();
+  agent.touched = store::steady_ms();
   bool waited = false;
   // What others changed is being merged, if it is there already.
   for (; agent.turn == Turn::loading; waited = true) co_await agent.waiting.wait(0);
@@ -139,7 +139,7 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
   Result<void> outcome;
   bool room = true;
   if (loaded && create && !loaded->exists && loaded->state->size() == 0 && !agent.rebuild) {
-    const auto there = co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
+    const auto there = co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
     room = there.size() < env_.rules.agents;
   }
   if (!loaded) {
@@ -177,7 +177,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   agent.history.reset();
   agent.state = std::move(loaded.state);
   agent.on_disk = loaded.exists;
-  agent.looked = agent.touched = steady_ms();
+  agent.looked = agent.touched = store::steady_ms();
   if (!agent.state->dirty.empty()) mark_dirty(agent);
   hooks_.on_loaded(agent);
   notices_.repaired(id, loaded.repairs);
@@ -188,15 +188,15 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   co_return Result<void>{};
 }
 
-asio::awaitable<Result<const AgentState*>> Agents::get(std::string id, bool fresh) {
+asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, bool fresh) {
   for (;;) {
     if (auto loaded = co_await load(id, false); !loaded) co_return std::unexpected(std::move(loaded.error()));
     const Agent& agent = find_or_add(id);
     if (!agent.state) continue;
     // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
-    const bool looked_at =
-        agent.degraded.empty() && (agent.turn == Turn::checkpointing ||
-                                   (!agent.suspect && steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
+    const bool looked_at = agent.degraded.empty() &&
+                           (agent.turn == Turn::checkpointing ||
+                            (!agent.suspect && store::steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
     if (looked_at && !fresh) co_return agent.state.get();
     if (auto looked = co_await reload_if_changed(id); !looked) co_return std::unexpected(std::move(looked.error()));
     if (fresh) co_await hooks_.publish_foreign_lines(id);
@@ -205,11 +205,11 @@ asio::awaitable<Result<const AgentState*>> Agents::get(std::string id, bool fres
   }
 }
 
-const AgentState* Agents::at_hand(std::string_view id) {
+const decide::AgentState* Agents::at_hand(std::string_view id) {
   const auto found = agents_.find(id);
   if (found == agents_.end()) return nullptr;
   Agent& agent = *found->second;
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   const bool looked_at =
       agent.turn == Turn::checkpointing || (!agent.suspect && now - agent.looked < env_.config.store.cache_ttl_ms);
   if (!agent.state || agent.turn == Turn::loading || agent.is_unused() || !looked_at || !agent.degraded.empty())
@@ -218,7 +218,7 @@ const AgentState* Agents::at_hand(std::string_view id) {
   return agent.state.get();
 }
 
-const AgentState* Agents::in_memory(std::string_view id) const {
+const decide::AgentState* Agents::in_memory(std::string_view id) const {
   const auto found = agents_.find(id);
   return found == agents_.end() ? nullptr : found->second->state.get();
 }
@@ -228,13 +228,13 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   auto turn = co_await take_turn(id, Turn::looking);
   if (!agent.state) co_return Result<void>{};
   agent.suspect = false;
-  auto [polled, repairs, evictions, damaged] = co_await run_on(agent.strand, [file = agent.file] {
+  auto [polled, repairs, evictions, damaged] = co_await runtime::run_on(agent.strand, [file = agent.file] {
     auto found = file->poll();
     return std::tuple(std::move(found), file->take_repairs(), file->take_evictions(), file->damaged());
   });
   agent.damaged = damaged;
   notices_.evicted(id, evictions);
-  agent.looked = steady_ms();
+  agent.looked = store::steady_ms();
   notices_.repaired(id, repairs);
   // Merged before anybody writes the file again: what is written is whole entries, theirs included.
   Result<void> outcome;
@@ -249,21 +249,23 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
 
 // A few entries at a time: the network thread has others to serve. The turn keeps others from
 // reading or writing the file until the last one is committed.
-asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, ForeignChange change, bool at_load) {
+asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::ForeignChange change, bool at_load) {
   Agent& agent = find_or_add(id);
   std::uint64_t last = 0;
-  for (ForeignSlices slices(change);;) {
+  for (decide::ForeignSlices slices(change);;) {
     if (commits_.failed()) commits_.reload_after_failure(id);  // read again with all the others, theirs included
     if (commits_.failed() || !agent.state)
       co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
-    const ForeignChange slice = slices.next();
-    Decision decision = decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
+    const sessions::ForeignChange slice = slices.next();
+    decide::Decision decision =
+        decide::decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
     last = stage(*agent.state, decision);
     // Transcripts that were nobody's until now.
     const auto follow_key = [&](const std::string& key) {
-      if (const Session* session = agent.state->find_key(key)) hooks_.on_owned(id, AgentState::file_of(*session, {}));
+      if (const decide::Session* session = agent.state->find_key(key))
+        hooks_.on_owned(id, decide::AgentState::file_of(*session, {}));
     };
-    for (const NamedEntry& entry : slice.created) follow_key(entry.key);
+    for (const sessions::NamedEntry& entry : slice.created) follow_key(entry.key);
     for (const auto& entry : slice.updated) follow_key(entry.key);
     if (slices.done()) break;
     co_await asio::post(env_.io, asio::use_awaitable);
@@ -279,7 +281,7 @@ asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, ForeignChang
 }
 
 asio::awaitable<std::vector<std::string>> Agents::ids() {
-  auto ids = co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
+  auto ids = co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
   std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
   for (const auto& [id, agent] : agents_) {
     const bool known = (agent->state && !agent->is_unused()) || !agent->degraded.empty() ||
@@ -296,7 +298,7 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
 
 // An agent that nobody touched for longer than the TTL, with nothing on its way, leaves memory.
 void Agents::unload_idle(std::uint64_t seq) {
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   for (auto& [id, agent] : agents_) {
     if (agent->history && agent->turn != Turn::loading && now > agent->history_until)
       asio::post(env_.disk, [gone = std::exchange(agent->history, {})] {});
@@ -306,7 +308,7 @@ void Agents::unload_idle(std::uint64_t seq) {
     if (busy || !agent->waiting.empty()) continue;
     agent->history = agent->file->history();
     agent->empty = agent->state->size() == 0;
-    agent->history_until = now + std::chrono::milliseconds(EntryHistory::longest).count();
+    agent->history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
     asio::post(env_.disk,
                [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
     agent->file_seq = std::max(agent->file_seq, commits_.durable());
@@ -315,7 +317,8 @@ void Agents::unload_idle(std::uint64_t seq) {
   }
 }
 
-std::uint64_t Agents::stage(AgentState& state, Decision& decision, std::vector<Answer> answers) {
+std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decision,
+                            std::vector<answers::Answer> answers) {
   const std::uint64_t last = commits_.stage(state, decision, std::move(answers));
   if (!state.dirty.empty()) mark_dirty(find_or_add(state.id()));
   return last;
@@ -331,4 +334,4 @@ asio::awaitable<bool> Agents::forget(std::string id) {
   co_return true;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

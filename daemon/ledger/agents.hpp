@@ -16,14 +16,14 @@
 #include "daemon/ledger/store_loading.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // The events that an answer depends on: all of the agent's, unless the call narrows it. A refusal depends on all.
 class Seen {
  public:
   // Of an agent: nothing but this session, asked for by `key`. Found by any other name, it rests on which keys there
   // are not.
-  void only(const Session& session, std::string_view key) {
+  void only(const decide::Session& session, std::string_view key) {
     if (session.key() == key) seq_ = session.last_seq;
   }
   // Of the newest event that the answer may show.
@@ -37,7 +37,7 @@ class Seen {
 
 class Agents {
  public:
-  using States = std::vector<const AgentState*>;
+  using States = std::vector<const decide::AgentState*>;
   using Map = std::map<std::string, std::shared_ptr<Agent>, std::less<>>;
   // Called back, for the parts that are made after this one.
   struct Hooks {
@@ -57,7 +57,8 @@ class Agents {
 
   // See Ledger::show and show_all.
   template <class Call>
-  asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> show(std::string id, bool fresh, Call call);
+  asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> show(std::string id, bool fresh,
+                                                                                      Call call);
   ~Agents();
   Agents(const Agents&) = delete;
   Agents& operator=(const Agents&) = delete;
@@ -78,9 +79,9 @@ class Agents {
   asio::awaitable<TurnGuard> take_turn(std::string id, Turn what);
   // Commits what foreign programs changed. The agent has a turn, so that the file is not written before. `at_load`: the
   // state is the store as we left it.
-  asio::awaitable<Result<void>> merge_foreign(std::string id, ForeignChange change, bool at_load = false);
+  asio::awaitable<Result<void>> merge_foreign(std::string id, sessions::ForeignChange change, bool at_load = false);
   // Commits::stage, and the agent becomes dirty.
-  std::uint64_t stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
+  std::uint64_t stage(decide::AgentState& state, decide::Decision& decision, std::vector<answers::Answer> answers = {});
   void mark_dirty(Agent& agent);
   // Its store cannot be used: logs and announces it once. Returns what to answer.
   Problem degrade(Agent& agent, const Problem& why);
@@ -91,9 +92,9 @@ class Agents {
 
  private:
   // Valid until the next co_await. at_hand: null when the agent has to be loaded or looked at first.
-  const AgentState* at_hand(std::string_view id);
-  const AgentState* in_memory(std::string_view id) const;
-  asio::awaitable<Result<const AgentState*>> get(std::string id, bool fresh);
+  const decide::AgentState* at_hand(std::string_view id);
+  const decide::AgentState* in_memory(std::string_view id) const;
+  asio::awaitable<Result<const decide::AgentState*>> get(std::string id, bool fresh);
   asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
 
@@ -106,7 +107,7 @@ class Agents {
   Hooks hooks_{};
   Map agents_{};
   bool big_load_ = false;  // a big store is being read: one at a time, so that disk threads are left for the others
-  Waiters big_load_ended_{};
+  runtime::Waiters big_load_ended_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

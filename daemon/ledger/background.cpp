@@ -5,7 +5,7 @@
 
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 void end_process(const std::exception_ptr& thrown, std::string_view name) {
@@ -34,4 +34,4 @@ asio::awaitable<void> Background::wait_until_all_ended() {
   while (running_ > 0) co_await ended_.wait(0);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

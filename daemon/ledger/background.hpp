@@ -7,7 +7,7 @@
 
 #include "daemon/runtime/waiters.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Background {
  public:
@@ -20,7 +20,7 @@ class Background {
  private:
   asio::io_context& io_;
   int running_ = 0;
-  Waiters ended_{};
+  runtime::Waiters ended_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

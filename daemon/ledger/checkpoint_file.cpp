@@ -5,16 +5,16 @@
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   Checkpoint out;
-  auto text = read_file(path);
+  auto text = store::read_file(path);
   if (!text) {
     if (text.error().code == Code::not_found) return out;
     return std::unexpected(std::move(text.error()));
   }
-  if (!json::check(*text) || !crc_fits(*text) || json::int_at(*text, "seq").value_or(-1) < 0) {
+  if (!json::check(*text) || !json::crc_fits(*text) || json::int_at(*text, "seq").value_or(-1) < 0) {
     log::warn("checkpoint_damaged", {{"path", path.string()}, {"next", "replaying the whole journal"}});
     out.damaged = true;
     return out;
@@ -32,4 +32,4 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -10,7 +10,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // Agents that are not named have everything up to `seq`.
 struct Checkpoint {
@@ -39,4 +39,4 @@ struct Checkpoint {
 // Nothing when there is none; `damaged` when it cannot be believed. Blocks.
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& path);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

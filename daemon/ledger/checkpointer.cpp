@@ -17,7 +17,7 @@
 #include "store/json/crc.hpp"
 #include "store/sessions/disk.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
@@ -37,7 +37,7 @@ std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
 
 // In slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests to
 // serve. An entry that changes meanwhile is dirty again, and recovery goes by each entry's rev.
-asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, AgentState& state,
+asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::AgentState& state,
                                                  const std::unordered_set<std::string>& keys) {
   std::vector<DirtyEntry> dirty;
   dirty.reserve(keys.size());
@@ -51,7 +51,7 @@ asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, AgentStat
 }  // namespace
 
 Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents,
-                           TranscriptFlusher& flusher, const FileJournal& journal_files)
+                           TranscriptFlusher& flusher, const journal::FileJournal& journal_files)
     : env_(env),
       commits_(commits),
       notices_(notices),
@@ -101,13 +101,13 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
-  std::optional<ForeignChange> foreign;
+  std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
     auto [written, evictions, repairs] =
-        co_await run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
-                                       dir = env_.paths.state_dir() / env_.paths.sessions_dir(id)]() mutable {
-          auto made = make_dirs(dir);
-          Result<CheckpointResult> done =
+        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
+                                                dir = env_.paths.state_dir() / env_.paths.sessions_dir(id)]() mutable {
+          auto made = store::make_dirs(dir);
+          Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
@@ -116,7 +116,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     if (written) {
       foreign = std::move(written->foreign);
       agent.bytes = written->bytes;
-      agent.next_checkpoint = steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
+      agent.next_checkpoint = store::steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
     } else {
       outcome = std::unexpected(std::move(written.error()));
     }
@@ -144,7 +144,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
 
 // A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
 void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   agent.next_checkpoint = now + checkpoint_retry_ms;
   if (why.code == Code::lock_timeout) {
     if (agent.lock_wanted == 0) agent.lock_wanted = now;
@@ -161,7 +161,8 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
 }
 
 asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq) {
-  const std::int64_t deadline = steady_ms() + (env_.stopping ? last_lock_wait_ms : env_.config.store.lock.timeout_ms);
+  const std::int64_t deadline =
+      store::steady_ms() + (env_.stopping ? last_lock_wait_ms : env_.config.store.lock.timeout_ms);
   const std::string target = env_.paths.store_file(id);
   asio::steady_timer pause(env_.io);
   Result<void> written;
@@ -169,7 +170,8 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
   while (agents_.find_or_add(id).file_seq < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
-    if (written.error().code != Code::lock_timeout || steady_ms() >= deadline || (env_.draining && !env_.stopping))
+    if (written.error().code != Code::lock_timeout || store::steady_ms() >= deadline ||
+        (env_.draining && !env_.stopping))
       break;
     pause.expires_after(std::chrono::milliseconds(env_.lock_poll_ms()));
     co_await pause.async_wait(asio::use_awaitable);
@@ -230,12 +232,12 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await run_on(strand_, [this, json = with_crc(std::move(json)) + "\n"] {
+  auto written = co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"] {
     if (auto kept = commits_.answers().flush(true); !kept) return kept;
-    fault_point("marks.answers_synced");
+    store::fault_point("marks.answers_synced");
     commits_.answers().expire(commits_.clock().now());
-    auto kept = replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
-    fault_point("marks.written");
+    auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
+    store::fault_point("marks.written");
     return kept;
   });
   if (!written) co_return written;
@@ -244,15 +246,15 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   backlog_from_ = least_free;
   backlog_ = commits_.journal().bytes_after(backlog_from_);
   if (snapshots_ == 0) {
-    co_await run_on(env_.disk.get_executor(), [this, to = std::min(least, least_previous)] {
+    co_await runtime::run_on(env_.disk.get_executor(), [this, to = std::min(least, least_previous)] {
       commits_.journal().release(
           to, commits_.clock().older_than(env_.config.journal.retention_ms, commits_.journal().head()));
       return true;
     });
   }
   room_.release(UINT64_MAX);  // each looks for itself whether there is room now
-  next_sync_ = steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
-                                                                     env_.config.store.checkpoint_duty));
+  next_sync_ = store::steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
+                                                                            env_.config.store.checkpoint_duty));
   co_return Result<void>{};
 }
 
@@ -267,17 +269,17 @@ asio::awaitable<void> Checkpointer::renew_resting() {
   }
   for (const auto& agent : resting) {
     const std::uint64_t seq = agent->file_seq;
-    const auto done = co_await run_on(
+    const auto done = co_await runtime::run_on(
         agent->strand,
         [store = env_.paths.store_file(agent->id), previous = env_.paths.previous(agent->id)]() -> Result<void> {
-          auto read = read_store(store);
+          auto read = sessions::read_store(store);
           if (!read) return std::unexpected(std::move(read.error()));
-          if (read->kind == StoreRead::Kind::absent) return {};
-          if (read->kind == StoreRead::Kind::damaged)
+          if (read->kind == sessions::StoreRead::Kind::absent) return {};
+          if (read->kind == sessions::StoreRead::Kind::damaged)
             return fail(Code::degraded, "the store is damaged: " + read->damage);
-          return replace_file(previous, format_store(read->entries));
+          return store::replace_file(previous, sessions::format_store(read->entries));
         });
-    fault_point("marks.previous_renewed");
+    store::fault_point("marks.previous_renewed");
     if (done) {
       agent->previous_seq = seq;
     } else {
@@ -288,7 +290,7 @@ asio::awaitable<void> Checkpointer::renew_resting() {
 
 asio::awaitable<void> Checkpointer::run() {
   while (!env_.stopping) {
-    const std::int64_t now = steady_ms();
+    const std::int64_t now = store::steady_ms();
     std::int64_t next = now + 1000;
     const bool hurry = commits_.journal().bytes_after(backlog_from_) > hurry_backlog;
     std::vector<std::string> due;
@@ -303,15 +305,15 @@ asio::awaitable<void> Checkpointer::run() {
     }
     if (!commits_.failed()) {
       for (const std::string& id : due) co_await checkpoint(id);  // a failure is told and tried again
-      if (commits_.durable() > checkpointed_ && (hurry || steady_ms() >= next_sync_)) {
-        if (auto synced = co_await sync_files(); !synced) next_sync_ = steady_ms() + checkpoint_retry_ms;
+      if (commits_.durable() > checkpointed_ && (hurry || store::steady_ms() >= next_sync_)) {
+        if (auto synced = co_await sync_files(); !synced) next_sync_ = store::steady_ms() + checkpoint_retry_ms;
       }
       if (commits_.durable() > checkpointed_) next = std::min(next, next_sync_);
     }
     hooks_.on_round();
     if (!due.empty() && !commits_.failed()) continue;  // what became dirty meanwhile is looked at before sleeping
     boost::system::error_code woken;
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - steady_ms(), 1)));
+    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - store::steady_ms(), 1)));
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
 }
@@ -337,7 +339,7 @@ asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snaps
     log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
   ++snapshots_;
   const auto snapshot = std::make_shared<StateSnapshot>();
-  Result<void> taken = co_await run_on(strand_, [this, snapshot]() -> Result<void> {
+  Result<void> taken = co_await runtime::run_on(strand_, [this, snapshot]() -> Result<void> {
     auto links = LinkDir::make(env_.paths.journal_dir());
     if (!links) return std::unexpected(std::move(links.error()));
     snapshot->links = std::move(*links);
@@ -349,11 +351,11 @@ asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snaps
           [this, snapshot, agent](TranscriptFiles&) { return take_transcripts(*snapshot, env_.paths, agent); });
   }
   if (taken)
-    taken =
-        co_await run_on(env_.disk.get_executor(), [this, snapshot] { return take_journal(*snapshot, journal_files_); });
+    taken = co_await runtime::run_on(env_.disk.get_executor(),
+                                     [this, snapshot] { return take_journal(*snapshot, journal_files_); });
   --snapshots_;
   if (taken) co_return snapshot;
-  co_await run_on(env_.disk.get_executor(), [snapshot] {
+  co_await runtime::run_on(env_.disk.get_executor(), [snapshot] {
     snapshot->links.reset();
     return true;
   });
@@ -365,7 +367,7 @@ asio::awaitable<Result<void>> Checkpointer::wait_for_room() {
   timer_.cancel();  // wakes the loop
   if (!std::exchange(room_watched_, true)) env_.background.run(end_waits_for_room(), "end_waits_for_room");
   if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down");
-  const auto deadline = static_cast<std::uint64_t>(steady_ms() + room_patience_ms);
+  const auto deadline = static_cast<std::uint64_t>(store::steady_ms() + room_patience_ms);
   while (backlog_ > max_backlog) {
     if (const auto trouble = co_await room_.wait(deadline)) co_return std::unexpected(*trouble);
   }
@@ -377,7 +379,7 @@ asio::awaitable<void> Checkpointer::end_waits_for_room() {
   do {
     pause.expires_after(std::chrono::milliseconds(250));
     co_await pause.async_wait(asio::use_awaitable);
-    room_.expire(static_cast<std::uint64_t>(steady_ms()),
+    room_.expire(static_cast<std::uint64_t>(store::steady_ms()),
                  std::make_shared<const Problem>(
                      Problem{.code = Code::degraded,
                              .detail = fmt::format("the journal is {} MiB ahead of the files, which do not follow{}{}",
@@ -397,4 +399,4 @@ Result<void> Checkpointer::check_lag(const Agent& agent) const {
                                  .retry_after_s = 5});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

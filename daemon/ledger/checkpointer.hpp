@@ -11,7 +11,7 @@
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/snapshot.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Checkpointer {
  public:
@@ -20,7 +20,7 @@ class Checkpointer {
     std::function<void()> on_round{};          // each round of run(), about once a second or when something is due
   };
   Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents, TranscriptFlusher& flusher,
-               const FileJournal& journal_files);
+               const journal::FileJournal& journal_files);
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   // Up to which seq the CHECKPOINT that was read says that all files have come.
   void start_from(std::uint64_t seq) { checkpointed_ = backlog_from_ = synced_ = seq; }
@@ -60,7 +60,7 @@ class Checkpointer {
   Notices& notices_;
   Agents& agents_;
   TranscriptFlusher& flusher_;
-  const FileJournal& journal_files_;  // for snapshots
+  const journal::FileJournal& journal_files_;  // for snapshots
   Hooks hooks_{};
   asio::strand<asio::thread_pool::executor_type> strand_;  // writes CHECKPOINT and the answers
   asio::steady_timer timer_;
@@ -71,10 +71,10 @@ class Checkpointer {
   std::uint64_t synced_ = 0;    // the seq of the last CHECKPOINT
   std::int64_t next_sync_ = 0;  // steady ms
   std::string trouble_{};
-  Waiters room_{};  // commits that wait for room, by their deadline (steady ms)
+  runtime::Waiters room_{};  // commits that wait for room, by their deadline (steady ms)
   bool room_watched_ = false;
   int snapshots_ = 0;  // being taken: retention waits
   std::uint64_t checkpoints_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

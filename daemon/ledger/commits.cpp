@@ -9,26 +9,26 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::int64_t refusal_told_ms = 5000;  // a refused write makes unready that long, or until one is stored
 
 }  // namespace
 
-Commits::Commits(LedgerEnv& env, std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers,
-                 std::unique_ptr<AgeClock> clock)
+Commits::Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal,
+                 std::unique_ptr<answers::AnswerStore> answers, std::unique_ptr<journal::AgeClock> clock)
     : env_(env),
-      ids_(IdSource::secure()),
+      ids_(decide::IdSource::secure()),
       answers_(std::move(answers)),
       clock_(std::move(clock)),
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       journal_(std::move(journal)) {}
 
-Context Commits::context(std::string_view actor, std::string_view source) {
+decide::Context Commits::context(std::string_view actor, std::string_view source) {
   return {.next_seq = next_seq_,
-          .now = unix_ms(),
+          .now = store::unix_ms(),
           .epoch = journal_->epoch(),
           .actor = actor,
           .source = source,
@@ -49,69 +49,70 @@ asio::awaitable<Result<void>> Commits::wait_until_durable(std::uint64_t seq) {
   co_return Result<void>{};
 }
 
-asio::awaitable<Waiters::Outcome> Commits::wait_for_outcome(std::uint64_t seq) {
-  const Waiters::Outcome why = failed() ? failure_ : co_await gate_.wait(seq);
+asio::awaitable<runtime::Waiters::Outcome> Commits::wait_for_outcome(std::uint64_t seq) {
+  const runtime::Waiters::Outcome why = failed() ? failure_ : co_await gate_.wait(seq);
   if (why && failed()) co_await rebuilt_.wait(0);
   co_return why;
 }
 
-asio::awaitable<Result<void>> Commits::announce(EventType type, std::string data, std::string actor,
+asio::awaitable<Result<void>> Commits::announce(journal::EventType type, std::string data, std::string actor,
                                                 std::string agent) {
-  AgentState nobody(agent);
+  decide::AgentState nobody(agent);
   if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
   if (failed()) co_return failure();
-  const Context now = context(actor, "api");
-  Decision decision;
-  decision.events.push_back(make_event(
+  const decide::Context now = context(actor, "api");
+  decide::Decision decision;
+  decision.events.push_back(journal::make_event(
       {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = actor, .source = "api"}, data));
   co_return co_await wait_until_durable(stage(nobody, decision));
 }
 
-std::uint64_t Commits::stage(AgentState& state, Decision& decision, std::vector<Answer> answers) {
+std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decision,
+                             std::vector<answers::Answer> answers) {
   assert(env_.loop.is_current());
   if (decision.events.empty()) return state.last_seq;
   assert(!failed());
   assert(decision.events.front().envelope.seq == next_seq_);
-  for (const Event& event : decision.events) apply(state, event);
-  for (const TranscriptUpdate& update : decision.transcript_updates) apply(state, update);
-  Commit commit{
+  for (const journal::Event& event : decision.events) decide::apply(state, event);
+  for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);
+  journal::Commit commit{
       .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
   commit.events.reserve(decision.events.size());
-  for (const Event& event : decision.events) commit.events.push_back(event.json);
+  for (const journal::Event& event : decision.events) commit.events.push_back(event.json);
   InFlight& in_flight = in_flight_.emplace_back();
   next_seq_ += decision.events.size();
   in_flight.last = next_seq_ - 1;
   in_flight.agent = state.id();
-  in_flight.archives =
-      std::ranges::any_of(decision.events, [](const Event& event) { return archives_files(event.envelope.type); });
+  in_flight.archives = std::ranges::any_of(
+      decision.events, [](const journal::Event& event) { return archives_files(event.envelope.type); });
   in_flight.events = std::move(decision.events);
-  for (const Answer& answer : answers) commit.answers.push_back(to_json(answer));
+  for (const answers::Answer& answer : answers) commit.answers.push_back(answers::to_json(answer));
   in_flight.answers = std::move(answers);
   ++counters_.commits;
   journal_->append(std::move(commit));
   return next_seq_ - 1;
 }
 
-void Commits::on_outcome(BatchOutcome outcome) {
+void Commits::on_outcome(journal::BatchOutcome outcome) {
   assert(env_.loop.is_current());
-  if (outcome.kind == BatchOutcome::Kind::durable) {
+  if (outcome.kind == journal::BatchOutcome::Kind::durable) {
     on_durable(std::move(outcome));
   } else {
     on_failure(outcome);
   }
 }
 
-void Commits::on_durable(BatchOutcome outcome) {
+void Commits::on_durable(journal::BatchOutcome outcome) {
   durable_ = outcome.last;
   refused_at_ = 0;
   ++counters_.batches;
   counters_.batch_bytes += outcome.bytes;
   counters_.sync_ns += outcome.sync_ns;
   bool archives = false;
-  std::vector<Event> events;
+  std::vector<journal::Event> events;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
-    for (const Answer& answer : done.answers) answers_->put(answer);
+    for (const answers::Answer& answer : done.answers) answers_->put(answer);
     archives = archives || done.archives;
     std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();
@@ -120,8 +121,8 @@ void Commits::on_durable(BatchOutcome outcome) {
   gate_.release(durable_);
 }
 
-void Commits::on_failure(const BatchOutcome& outcome) {
-  const bool unknown = outcome.kind == BatchOutcome::Kind::outcome_unknown;
+void Commits::on_failure(const journal::BatchOutcome& outcome) {
+  const bool unknown = outcome.kind == journal::BatchOutcome::Kind::outcome_unknown;
   const bool first_failure = !failed();
   Problem problem = outcome.problem;
   if (unknown) {
@@ -129,7 +130,7 @@ void Commits::on_failure(const BatchOutcome& outcome) {
     problem.retry_after_s = 1;
   }
   failure_ = std::make_shared<const Problem>(std::move(problem));
-  refused_at_ = steady_ms();
+  refused_at_ = store::steady_ms();
   refusal_ = failure_->detail;
   if (first_failure) {
     log::error("batch_not_stored", {{"first", outcome.first},
@@ -158,7 +159,7 @@ asio::awaitable<void> Commits::rebuild() {
       pause.expires_after(std::chrono::milliseconds(2));
       co_await pause.async_wait(asio::use_awaitable);
     }
-    const auto resumed = co_await run_on(env_.disk.get_executor(), [this] { return journal_->resume(); });
+    const auto resumed = co_await runtime::run_on(env_.disk.get_executor(), [this] { return journal_->resume(); });
     if (resumed) break;
     log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
     rebuilt_.release(0);  // reads that wait are told why
@@ -180,8 +181,8 @@ asio::awaitable<void> Commits::rebuild() {
 }
 
 std::string Commits::refusal() const {
-  if (failed() || (refused_at_ != 0 && steady_ms() - refused_at_ < refusal_told_ms)) return refusal_;
+  if (failed() || (refused_at_ != 0 && store::steady_ms() - refused_at_ < refusal_told_ms)) return refusal_;
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

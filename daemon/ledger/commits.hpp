@@ -20,14 +20,14 @@
 #include "store/journal/age_clock.hpp"
 #include "store/journal/journal.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Commits {
  public:
   // Called back when a batch is durable, and when one was not stored.
   struct Hooks {
     // Everything of the batch, in order. `archives`: it renames transcripts.
-    std::function<void(BatchOutcome batch, std::vector<Event> events, bool archives)> on_durable{};
+    std::function<void(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives)> on_durable{};
     // Takes an agent out of memory once its turn is free; false: it is not in memory.
     std::function<asio::awaitable<bool>(std::string)> forget{};
     // Reads these agents again from what is durable.
@@ -39,23 +39,24 @@ class Commits {
   };
 
   // Nothing may be staged before set_hooks().
-  Commits(LedgerEnv& env, std::unique_ptr<Journal> journal, std::unique_ptr<AnswerStore> answers,
-          std::unique_ptr<AgeClock> clock);
+  Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal, std::unique_ptr<answers::AnswerStore> answers,
+          std::unique_ptr<journal::AgeClock> clock);
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
 
   // Makes the context of a decision that is made now. `actor` must outlive the context.
-  Context context(std::string_view actor, std::string_view source);
+  decide::Context context(std::string_view actor, std::string_view source);
   // Applies a decision to the state and queues it. Returns the seq that an answer must wait for: that of its last
   // event; without events, of the newest one that touched the agent. The decision must have been made with context()
   // since the last co_await.
-  std::uint64_t stage(AgentState& state, Decision& decision, std::vector<Answer> answers = {});
+  std::uint64_t stage(decide::AgentState& state, decide::Decision& decision, std::vector<answers::Answer> answers = {});
   // Commits one event that concerns no session.
-  asio::awaitable<Result<void>> announce(EventType type, std::string data, std::string actor, std::string agent);
+  asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,
+                                         std::string agent);
 
   asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq);
   // Null once everything up to `seq` is durable. Else why it never will be; by then the agents stand as they are
   // without it, or cannot be had at all (failed()).
-  asio::awaitable<Waiters::Outcome> wait_for_outcome(std::uint64_t seq);
+  asio::awaitable<runtime::Waiters::Outcome> wait_for_outcome(std::uint64_t seq);
   std::uint64_t durable() const { return durable_; }
   std::uint64_t last() const { return next_seq_ - 1; }  // staged, durable or not
   bool failed() const { return failure_ != nullptr; }   // a batch was not stored, and agents are being read again
@@ -65,41 +66,41 @@ class Commits {
   // Why writes are refused, or were a moment ago; empty: they are not.
   std::string refusal() const;
 
-  void on_outcome(BatchOutcome outcome);
+  void on_outcome(journal::BatchOutcome outcome);
 
-  Journal& journal() const { return *journal_; }
-  AnswerStore& answers() const { return *answers_; }
-  AgeClock& clock() const { return *clock_; }
+  journal::Journal& journal() const { return *journal_; }
+  answers::AnswerStore& answers() const { return *answers_; }
+  journal::AgeClock& clock() const { return *clock_; }
   const Counters& counters() const { return counters_; }
 
  private:
   struct InFlight {
     std::uint64_t last = 0;
     std::string agent;
-    std::vector<Event> events;
-    std::vector<Answer> answers;
+    std::vector<journal::Event> events;
+    std::vector<answers::Answer> answers;
     bool archives = false;
   };
-  void on_durable(BatchOutcome outcome);
-  void on_failure(const BatchOutcome& outcome);
+  void on_durable(journal::BatchOutcome outcome);
+  void on_failure(const journal::BatchOutcome& outcome);
   asio::awaitable<void> rebuild();
 
   LedgerEnv& env_;
   Hooks hooks_{};
-  IdSource ids_;
-  std::unique_ptr<AnswerStore> answers_;
-  std::unique_ptr<AgeClock> clock_;
+  decide::IdSource ids_;
+  std::unique_ptr<answers::AnswerStore> answers_;
+  std::unique_ptr<journal::AgeClock> clock_;
   std::deque<InFlight> in_flight_{};
   std::uint64_t next_seq_;
   std::uint64_t durable_;
-  Waiters gate_{};     // by seq
-  Waiters rebuilt_{};  // until what was not stored is forgotten
+  runtime::Waiters gate_{};     // by seq
+  runtime::Waiters rebuilt_{};  // until what was not stored is forgotten
   std::shared_ptr<const Problem> failure_{};
   std::int64_t refused_at_ = 0;  // steady ms of the last batch that was not stored; 0: one was stored since
   std::string refusal_{};        // and why it was not
   std::vector<std::string> touched_by_failure_{};
   Counters counters_{};
-  std::unique_ptr<Journal> journal_;  // last: its thread stops first
+  std::unique_ptr<journal::Journal> journal_;  // last: its thread stops first
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

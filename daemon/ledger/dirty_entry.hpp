@@ -7,13 +7,13 @@
 
 #include "daemon/decide/agent_state.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 struct DirtyEntry {
   std::uint64_t order = 0;  // deletions (0), then entries, the oldest first
-  NamedEntry entry;
+  sessions::NamedEntry entry;
 };
-DirtyEntry dirty_entry(AgentState& state, const std::string& key);
-std::vector<NamedEntry> in_order(std::vector<DirtyEntry> dirty);
+DirtyEntry dirty_entry(decide::AgentState& state, const std::string& key);
+std::vector<sessions::NamedEntry> in_order(std::vector<DirtyEntry> dirty);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

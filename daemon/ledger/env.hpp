@@ -18,12 +18,13 @@
 #include "daemon/runtime/one_thread.hpp"
 #include "store/clock.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 inline constexpr std::int64_t transcript_lock_timeout_ms = 60'000;
 
 struct LedgerEnv {
-  LedgerEnv(asio::io_context& loop, asio::thread_pool& threads, const Config& configured, Rules decided_by)
+  LedgerEnv(asio::io_context& loop, asio::thread_pool& threads, const config::Config& configured,
+            decide::Rules decided_by)
       : io(loop),
         disk(threads),
         config(configured),
@@ -47,17 +48,17 @@ struct LedgerEnv {
 
   asio::io_context& io;
   asio::thread_pool& disk;  // runs whatever may block
-  const Config config;
-  Rules rules;
+  const config::Config config;
+  decide::Rules rules;
   const Paths paths;
   Background background;
   std::minstd_rand jitter{std::random_device{}()};
-  const std::int64_t started = unix_ms();
+  const std::int64_t started = store::unix_ms();
   // From here on no request waits for a foreign lock or for room in the journal.
   bool draining = false;
   // From here on nothing is committed.
   bool stopping = false;
-  OneThread loop{};                           // asserted by the parts
+  runtime::OneThread loop{};                  // asserted by the parts
   std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
 };
 
@@ -78,4 +79,4 @@ class LockWaiter {
   std::string target_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

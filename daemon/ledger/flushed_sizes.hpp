@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class FlushedSizes {
  public:
@@ -43,4 +43,4 @@ class FlushedSizes {
   std::map<std::string, std::unordered_map<std::string, std::uint64_t>, std::less<>> sizes_{};  // by folder, name
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -9,7 +9,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::chrono::milliseconds settle_delay{20};   // one look for all that is appended meanwhile, by us as well
@@ -46,7 +46,7 @@ void Follower::stop() {
 }
 
 void Follower::check_all_if_due() {
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   if (next_look_ > now) return;
   next_look_ = now + env_.ttl_ms();
   env_.background.run(check_all_agents(), "check_all_agents");
@@ -135,9 +135,10 @@ asio::awaitable<void> Follower::check_all_agents() {
   if (std::exchange(looking_everywhere_, true)) co_return;
   while (!env_.stopping && std::exchange(everywhere_wanted_, false)) {
     still_unwatched_.clear();
-    for (const auto& dir : co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.agent_parent_dirs(); }))
+    for (const auto& dir :
+         co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agent_parent_dirs(); }))
       take_watched(watch_.add_parent(dir));
-    set_databases(co_await run_on(env_.disk.get_executor(), [this] { return env_.paths.databases(); }));
+    set_databases(co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.databases(); }));
     for (const std::string& id : co_await agents_.ids()) co_await check_agent(id, {});
     unwatched_ = still_unwatched_;
   }
@@ -167,13 +168,13 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
   if (agents_.find_or_add(id).state) {
     looked = co_await agents_.reload_if_changed(id);
   } else {
-    const bool untouched = co_await run_on(
-        agents_.find_or_add(id).strand,
-        [options = store_options(env_.config, env_.paths, id), first = adopting_.load()] {
-          if (first)
-            remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
-          return SessionsFile::untouched(options);
-        });
+    const bool untouched = co_await runtime::run_on(agents_.find_or_add(id).strand, [options = store_options(
+                                                                                         env_.config, env_.paths, id),
+                                                                                     first = adopting_.load()] {
+      if (first)
+        lock::remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
+      return sessions::SessionsFile::untouched(options);
+    });
     const auto edit = co_await foreign_edits(id, files);
     if (untouched && edit && edit->empty()) {
       if (!agents_.find_or_add(id).state) flusher_.unload(id);  // else it came meanwhile
@@ -188,8 +189,9 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
 
 // Finds what other programs did to these transcripts (none named: to all). Looks at a few files at a time, because all
 // agents share this strand.
-asio::awaitable<Result<std::vector<ForeignEdit>>> Follower::foreign_edits(std::string id, std::set<std::string> files) {
-  std::vector<ForeignEdit> found;
+asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> Follower::foreign_edits(std::string id,
+                                                                                       std::set<std::string> files) {
+  std::vector<transcripts::ForeignEdit> found;
   if (files.empty()) {
     auto names = co_await flusher_.on_files([id](TranscriptFiles& files) { return files.projection().names(id); });
     if (!names) co_return std::unexpected(std::move(names.error()));
@@ -217,7 +219,7 @@ asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<s
   if (!found) {
     outcome = std::unexpected(found.error());
   } else {
-    for (const ForeignEdit& edit : *found) {
+    for (const transcripts::ForeignEdit& edit : *found) {
       outcome = co_await publish(id, edit.file);
       if (!outcome) break;
     }
@@ -257,27 +259,29 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
         [id, file](TranscriptFiles& files) { return files.projection().foreign(id, {file}); });
     if (!found) co_return std::unexpected(found.error());
     if (found->empty()) co_return Result<void>{};
-    const ForeignEdit& edit = found->front();
-    ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
-    if (edit.kind == ForeignEdit::Kind::appended) {
+    const transcripts::ForeignEdit& edit = found->front();
+    decide::ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
+    if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
       auto lines = co_await first_lines(id, edit);
       if (!lines) co_return std::unexpected(std::move(lines.error()));
       if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
       theirs = std::move(*lines);
     }
     if (commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
-    AgentState& state = *agents_.find_or_add(id).state;
+    decide::AgentState& state = *agents_.find_or_add(id).state;
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
     // A transcript that the record has lost: its entries were counted when they were told.
-    const bool whole = edit.kind == ForeignEdit::Kind::appended && edit.unknown.front() == ByteRange{0, edit.size};
+    const bool whole = edit.kind == transcripts::ForeignEdit::Kind::appended &&
+                       edit.unknown.front() == transcripts::ByteRange{0, edit.size};
     const bool counted =
         !theirs.lines.empty() && !owner->topic &&
         owner->session->message_count.value_or(-1) > static_cast<std::int64_t>(theirs.lines.back().stored.seq);
     if (whole && counted)
       co_return co_await flusher_.on_files(
           [id, edit](TranscriptFiles& files) { return files.projection().take_as_known(id, edit); });
-    Decision decision = decide_foreign_lines(state, *owner, theirs, commits_.context("external", "external"));
+    decide::Decision decision =
+        decide::decide_foreign_lines(state, *owner, theirs, commits_.context("external", "external"));
     const std::uint64_t last = agents_.stage(state, decision);
     if (theirs.lines.empty())
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
@@ -285,10 +289,10 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
   }
 }
 
-asio::awaitable<Result<ForeignLines>> Follower::first_lines(std::string id, ForeignEdit edit) {
-  ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
-  for (const ByteRange& stretch : edit.unknown) {
-    auto lines = co_await readers_.read(id, edit.file, [stretch](Transcript& transcript) {
+asio::awaitable<Result<decide::ForeignLines>> Follower::first_lines(std::string id, transcripts::ForeignEdit edit) {
+  decide::ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
+  for (const transcripts::ByteRange& stretch : edit.unknown) {
+    auto lines = co_await readers_.read(id, edit.file, [stretch](transcripts::Transcript& transcript) {
       return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
     });
     if (!lines) co_return std::unexpected(std::move(lines.error()));
@@ -315,8 +319,8 @@ void Follower::tell_news(TranscriptNews news) {
       agent->state->transcripts.forget(path.substr(dir.size()));
       follow(id, path.substr(dir.size()));
     }
-    std::vector<Eviction> own;
-    for (const Eviction& eviction : news.evictions) {
+    std::vector<lock::Eviction> own;
+    for (const lock::Eviction& eviction : news.evictions) {
       if (eviction.path.contains("/" + dir)) own.push_back(eviction);
     }
     notices_.evicted(id, own);
@@ -327,11 +331,11 @@ void Follower::tell_news(TranscriptNews news) {
 asio::awaitable<void> Follower::tell_renumbered(std::string id, std::string file, std::uint64_t from) {
   if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(id, loaded.error());
   if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return;
-  AgentState& state = *agents_.find_or_add(id).state;
+  decide::AgentState& state = *agents_.find_or_add(id).state;
   const auto owner = state.owner_of(file);
   if (!owner) co_return;  // archived meanwhile
-  Decision decision = decide_renumbered(state, *owner, from, commits_.context("external", "external"));
+  decide::Decision decision = decide::decide_renumbered(state, *owner, from, commits_.context("external", "external"));
   co_await commits_.wait_until_durable(agents_.stage(state, decision));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

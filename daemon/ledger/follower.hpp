@@ -13,7 +13,7 @@
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/watch.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Follower {
  public:
@@ -45,9 +45,10 @@ class Follower {
   asio::awaitable<void> check_all_agents();
   asio::awaitable<void> check_agent(std::string id, std::set<std::string> files);
   void set_databases(const std::vector<std::filesystem::path>& found);
-  asio::awaitable<Result<std::vector<ForeignEdit>>> foreign_edits(std::string id, std::set<std::string> files);
+  asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> foreign_edits(std::string id,
+                                                                               std::set<std::string> files);
   asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
-  asio::awaitable<Result<ForeignLines>> first_lines(std::string id, ForeignEdit edit);
+  asio::awaitable<Result<decide::ForeignLines>> first_lines(std::string id, transcripts::ForeignEdit edit);
   asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
   void log_load_failure(const std::string& id, const Problem& why) const;
 
@@ -70,4 +71,4 @@ class Follower {
   std::int64_t next_look_ = 0;  // steady ms
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -10,13 +10,15 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr int max_fetches = 64;  // facts one decision may ask for
 constexpr int most_looks = 8;    // at a transcript that other programs go on writing to
 
-std::string scope_key(const Digest& scope) { return {reinterpret_cast<const char*>(scope.data()), scope.size()}; }
+std::string scope_key(const answers::Digest& scope) {
+  return {reinterpret_cast<const char*>(scope.data()), scope.size()};
+}
 
 // A commit is durable, and its lines cannot be written where other programs look for them: neither stored nor refused.
 Problem not_in_file(Problem why) {
@@ -43,12 +45,12 @@ class InFlightKey {
 };
 
 // Does the outcome say something of where a transcript ends? Of the refusals only these do.
-bool tells_of_end(const Result<Decision>& decided) {
+bool tells_of_end(const Result<decide::Decision>& decided) {
   return decided || decided.error().code == Code::precondition_failed ||
          decided.error().code == Code::entry_id_conflict;
 }
 
-Reply replay(const Answer& answer) {
+Reply replay(const answers::Answer& answer) {
   return {.status = answer.status,
           .body = answer.body,
           .etag = json::string_at(answer.headers, "etag").value_or(""),
@@ -57,16 +59,16 @@ Reply replay(const Answer& answer) {
 }
 
 // What is kept of an answer: the same under each scope.
-std::vector<Answer> answers_of(const std::vector<Digest>& scopes, const Digest& request, const Decision& decision,
-                               std::int64_t now) {
-  std::vector<Answer> answers;
+std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scopes, const answers::Digest& request,
+                                        const decide::Decision& decision, std::int64_t now) {
+  std::vector<answers::Answer> answers;
   if (scopes.empty()) return answers;
   std::string headers;
   json::ObjectWriter writer(headers);
   if (!decision.etag.empty()) writer.string("etag", decision.etag);
   if (!decision.location.empty()) writer.string("location", decision.location);
   writer.close();
-  for (const Digest& scope : scopes) {
+  for (const answers::Digest& scope : scopes) {
     answers.push_back({.scope = scope,
                        .request = request,
                        .time = now,
@@ -80,7 +82,7 @@ std::vector<Answer> answers_of(const std::vector<Digest>& scopes, const Digest& 
 }  // namespace
 
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester intent, Decide decide, bool create) {
-  std::vector<Digest> scopes;  // the first of them is where an answer is looked for
+  std::vector<answers::Digest> scopes;  // the first of them is where an answer is looked for
   std::shared_ptr<InFlightKey> guard;
   if (intent.scope) {
     scopes = co_await scopes_of(agent, *intent.scope);
@@ -104,9 +106,9 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
   }
 
-  FetchedLines lines;
-  FetchedIds ids;
-  Decision decision;
+  decide::FetchedLines lines;
+  decide::FetchedIds ids;
+  decide::Decision decision;
   std::uint64_t last = 0;
   bool committed = false;
   std::shared_ptr<TranscriptHold> hold;
@@ -114,7 +116,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     if (commits_.failed()) co_return commits_.failure();
     Agent& there = agents_.find_or_add(agent);
-    there.touched = steady_ms();
+    there.touched = store::steady_ms();
     if (!there.state || there.turn == Turn::loading) {
       if (auto loaded = co_await agents_.load(agent, create); !loaded)
         co_return std::unexpected(std::move(loaded.error()));
@@ -132,9 +134,9 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       continue;
     }
     if (auto room = checkpointer_.check_lag(there); !room) co_return std::unexpected(std::move(room.error()));
-    AgentState& state = *there.state;
+    decide::AgentState& state = *there.state;
     std::string rests_on;
-    Context now = commits_.context(intent.actor, "api");
+    decide::Context now = commits_.context(intent.actor, "api");
     now.rests_on = &rests_on;
     now.on_disk = &ids;
     auto decided = decide(state, now, lines);
@@ -175,7 +177,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   }
 
   // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
-  std::vector<Answer> unstored;
+  std::vector<answers::Answer> unstored;
   if (!committed) unstored = answers_of(scopes, intent.request, decision, commits_.clock().now());
   Reply reply{.status = decision.status,
               .body = std::move(decision.body),
@@ -188,11 +190,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   }
   if (auto fine = co_await commits_.wait_until_durable(last); !fine) co_return std::unexpected(std::move(fine.error()));
   if (!committed) {
-    for (const Answer& answer : unstored) commits_.answers().put(answer);
+    for (const answers::Answer& answer : unstored) commits_.answers().put(answer);
     co_return reply;
   }
   if (env_.rules.shared) {
-    for (const TranscriptUpdate& update : decision.transcript_updates) {
+    for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
       if (auto written = co_await flusher_.wait_until_written(agent, update.file); !written)
         co_return std::unexpected(not_in_file(std::move(written.error())));
     }
@@ -208,37 +210,38 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
 // The key is in flight until the answer is kept, the transcript is held until the lines are in it. Whoever waits for
 // what fails here is told.
 asio::awaitable<void> Ledger::finish(std::uint64_t seq, std::string agent,
-                                     std::vector<TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
-                                     std::shared_ptr<TranscriptHold> hold) {
+                                     std::vector<decide::TranscriptUpdate> transcript_updates,
+                                     std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold) {
   if (auto fine = co_await commits_.wait_until_durable(seq); !fine) co_return;
   key.reset();
   if (!hold) co_return;
-  for (const TranscriptUpdate& update : transcript_updates) {
+  for (const decide::TranscriptUpdate& update : transcript_updates) {
     if (auto written = co_await flusher_.wait_until_written(agent, update.file); !written) co_return;
   }
   co_await locks_.release(std::move(hold));
 }
 
 // Of a session that is there: its key, however it was named; by its id too, which a reset takes from it. Else its name.
-asio::awaitable<std::vector<Digest>> Ledger::scopes_of(const std::string& agent, const IdempotencyScope& scope) {
-  std::vector<Digest> scopes{scope.of(scope.session)};
+asio::awaitable<std::vector<answers::Digest>> Ledger::scopes_of(const std::string& agent,
+                                                                const IdempotencyScope& scope) {
+  std::vector<answers::Digest> scopes{scope.of(scope.session)};
   if (scope.session.empty() || !co_await agents_.load(agent, false)) co_return scopes;
-  const AgentState* state = agents_.find_or_add(agent).state.get();
-  const Session* session = state == nullptr ? nullptr : state->find(scope.session);
+  const decide::AgentState* state = agents_.find_or_add(agent).state.get();
+  const decide::Session* session = state == nullptr ? nullptr : state->find(scope.session);
   if (session == nullptr || session->key() == scope.session) co_return scopes;
   if (state->find_key(scope.session) != nullptr) scopes.clear();
   scopes.insert(scopes.begin(), scope.of(session->key()));
   co_return scopes;
 }
 
-asio::awaitable<Result<Reply>> Ledger::announce(EventType type, std::string data, std::string actor,
+asio::awaitable<Result<Reply>> Ledger::announce(journal::EventType type, std::string data, std::string actor,
                                                 std::string agent) {
   auto done = co_await commits_.announce(type, std::move(data), std::move(actor), std::move(agent));
   if (!done) co_return std::unexpected(std::move(done.error()));
   co_return Reply{};
 }
 
-void Ledger::on_durable(BatchOutcome batch, std::vector<Event> events, bool archives) {
+void Ledger::on_durable(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives) {
   checkpointer_.on_durable();
   flusher_.add(std::move(batch.commits), archives, batch.bytes);
   if (on_events_ && !events.empty()) on_events_(std::move(events));
@@ -270,7 +273,7 @@ LedgerStatus Ledger::status() const {
   out.head = commits_.last();
   out.durable = commits_.durable();
   out.oldest = commits_.journal().oldest();
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   out.refusal = commits_.refusal();
   if (out.refusal.empty() && flusher_.facts().failing) out.refusal = "transcripts cannot be written (see the log)";
   out.writable = out.refusal.empty();
@@ -313,7 +316,7 @@ Ledger::AgentStatus Ledger::agent_status(std::string_view id) const {
   const auto found = agents_.all().find(id);
   if (found == agents_.all().end()) return {};
   const Agent& agent = *found->second;
-  return {.checkpoint_lag_ms = agent.dirty_since == 0 ? 0 : steady_ms() - agent.dirty_since,
+  return {.checkpoint_lag_ms = agent.dirty_since == 0 ? 0 : store::steady_ms() - agent.dirty_since,
           .dirty = agent.dirty_since != 0,
           .bytes = agent.bytes};
 }
@@ -327,11 +330,11 @@ asio::awaitable<void> Ledger::purge_ephemeral(std::string id) {
     if (session->ephemeral && session->created_at < env_.started) keys.emplace_back(key);
   }
   for (const std::string& key : keys) {
-    DeleteSession command{.target = {.key = key}, .purge = true, .missing_ok = true};
-    const auto done = co_await commit(id, {.actor = "sessiond"},
-                                      [command](const AgentState& state, const Context& context, const FetchedLines&) {
-                                        return decide(state, command, context);
-                                      });
+    decide::DeleteSession command{.target = {.key = key}, .purge = true, .missing_ok = true};
+    const auto done =
+        co_await commit(id, {.actor = "sessiond"},
+                        [command](const decide::AgentState& state, const decide::Context& context,
+                                  const decide::FetchedLines&) { return decide::decide(state, command, context); });
     if (!done) log::warn("ephemeral_session_stays", {{"agent", id}, {"key", key}, {"error", done.error().detail}});
   }
 }
@@ -359,4 +362,4 @@ asio::awaitable<void> Ledger::stop() {
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

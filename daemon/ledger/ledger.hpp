@@ -26,21 +26,27 @@
 #include "daemon/ledger/follower.hpp"
 #include "daemon/ledger/transcript_locks.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
+struct JournalFileOps;
+}  // namespace sessiond::journal
+
+namespace sessiond::ledger {
 
 // Within what an Idempotency-Key is unique: one text, in which a session stands by its key, however it was named.
 struct IdempotencyScope {
   std::string before{};
   std::string session{};  // as the request names it; empty: it names none
   std::string after{};
-  Digest of(std::string_view session_key) const { return digest(before + std::string(session_key) + after); }
+  answers::Digest of(std::string_view session_key) const {
+    return answers::digest(before + std::string(session_key) + after);
+  }
 };
 
 // The requester of a commit, and how the answer is remembered.
 struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
-  Digest request{};            // of all that says what is asked for, with a scope
+  answers::Digest request{};   // of all that says what is asked for, with a scope
   bool respond_async = false;  // answer 202 before it is durable
 };
 
@@ -52,9 +58,8 @@ struct Reply {
   bool replayed = false;
 };
 
-struct JournalFileOps;
-
-using Decide = std::function<Result<Decision>(const AgentState&, const Context&, const FetchedLines&)>;
+using Decide = std::function<Result<decide::Decision>(const decide::AgentState&, const decide::Context&,
+                                                      const decide::FetchedLines&)>;
 
 // How things stand, for /readyz, /metrics and doctor.
 struct LedgerStatus {
@@ -63,7 +68,7 @@ struct LedgerStatus {
   std::string refusal;               // why not writable
   std::vector<std::string> repairs;  // since the start
   std::vector<std::string> damage;   // of the journal, that is still there; nothing that a start needs
-  JournalCheck journal_check{};
+  journal::JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
   std::vector<std::string> degraded;   // agents and transcripts that cannot be used; only they answer 503
@@ -81,9 +86,9 @@ class Ledger {
  public:
   // Opens the state directory and recovers; blocks. `disk` runs everything that may block later on. With `repair`, a
   // damaged journal is quarantined. Tests give `file_ops` to make the journal's disk fail; null: the system's calls.
-  static Result<std::unique_ptr<Ledger>> open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
-                                              Rules rules, bool repair,
-                                              std::shared_ptr<const JournalFileOps> file_ops = {});
+  static Result<std::unique_ptr<Ledger>> open(asio::io_context& io, asio::thread_pool& disk,
+                                              const config::Config& config, decide::Rules rules, bool repair,
+                                              std::shared_ptr<const journal::JournalFileOps> file_ops = {});
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -91,7 +96,8 @@ class Ledger {
   // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
   // A commit that concerns no agent (tokens, policy, locks): one event.
-  asio::awaitable<Result<Reply>> announce(EventType type, std::string data, std::string actor, std::string agent = {});
+  asio::awaitable<Result<Reply>> announce(journal::EventType type, std::string data, std::string actor,
+                                          std::string agent = {});
 
   // The one way to tell anybody of an agent's state (show.hpp): `call` makes an answer of it, a Result, and gets it
   // back from the caller's co_await once all that it rests on is durable. When that is taken back, `call` is asked
@@ -136,12 +142,12 @@ class Ledger {
   void drain();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
-  Rules& rules() { return env_.rules; }
+  decide::Rules& rules() { return env_.rules; }
   // Called with the events of each batch when it is durable, in order.
-  void on_events(std::function<void(std::vector<Event>)> call) { on_events_ = std::move(call); }
+  void on_events(std::function<void(std::vector<journal::Event>)> call) { on_events_ = std::move(call); }
   std::uint64_t durable() const { return commits_.durable(); }
   std::int64_t age_now() const { return commits_.clock().now(); }  // for what ends after a while (age_clock.hpp)
-  const Journal& journal() const { return commits_.journal(); }
+  const journal::Journal& journal() const { return commits_.journal(); }
   const std::string& epoch() const { return commits_.journal().epoch(); }
   const Paths& paths() const { return env_.paths; }
   asio::thread_pool& disk() { return env_.disk; }
@@ -155,20 +161,23 @@ class Ledger {
   AgentStatus agent_status(std::string_view id) const;
 
  private:
-  Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-         std::unique_ptr<FileJournal> journal, std::unique_ptr<AnswerStore> answers, std::unique_ptr<AgeClock> clock);
-  void on_durable(BatchOutcome batch, std::vector<Event> events, bool archives);
+  Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
+         std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
+         std::unique_ptr<journal::AgeClock> clock);
+  void on_durable(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives);
   asio::awaitable<void> reload(std::set<std::string> ids);
   asio::awaitable<void> purge_ephemeral(std::string id);
-  asio::awaitable<std::vector<Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
-  asio::awaitable<Result<void>> fetch(const std::string& agent, const Need& need, FetchedLines& lines, FetchedIds& ids);
+  asio::awaitable<std::vector<answers::Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
+  asio::awaitable<Result<void>> fetch(const std::string& agent, const decide::Need& need, decide::FetchedLines& lines,
+                                      decide::FetchedIds& ids);
   asio::awaitable<Result<void>> mend_transcript(const std::string& agent, const std::string& file);
   // For a commit that was answered before it was durable.
-  asio::awaitable<void> finish(std::uint64_t seq, std::string agent, std::vector<TranscriptUpdate> transcript_updates,
-                               std::shared_ptr<void> key, std::shared_ptr<TranscriptHold> hold);
+  asio::awaitable<void> finish(std::uint64_t seq, std::string agent,
+                               std::vector<decide::TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
+                               std::shared_ptr<TranscriptHold> hold);
 
   LedgerEnv env_;
-  const FileJournal& journal_files_;  // the journal of commits_, for status, backups and the start
+  const journal::FileJournal& journal_files_;  // the journal of commits_, for status, backups and the start
   Commits commits_;
   Notices notices_{env_, commits_};
   // Until everything was looked at once. What the daemon finds then is what it starts from; an agent that appears later
@@ -181,7 +190,7 @@ class Ledger {
   TranscriptLocks locks_{env_, commits_, agents_, flusher_, follower_};
   Checkpointer checkpointer_{env_, commits_, notices_, agents_, flusher_, journal_files_};
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed
-  std::function<void(std::vector<Event>)> on_events_{};
+  std::function<void(std::vector<journal::Event>)> on_events_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

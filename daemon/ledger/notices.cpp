@@ -6,11 +6,11 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
-void Notices::announce(EventType type, std::string data, std::string agent) {
+void Notices::announce(journal::EventType type, std::string data, std::string agent) {
   env_.background.run(
-      [](Notices& self, EventType event, std::string json, std::string of) -> asio::awaitable<void> {
+      [](Notices& self, journal::EventType event, std::string json, std::string of) -> asio::awaitable<void> {
         const auto told = co_await self.commits_.announce(event, std::move(json), "sessiond", std::move(of));
         if (!told && !self.env_.stopping) log::warn("event_not_stored", {{"error", told.error().detail}});
       }(*this, type, std::move(data), std::move(agent)),
@@ -23,7 +23,7 @@ void Notices::degraded(std::string_view reason, const std::string& agent) {
   json::ObjectWriter writer(data);
   writer.string("reason", reason);
   writer.close();
-  announce(EventType::store_degraded, std::move(data), agent);
+  announce(journal::EventType::store_degraded, std::move(data), agent);
 }
 
 void Notices::journal_repaired(std::string what) {
@@ -44,12 +44,12 @@ void Notices::repaired(const std::string& agent, const std::vector<std::string>&
     writer.string("what", what);
     writer.boolean("kept", true);
     writer.close();
-    announce(EventType::store_repaired, std::move(data), agent);
+    announce(journal::EventType::store_repaired, std::move(data), agent);
   }
 }
 
-void Notices::evicted(const std::string& agent, const std::vector<Eviction>& evictions) {
-  for (const Eviction& eviction : evictions) {
+void Notices::evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions) {
+  for (const lock::Eviction& eviction : evictions) {
     ++evictions_;
     log::warn("lock_evicted", {{"agent", agent}, {"path", eviction.path}, {"reason", eviction.reason}});
     std::string data;
@@ -58,8 +58,8 @@ void Notices::evicted(const std::string& agent, const std::vector<Eviction>& evi
     writer.string("reason", eviction.reason);
     writer.raw("holder", json::check(eviction.holder) ? json::compact(eviction.holder) : json::quote(eviction.holder));
     writer.close();
-    announce(EventType::lock_evicted, std::move(data), agent);
+    announce(journal::EventType::lock_evicted, std::move(data), agent);
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

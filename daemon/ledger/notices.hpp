@@ -10,7 +10,7 @@
 #include "daemon/ledger/commits.hpp"
 #include "store/lock/lock.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Notices {
  public:
@@ -23,13 +23,13 @@ class Notices {
   // Of the journal and what lies beside it: in the log and for /readyz only.
   void journal_repaired(std::string what);
   // lock.evicted
-  void evicted(const std::string& agent, const std::vector<Eviction>& evictions);
+  void evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions);
 
   const std::vector<std::string>& repairs() const { return repairs_; }  // since the start
   std::uint64_t evictions() const { return evictions_; }
 
  private:
-  void announce(EventType type, std::string data, std::string agent);
+  void announce(journal::EventType type, std::string data, std::string agent);
 
   LedgerEnv& env_;
   Commits& commits_;
@@ -37,4 +37,4 @@ class Notices {
   std::uint64_t evictions_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

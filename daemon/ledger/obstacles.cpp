@@ -9,7 +9,7 @@
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace fs = std::filesystem;
 namespace {
 
@@ -27,28 +27,28 @@ bool is_ours(const fs::path& path) {
 std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
   std::vector<Obstacle> found;
   const auto wants_file = [&found](const fs::path& path) {
-    struct stat status{};
+    struct stat status {};
     if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
     found.push_back(
         {.path = path, .what = S_ISDIR(status.st_mode) ? "is a folder where a file should be" : "is no plain file"});
   };
   for (const char* name : single_files) wants_file(journal_dir / name);
-  each_in(journal_dir, [&](const fs::directory_entry& entry) {
+  store::each_in(journal_dir, [&](const fs::directory_entry& entry) {
     if (entry.path().extension() == ".idx") wants_file(entry.path());
   });
   for (const char* name : folders) {
-    struct stat status{};
+    struct stat status {};
     const fs::path path = journal_dir / name;
     if (::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
       found.push_back({.path = path, .what = "is a file where a folder should be"});
   }
   for (const char* name : flat_folders) {
     if (fs::is_symlink(journal_dir / name)) continue;  // whether it may be one is judged where it is used
-    each_in(journal_dir / name, [&](const fs::directory_entry& entry) {
+    store::each_in(journal_dir / name, [&](const fs::directory_entry& entry) {
       if (is_ours(entry.path())) wants_file(entry.path());
     });
   }
   return found;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

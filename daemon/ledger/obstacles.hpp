@@ -8,7 +8,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 struct Obstacle {
   std::filesystem::path path{};
@@ -17,4 +17,4 @@ struct Obstacle {
 // Segments are not among them: the journal itself judges what it needs. Blocks.
 std::vector<Obstacle> find_obstacles(const std::filesystem::path& journal_dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -5,7 +5,7 @@
 #include "store/files.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 Paths::Paths(std::filesystem::path state_dir, std::string_view path_template) : state_dir_(std::move(state_dir)) {
   constexpr std::string_view mark = "{agentId}";
@@ -44,7 +44,7 @@ std::string Paths::agent_of_dir(std::string_view name) const {
   const std::string suffix = after_.substr(0, after_.find('/'));
   if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix)) return {};
   const std::string_view agent = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
-  return valid_agent_id(agent) ? std::string(agent) : std::string();
+  return store::valid_agent_id(agent) ? std::string(agent) : std::string();
 }
 
 std::filesystem::path Paths::agents_dir() const {
@@ -57,7 +57,7 @@ std::vector<std::filesystem::path> Paths::agent_parent_dirs() const {
   std::filesystem::path top = agents_dir();
   while (top != state_dir_ && !std::filesystem::exists(top, error)) top = top.parent_path();
   std::vector<std::filesystem::path> out{std::move(top)};
-  each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string agent = agent_of_dir(entry.path().filename().string());
     if (!agent.empty() && entry.is_directory(error) &&
         !std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
@@ -76,7 +76,7 @@ std::vector<std::filesystem::path> Paths::databases() const {
     if (std::filesystem::is_regular_file(path, error)) out.push_back(std::move(path));
   };
   look(state_dir_ / "state" / "openclaw.sqlite");
-  each_in(state_dir_ / "agents", [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(state_dir_ / "agents", [&](const std::filesystem::directory_entry& entry) {
     look(entry.path() / "agent" / "openclaw-agent.sqlite");
   });
   std::ranges::sort(out);
@@ -85,10 +85,10 @@ std::vector<std::filesystem::path> Paths::databases() const {
 
 std::vector<std::string> Paths::kept_agents() const {
   std::vector<std::string> out;
-  each_in(journal_dir() / "previous", [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(journal_dir() / "previous", [&](const std::filesystem::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
     std::string agent = name.substr(0, name.find('.'));  // an agent id has none
-    if (name.ends_with(".json") && valid_agent_id(agent)) out.push_back(std::move(agent));
+    if (name.ends_with(".json") && store::valid_agent_id(agent)) out.push_back(std::move(agent));
   });
   std::ranges::sort(out);
   out.erase(std::ranges::unique(out).begin(), out.end());
@@ -98,7 +98,7 @@ std::vector<std::string> Paths::kept_agents() const {
 std::vector<std::string> Paths::agents() const {
   std::vector<std::string> out;
   std::error_code error;
-  each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     std::string agent = agent_of_dir(entry.path().filename().string());
     if (!agent.empty() && std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
       out.push_back(std::move(agent));
@@ -107,4 +107,4 @@ std::vector<std::string> Paths::agents() const {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Paths {
  public:
@@ -40,4 +40,4 @@ class Paths {
   std::string after_;   // and behind it
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -14,7 +14,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 // A Message begins with its place; the message itself may have another member of that name.
@@ -28,7 +28,7 @@ constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each hold
 
 }  // namespace
 
-Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
+Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
                        FlushedSizes& sizes, std::function<void(std::string)> on_repair)
     : paths_(paths),
       adopting_(adopting),
@@ -36,15 +36,17 @@ Projection::Projection(const Paths& paths, std::optional<LockOptions> locks, con
       on_repair_(std::move(on_repair)),
       writer_(
           paths.state_dir(), locks,
-          [this](const std::string& path, std::uint64_t inode, ByteRange lines) { on_lines(path, inode, lines); },
+          [this](const std::string& path, std::uint64_t inode, transcripts::ByteRange lines) {
+            on_lines(path, inode, lines);
+          },
           [this](const std::string& path, std::optional<std::uint64_t> size) { sizes_.set(path, size); }) {}
 
-Result<KnownEnds*> Projection::ends(const std::string& agent) {
+Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
   if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
   // Of a folder that leads elsewhere nothing is adopted; its lines wait until it is put right.
-  const bool adopt = adopting_ && resolve_below(paths_.state_dir(), dir).has_value();
-  auto opened = KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt);
+  const bool adopt = adopting_ && store::resolve_below(paths_.state_dir(), dir).has_value();
+  auto opened = transcripts::KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt);
   if (!opened) return std::unexpected(std::move(opened.error()));
   if (opened->was_damaged() && on_repair_)
     on_repair_(fmt::format("{} was damaged: every line that stands in the agent's transcripts now counts as known",
@@ -53,33 +55,34 @@ Result<KnownEnds*> Projection::ends(const std::string& agent) {
 }
 
 Result<std::set<std::string, std::less<>>> Projection::names(const std::string& agent) {
-  if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
+  if (auto below = store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
     return std::unexpected(std::move(below.error()));
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
   return (*known)->names();
 }
 
-Result<void> Projection::take_as_known(const std::string& agent, const ForeignEdit& edit) {
+Result<void> Projection::take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit) {
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
   (*known)->replace(edit.file, edit.inode, edit.size);
   return {};
 }
 
-void Projection::on_lines(std::string_view path, std::uint64_t inode, ByteRange lines) {
+void Projection::on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines) {
   const std::size_t name = path.find_last_of('/') + 1;
   const auto known = ends_.find(path.substr(0, name));
   if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
 }
 
-Result<std::vector<ForeignEdit>> Projection::foreign(const std::string& agent, const std::set<std::string>& files) {
-  if (auto below = resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
+Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::string& agent,
+                                                                  const std::set<std::string>& files) {
+  if (auto below = store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
     return std::unexpected(std::move(below.error()));
   auto known = ends(agent);
   if (!known) return std::unexpected(std::move(known.error()));
   if (files.empty()) return (*known)->look();
-  std::vector<ForeignEdit> found;
+  std::vector<transcripts::ForeignEdit> found;
   for (const std::string& file : files) {
     auto edit = (*known)->look(file);
     if (!edit) return std::unexpected(std::move(edit.error()));
@@ -91,7 +94,7 @@ Result<std::vector<ForeignEdit>> Projection::foreign(const std::string& agent, c
 Result<void> Projection::forget_deleted(const std::string& agent, const std::string& file) {
   const auto edit = foreign(agent, {file});
   if (!edit) return std::unexpected(edit.error());
-  if (!edit->empty() && edit->front().kind == ForeignEdit::Kind::removed)
+  if (!edit->empty() && edit->front().kind == transcripts::ForeignEdit::Kind::removed)
     ends_.at(paths_.sessions_dir(agent)).forget(file);
   return {};
 }
@@ -110,7 +113,7 @@ Result<void> Projection::sync() {
   if (auto synced = writer_.sync(); !synced) return synced;
   for (auto& [agent, known] : records_) {
     if (!known.unsynced) continue;
-    if (auto synced = append_archive_records(paths_.archive_records(agent), "", true); !synced) return synced;
+    if (auto synced = decide::append_archive_records(paths_.archive_records(agent), "", true); !synced) return synced;
     known.unsynced = false;
   }
   for (auto& [dir, known] : ends_) {
@@ -120,21 +123,22 @@ Result<void> Projection::sync() {
   return {};
 }
 
-bool archives_files(EventType type) {
-  return type == EventType::session_reset || type == EventType::session_deleted || type == EventType::topic_deleted;
+bool archives_files(journal::EventType type) {
+  return type == journal::EventType::session_reset || type == journal::EventType::session_deleted ||
+         type == journal::EventType::topic_deleted;
 }
 
 bool archives_files(std::string_view event) {
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
-    const auto type = event_type(member.value.substr(1, member.value.size() - 2));
+    const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
     return type && archives_files(*type);
   }
   return false;
 }
 
-std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
-                                                                std::span<const LinePosition> positions) {
+std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
+                                                                std::span<const journal::LinePosition> positions) {
   std::vector<std::pair<std::string, std::string>> out;
   const auto take = [&out](const std::string& name) {
     const std::size_t end = name.rfind(".jsonl.");
@@ -144,15 +148,15 @@ std::vector<std::pair<std::string, std::string>> archived_files(const Event& eve
   for (const auto raw : json::elements(json::find(event.data, "archivedAs").value_or("[]")))
     take(json::as_string(raw).value_or(""));
   if (!json::find(event.data, "archivedMore")) return out;
-  for (const LinePosition& position : positions)
+  for (const journal::LinePosition& position : positions)
     if (position.seq == event.envelope.seq) std::ranges::for_each(position.archives, take);
   return out;
 }
 
-bool purges_files(const Event& event) { return json::find(event.data, "purged") == "true"; }
+bool purges_files(const journal::Event& event) { return json::find(event.data, "purged") == "true"; }
 
-Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> events,
-                             std::span<const LinePosition> positions, const Redirect& redirect) {
+Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
+                             std::span<const journal::LinePosition> positions, const Redirect& redirect) {
   // In order: the lines of what came before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
@@ -164,9 +168,9 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const Bytes> eve
   return add_lines(first_seq, events, positions, next, UINT64_MAX, redirect);
 }
 
-Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Bytes> events,
-                                   std::span<const LinePosition> positions, std::size_t& next, std::uint64_t before,
-                                   const Redirect& redirect) {
+Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
+                                   std::span<const journal::LinePosition> positions, std::size_t& next,
+                                   std::uint64_t before, const Redirect& redirect) {
   for (; next < positions.size(); ++next) {
     const auto& [file, agent, at, seq, length, inode, kept_line, archives] = positions[next];
     if (seq >= before) return {};
@@ -185,7 +189,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
     std::string line = kept_line;
     std::string id;  // of the entry; a header has none
     std::optional<std::uint64_t> told;
-    if (line.empty() || entry_type(line) != "session") {
+    if (line.empty() || transcripts::entry_type(line) != "session") {
       if (seq - first_seq >= events.size())
         return fail(Code::internal,
                     fmt::format("a line of {} belongs to event {}, which is not in its batch", file, seq));
@@ -193,7 +197,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
       const auto message = json::find(data, "message").value_or("{}");
       told = told_seq(message);
       id = json::string_at(line.empty() ? message : std::string_view(line), "id").value_or("");
-      if (line.empty()) line = line_of(message);
+      if (line.empty()) line = transcripts::line_of(message);
     }
     std::optional<std::string> path = paths_.sessions_dir(agent) + file;
     if (redirect) path = redirect(seq, *path);
@@ -202,13 +206,13 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const Byte
   return {};
 }
 
-std::set<std::string, std::less<>> Projection::files_of(const Commit& commit) const {
+std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& commit) const {
   std::set<std::string, std::less<>> files;
-  for (const LinePosition& position : commit.line_positions)
+  for (const journal::LinePosition& position : commit.line_positions)
     if (position.archives.empty()) files.insert(paths_.sessions_dir(position.agent) + position.file);  // others: below
-  for (const Bytes& bytes : commit.events) {
+  for (const journal::Bytes& bytes : commit.events) {
     if (!archives_files(*bytes)) continue;
-    const auto event = parse_event(*bytes);
+    const auto event = journal::parse_event(*bytes);
     if (!event) continue;  // add() says so
     for (const auto& [file, name] : archived_files(*event, commit.line_positions))
       files.insert(paths_.sessions_dir(event->envelope.agent) + file);
@@ -220,10 +224,10 @@ Result<Projection::Records*> Projection::records(const std::string& agent) {
   const auto known = records_.find(agent);
   if (known != records_.end()) return &known->second;
   const auto path = paths_.archive_records(agent);
-  const auto read = read_archive_records(path);
+  const auto read = decide::read_archive_records(path);
   if (!read) return std::unexpected(read.error());
   Records& records = records_[agent];
-  for (const ArchiveRecord& record : *read) records.seqs.insert(record.seq);
+  for (const decide::ArchiveRecord& record : *read) records.seqs.insert(record.seq);
   std::error_code none;
   const auto size = std::filesystem::file_size(path, none);
   if (!none) records.size = size;
@@ -240,12 +244,13 @@ Result<bool> Projection::archived(const std::string& agent, std::uint64_t seq) {
 Result<void> Projection::compact_records(const std::string& agent, std::uint64_t size) {
   const auto dir = paths_.state_dir() / paths_.sessions_dir(agent);
   const std::uint64_t oldest = oldest_ ? oldest_() : 0;
-  const auto left = compact_archive_records(paths_.archive_records(agent), [&](const ArchiveRecord& record) {
-    std::error_code ignored;
-    return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
-             return std::filesystem::exists(dir / name, ignored);
-           });
-  });
+  const auto left =
+      decide::compact_archive_records(paths_.archive_records(agent), [&](const decide::ArchiveRecord& record) {
+        std::error_code ignored;
+        return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
+                 return std::filesystem::exists(dir / name, ignored);
+               });
+      });
   if (!left) return std::unexpected(left.error());
   Records& known = records_[agent];
   known.size = *left;
@@ -258,7 +263,8 @@ Result<void> Projection::write_records() {
   while (!unwritten_.empty()) {
     const std::string agent = *unwritten_.begin();
     Records& known = records_[agent];
-    if (auto done = append_archive_records(paths_.archive_records(agent), known.unwritten, false); !done) return done;
+    if (auto done = decide::append_archive_records(paths_.archive_records(agent), known.unwritten, false); !done)
+      return done;
     unwritten_.erase(agent);
     known.size += std::exchange(known.unwritten, {}).size();
     known.unsynced = true;
@@ -270,8 +276,9 @@ Result<void> Projection::write_records() {
 
 // First every file gets its new name, then the record says so, then what is purged is destroyed. After a kill at any
 // step: an archive that is there was renamed, and after the record nothing is renamed any more.
-Result<void> Projection::archive_files(std::string_view text, std::span<const LinePosition> positions, bool locked) {
-  auto event = parse_event(std::string(text));
+Result<void> Projection::archive_files(std::string_view text, std::span<const journal::LinePosition> positions,
+                                       bool locked) {
+  auto event = journal::parse_event(std::string(text));
   if (!event) return std::unexpected(std::move(event.error()));
   const std::string& agent = event->envelope.agent;
   const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
@@ -289,21 +296,21 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const Li
   if (!whole) return {};  // not recorded: the next start does it
   const bool destroys = purges_files(*event) && !files.empty();
   if (auto recorded = done ? Result<void>{} : record(*event, files, destroys); !recorded) return recorded;
-  fault_point("archive.recorded");
+  store::fault_point("archive.recorded");
   if (!destroys) return {};
   std::error_code ignored;  // what is gone already is only gone
   for (const auto& [file, name] : files) {
     std::filesystem::remove(folder / name, ignored);
-    fault_point("archive.purged");
+    store::fault_point("archive.purged");
   }
-  auto synced = sync_dir(folder);  // or a power cut brings it back
+  auto synced = store::sync_dir(folder);  // or a power cut brings it back
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
 // That the files of an event have their new names. Durable at once, if what they hold is destroyed next.
-Result<void> Projection::record(const Event& event, std::span<const std::pair<std::string, std::string>> files,
+Result<void> Projection::record(const journal::Event& event, std::span<const std::pair<std::string, std::string>> files,
                                 bool durable) {
-  auto record = archive_record(event);
+  auto record = decide::archive_record(event);
   if (!record) return {};
   if (!record->purged) {  // the event only counts those beyond the first
     record->archived_as.clear();
@@ -312,10 +319,10 @@ Result<void> Projection::record(const Event& event, std::span<const std::pair<st
   }
   const std::string& agent = event.envelope.agent;
   Records& known = records_[agent];
-  known.unwritten += to_line(*record);
+  known.unwritten += decide::to_line(*record);
   unwritten_.insert(agent);
   if (durable) {
-    if (auto written = append_archive_records(paths_.archive_records(agent), known.unwritten, true); !written)
+    if (auto written = decide::append_archive_records(paths_.archive_records(agent), known.unwritten, true); !written)
       return written;
     known.size += std::exchange(known.unwritten, {}).size();
     unwritten_.erase(agent);
@@ -331,8 +338,8 @@ Result<bool> Projection::archive_some(const std::string& agent,
                                       bool done) {
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
-  std::vector<std::optional<FileLock>> held;  // until the new names are durable
-  std::error_code ignored;                    // an index of a file that is gone is only space
+  std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
+  std::error_code ignored;                          // an index of a file that is gone is only space
   bool whole = true;
   for (const auto& [file, name] : files) {
     auto closed = writer_.close(dir + file, locked);
@@ -343,24 +350,25 @@ Result<bool> Projection::archive_some(const std::string& agent,
     }
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
-    fault_point("archive.closed");
+    store::fault_point("archive.closed");
     auto known = ends(agent);
     if (!known) return std::unexpected(std::move(known.error()));
     (*known)->forget(file);
     // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
     if (done || std::filesystem::exists(folder / name, ignored)) continue;
-    if (auto renamed = archive(folder, file, name); !renamed) return std::unexpected(std::move(renamed.error()));
+    if (auto renamed = transcripts::archive(folder, file, name); !renamed)
+      return std::unexpected(std::move(renamed.error()));
   }
   // Also when all was done before: perhaps just before a crash.
-  if (auto synced = sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
+  if (auto synced = store::sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
     return std::unexpected(std::move(synced.error()));
-  fault_point("archive.synced");
+  store::fault_point("archive.synced");
   for (const auto& [file, name] : files) {
     const auto sidecar = paths_.sidecar(agent, file);
     std::filesystem::remove(sidecar, ignored);
-    std::filesystem::remove(Transcript::id_sidecar(sidecar), ignored);
+    std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
   }
   return whole;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -23,23 +23,23 @@
 #include "transcripts/known_ends.hpp"
 #include "transcripts/transcript_writer.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // Does an event of this type (or this event, as JSON) archive transcripts, by renaming their files?
-bool archives_files(EventType type);
+bool archives_files(journal::EventType type);
 bool archives_files(std::string_view event);
 // Which ones: (file, archive name). `positions`: of the event's commit or batch; they name the archives that the event
 // only counts.
-std::vector<std::pair<std::string, std::string>> archived_files(const Event& event,
-                                                                std::span<const LinePosition> positions);
+std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
+                                                                std::span<const journal::LinePosition> positions);
 // Does the event destroy the archives that it makes?
-bool purges_files(const Event& event);
+bool purges_files(const journal::Event& event);
 
 class Projection {
  public:
   // `locks`: of transcripts, in shared mode (transcript_writer.hpp). `adopting`: what stands in a folder that is seen
   // for the first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
-  Projection(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
+  Projection(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
              FlushedSizes& sizes, std::function<void(std::string)> on_repair = {});
 
   // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
@@ -47,8 +47,8 @@ class Projection {
   // What one durable commit (or batch) says about files. Lines are remembered until flush; renames are made at once.
   // lock_timeout when another program holds the lock of a file that is to be renamed: to be called again. Recovery
   // (`redirect`) ends a rename that a crash interrupted, whoever holds the file by now.
-  Result<void> add(std::uint64_t first_seq, std::span<const Bytes> events, std::span<const LinePosition> positions,
-                   const Redirect& redirect = {});
+  Result<void> add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
+                   std::span<const journal::LinePosition> positions, const Redirect& redirect = {});
 
   // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
   // of their old names is then a newer one.
@@ -56,18 +56,18 @@ class Projection {
   // The oldest seq that the journal has; records of older purges are dropped. Called on this thread.
   void on_oldest(std::function<std::uint64_t()> call) { oldest_ = std::move(call); }
   // The lines that were added and are not written yet, and the locks of their files.
-  TranscriptWriter& writer() { return writer_; }
-  const TranscriptWriter& writer() const { return writer_; }
+  transcripts::TranscriptWriter& writer() { return writer_; }
+  const transcripts::TranscriptWriter& writer() const { return writer_; }
   Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
   // The transcripts (below the state directory) that a commit touches.
-  std::set<std::string, std::less<>> files_of(const Commit& commit) const;
+  std::set<std::string, std::less<>> files_of(const journal::Commit& commit) const;
 
   // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
-  Result<std::vector<ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
+  Result<std::vector<transcripts::ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
   // All transcripts of an agent that foreign() would look at: to look at a few at a time.
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // All of a transcript is known, whoever wrote it.
-  Result<void> take_as_known(const std::string& agent, const ForeignEdit& edit);
+  Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
   // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
@@ -75,13 +75,14 @@ class Projection {
 
  private:
   // The lines from `next` on that belong to events before the seq `before`.
-  Result<void> add_lines(std::uint64_t first_seq, std::span<const Bytes> events,
-                         std::span<const LinePosition> positions, std::size_t& next, std::uint64_t before,
+  Result<void> add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
+                         std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,
                          const Redirect& redirect);
-  Result<void> archive_files(std::string_view event, std::span<const LinePosition> positions, bool locked);
+  Result<void> archive_files(std::string_view event, std::span<const journal::LinePosition> positions, bool locked);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
-  Result<void> record(const Event& event, std::span<const std::pair<std::string, std::string>> files, bool durable);
+  Result<void> record(const journal::Event& event, std::span<const std::pair<std::string, std::string>> files,
+                      bool durable);
   Result<void> write_records();
   Result<void> compact_records(const std::string& agent, std::uint64_t size);
 
@@ -94,18 +95,18 @@ class Projection {
     std::uint64_t compact_at = 1ULL << 20U;  // the size at which dead ones are looked for
   };
   Result<Records*> records(const std::string& agent);
-  Result<KnownEnds*> ends(const std::string& agent);
-  void on_lines(std::string_view path, std::uint64_t inode, ByteRange lines);
+  Result<transcripts::KnownEnds*> ends(const std::string& agent);
+  void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
 
   const Paths& paths_;
   const std::atomic<bool>& adopting_;
   FlushedSizes& sizes_;
   std::function<void(std::string)> on_repair_;
-  std::map<std::string, KnownEnds, std::less<>> ends_;   // by sessions folder
-  std::map<std::string, Records, std::less<>> records_;  // by agent
-  std::set<std::string> unwritten_;                      // agents that have records to be written
+  std::map<std::string, transcripts::KnownEnds, std::less<>> ends_;  // by sessions folder
+  std::map<std::string, Records, std::less<>> records_;              // by agent
+  std::set<std::string> unwritten_;                                  // agents that have records to be written
   std::function<std::uint64_t()> oldest_{};
-  TranscriptWriter writer_;
+  transcripts::TranscriptWriter writer_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

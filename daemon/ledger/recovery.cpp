@@ -16,16 +16,16 @@
 #include "store/files.hpp"
 #include "store/sessions/disk.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
-Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const Config& config, Rules rules,
-               std::unique_ptr<FileJournal> journal, std::unique_ptr<AnswerStore> answers,
-               std::unique_ptr<AgeClock> clock)
+Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
+               std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
+               std::unique_ptr<journal::AgeClock> clock)
     : env_(io, disk, config, std::move(rules)),
       journal_files_(*journal),
       commits_(env_, std::move(journal), std::move(answers), std::move(clock)) {
   commits_.set_hooks(
-      {.on_durable = [this](BatchOutcome batch, std::vector<Event> events,
+      {.on_durable = [this](journal::BatchOutcome batch, std::vector<journal::Event> events,
                             bool archives) { on_durable(std::move(batch), std::move(events), archives); },
        .forget = [this](std::string id) { return agents_.forget(std::move(id)); },
        .reload = [this](std::set<std::string> ids) { return reload(std::move(ids)); }});
@@ -49,7 +49,7 @@ Ledger::~Ledger() = default;
 
 namespace {
 
-void log_check(const JournalCheck& check) {
+void log_check(const journal::JournalCheck& check) {
   constexpr std::uint64_t told_every = 8;  // segments
   if (!check.damage.empty())
     log::warn("journal_damaged", {{"what", check.damage}, {"next", "serve --repair puts the damage aside"}});
@@ -93,7 +93,7 @@ class Recovery {
     flusher_.set_locked(flusher_.before_first_call().locked());
     for (const std::string& file : flusher_.recovering())
       log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
-    fault_point("recovery.replayed");
+    store::fault_point("recovery.replayed");
     for (const std::string& id : vanished()) events_[id];
     for (auto& [id, events] : events_) agent(id, events);
     for (const auto& [id, seq] : checkpoint_.previous) {
@@ -111,7 +111,7 @@ class Recovery {
       auto merged = co_await agents_.merge_foreign(id, std::move(change), true);
       turns_.erase(id);
       if (!merged) co_return merged;
-      fault_point("recovery.merged");
+      store::fault_point("recovery.merged");
     }
     flusher_.flush_soon();  // for lines that found their file locked
     // Not before: what it writes is whole entries.
@@ -139,11 +139,11 @@ class Recovery {
   Result<void> each_batch(Take call) {
     std::uint64_t from = std::max(checkpoint_.least() + 1, commits_.journal().oldest());
     while (from <= commits_.journal().head()) {
-      auto page = commits_.journal().read(from, replay_page_bytes);
+      auto page = commits_.journal().read(from, decide::replay_page_bytes);
       if (!page && page.error().code == Code::degraded)
         return fail(Code::degraded, page.error().detail + "; start with --repair to go on without what is lost");
       if (!page) return std::unexpected(std::move(page.error()));
-      for (const StoredBatch& batch : page->batches) {
+      for (const journal::StoredBatch& batch : page->batches) {
         if (auto fine = call(batch); !fine) return fine;
       }
       from = page->next;
@@ -152,10 +152,10 @@ class Recovery {
   }
 
   Result<void> find_archives() {
-    return each_batch([this](const StoredBatch& batch) -> Result<void> {
-      for (const Bytes& bytes : batch.events) {
+    return each_batch([this](const journal::StoredBatch& batch) -> Result<void> {
+      for (const journal::Bytes& bytes : batch.events) {
         if (!archives_files(*bytes)) continue;
-        auto event = parse_event(*bytes);
+        auto event = journal::parse_event(*bytes);
         if (!event) return std::unexpected(std::move(event.error()));
         for (auto& [file, name] : archived_files(*event, batch.line_positions)) {
           const std::string dir = env_.paths.sessions_dir(event->envelope.agent);
@@ -185,7 +185,7 @@ class Recovery {
 
   Result<void> replay() {
     std::uint64_t count = 0;
-    auto read = each_batch([this, &count](const StoredBatch& batch) {
+    auto read = each_batch([this, &count](const journal::StoredBatch& batch) {
       count += batch.events.size();
       return take(batch);
     });
@@ -195,19 +195,19 @@ class Recovery {
     return {};
   }
 
-  Result<void> take(const StoredBatch& batch) {
+  Result<void> take(const journal::StoredBatch& batch) {
     const auto where = [this](std::uint64_t seq, const std::string& file) { return place_of(seq, file); };
     if (auto made = projection_.add(batch.first, batch.events, batch.line_positions, where); !made) return made;
     if (projection_.writer().pending_bytes() > (8U << 20)) {
       if (auto flushed = projection_.writer().flush(); !flushed) return flushed;
     }
     for (const std::string& text : batch.answers) {
-      auto answer = answer_from_json(text);
+      auto answer = answers::answer_from_json(text);
       if (!answer) return std::unexpected(std::move(answer.error()));
       commits_.answers().put(*answer);
     }
-    for (const Bytes& bytes : batch.events) {
-      auto event = parse_event(*bytes);
+    for (const journal::Bytes& bytes : batch.events) {
+      auto event = journal::parse_event(*bytes);
       if (!event) return std::unexpected(std::move(event.error()));
       const std::string id = event->envelope.agent;
       if (!id.empty() && event->envelope.seq > checkpoint_.reached(id)) events_[id].push_back(std::move(*event));
@@ -231,7 +231,7 @@ class Recovery {
 
   // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
   // read when it can be.
-  void agent(const std::string& id, const std::vector<Event>& events) {
+  void agent(const std::string& id, const std::vector<journal::Event>& events) {
     const bool known = checkpoint_.agents.contains(id);
     const auto previous = checkpoint_.previous.find(id);
     const std::uint64_t written = checkpoint_.written_by_us(id);
@@ -246,14 +246,14 @@ class Recovery {
       slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
       slot.written_seq = written;
       slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-      slot.dirty_since = steady_ms();  // tried again with the checkpoints
+      slot.dirty_since = store::steady_ms();  // tried again with the checkpoints
       agents_.degrade(slot, loaded.error());
       return;
     }
     if (events.empty() && loaded->state->size() == 0) return;  // it had no sessions
-    OwnVersions own(loaded->foreign);
-    for (const Event& event : events) {
-      apply(*loaded->state, event, Replay::yes);
+    decide::OwnVersions own(loaded->foreign);
+    for (const journal::Event& event : events) {
+      decide::apply(*loaded->state, event, decide::Replay::yes);
       own.applied(*loaded->state, event);
     }
     own.remove_own(loaded->foreign);
@@ -263,7 +263,7 @@ class Recovery {
     slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
     slot.written_seq = written;
     slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-    slot.touched = slot.looked = slot.dirty_since = steady_ms();
+    slot.touched = slot.looked = slot.dirty_since = store::steady_ms();
     follower_.watch(slot);
     notices_.repaired(id, loaded->repairs);
     notices_.evicted(id, loaded->evictions);
@@ -282,22 +282,23 @@ class Recovery {
   Checkpointer& checkpointer_;
   Projection& projection_ = flusher_.before_first_call().projection();
   Checkpoint checkpoint_;
-  std::map<std::string, std::vector<Event>> events_;
-  std::map<std::string, ForeignChange> foreign_;
+  std::map<std::string, std::vector<journal::Event>> events_;
+  std::map<std::string, sessions::ForeignChange> foreign_;
   std::map<std::string, TurnGuard> turns_;                 // of the agents in foreign_
   std::map<std::string, std::vector<Archived>> archived_;  // by file below the state directory, in journal order
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk, const Config& config,
-                                             Rules rules, bool repair, std::shared_ptr<const JournalFileOps> file_ops) {
+Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk,
+                                             const config::Config& config, decide::Rules rules, bool repair,
+                                             std::shared_ptr<const journal::JournalFileOps> file_ops) {
   const Paths paths(config.state_dir, config.store.path_template);
-  set_case_sensitive_channels(config.routing.case_sensitive);
-  if (auto made = make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
+  store::set_case_sensitive_channels(config.routing.case_sensitive);
+  if (auto made = store::make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
-  if (!can_exchange(paths.journal_dir()))
+  if (!store::can_exchange(paths.journal_dir()))
     log::warn("no_exchange",
               {{"path", config.state_dir},
                {"why", "this file system cannot exchange two files"},
@@ -309,7 +310,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
   const auto files = journal_bounds(paths, *checkpoint, repair);
   if (!files) return std::unexpected(files.error());
-  auto journal = FileJournal::open(
+  auto journal = journal::FileJournal::open(
       {.dir = paths.journal_dir(),
        .segment_bytes = config.journal.segment_bytes,
        .max_bytes = config.journal.max_bytes,
@@ -319,18 +320,18 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
        .first_seq = files->first_seq,
        .least_head = files->least_head,
        .file_ops = std::move(file_ops),
-       .on_check = [&io](const JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
+       .on_check = [&io](const journal::JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
   if (!journal) return std::unexpected(std::move(journal.error()));
-  auto answers =
-      AnswerStore::open({.dir = paths.journal_dir() / "keys",
-                         .retention_ms = config.idempotency.retention_ms,
-                         .max_bytes = config.idempotency.max_bytes,
-                         .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
+  auto answers = answers::AnswerStore::open(
+      {.dir = paths.journal_dir() / "keys",
+       .retention_ms = config.idempotency.retention_ms,
+       .max_bytes = config.idempotency.max_bytes,
+       .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
   if (!answers) return std::unexpected(std::move(answers.error()));
-  auto clock = AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
+  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
   std::unique_ptr<Ledger> ledger(
       new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
-  ledger->commits_.journal().tail([&io, commits = &ledger->commits_](BatchOutcome outcome) {
+  ledger->commits_.journal().tail([&io, commits = &ledger->commits_](journal::BatchOutcome outcome) {
     asio::post(io, [commits, outcome = std::move(outcome)]() mutable { commits->on_outcome(std::move(outcome)); });
   });
   ledger->flusher_.before_first_call().projection().on_oldest(
@@ -369,4 +370,4 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   return ledger;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

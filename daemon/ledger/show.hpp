@@ -7,15 +7,15 @@
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/ledger.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 inline constexpr int most_shows = 5;  // when each was taken back
 
 template <class Call>
-asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> Agents::show(std::string agent, bool fresh,
-                                                                                    Call call) {
+asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> Agents::show(std::string agent,
+                                                                                            bool fresh, Call call) {
   for (int shows = 1;; ++shows) {
-    const AgentState* state = fresh ? nullptr : at_hand(agent);
+    const decide::AgentState* state = fresh ? nullptr : at_hand(agent);
     if (state == nullptr) {
       auto found = co_await get(agent, fresh);
       if (!found) co_return std::unexpected(std::move(found.error()));
@@ -26,7 +26,7 @@ asio::awaitable<std::invoke_result_t<Call&, const AgentState&, Seen&>> Agents::s
     auto answer = call(*state, seen);
     const std::uint64_t seq = answer ? seen.seq() : state->last_seq;
     if (seq <= commits_.durable()) co_return answer;
-    const Waiters::Outcome why = co_await commits_.wait_for_outcome(seq);
+    const runtime::Waiters::Outcome why = co_await commits_.wait_for_outcome(seq);
     if (!why) co_return answer;
     if (commits_.failed() || shows == most_shows) co_return std::unexpected(*why);
   }
@@ -54,7 +54,7 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
     States states;
     std::uint64_t last_seq = 0;
     for (const std::string& agent : there) {
-      const AgentState* state = in_memory(agent);
+      const decide::AgentState* state = in_memory(agent);
       if (state == nullptr) break;  // it left while another one was loaded
       states.push_back(state);
       last_seq = std::max(last_seq, state->last_seq);
@@ -63,10 +63,10 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
     Seen seen(last_seq);
     auto answer = call(std::as_const(states), seen);
     if (last_seq <= commits_.durable()) co_return answer;
-    const Waiters::Outcome why = co_await commits_.wait_for_outcome(last_seq);
+    const runtime::Waiters::Outcome why = co_await commits_.wait_for_outcome(last_seq);
     if (!why) co_return answer;
     if (commits_.failed() || shows++ == most_shows) co_return std::unexpected(*why);
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -14,7 +14,7 @@
 #include "store/journal/segment.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace fs = std::filesystem;
 namespace {
 
@@ -32,7 +32,7 @@ enum class Kind : std::uint8_t { any, replaced };
 Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
                   std::uint64_t most = UINT64_MAX) {
   SnapshotFile file{.name = std::move(name), .path = path.native()};
-  struct stat status{};
+  struct stat status {};
   if (::lstat(path.c_str(), &status) != 0)
     return errno == ENOENT ? Result<void>{} : std::unexpected(io_problem("stat", path.native(), errno));
   if (!S_ISREG(status.st_mode)) return {};
@@ -45,7 +45,7 @@ Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Ki
   }
   file.size = std::min(static_cast<std::uint64_t>(status.st_size), most);
   file.mtime = status.st_mtim.tv_sec;
-  if (kind == Kind::replaced) file.written_ns = identity(status).mtime_ns;
+  if (kind == Kind::replaced) file.written_ns = store::identity(status).mtime_ns;
   cut.files.push_back(std::move(file));
   return {};
 }
@@ -62,7 +62,7 @@ Result<void> take_folder(StateSnapshot& cut, const std::string& folder, const fs
     std::string name = it->path().filename().native();
     std::error_code gone;
     const bool is_folder = it->symlink_status(gone).type() == fs::file_type::directory;
-    if (!is_passing(name) && wanted(it->path())) entries.emplace_back(std::move(name), is_folder);
+    if (!store::is_passing(name) && wanted(it->path())) entries.emplace_back(std::move(name), is_folder);
   }
   if (error && error != std::errc::no_such_file_or_directory)
     return std::unexpected(io_problem("list", dir.native(), error.value()));
@@ -79,7 +79,7 @@ Result<void> take_folder(StateSnapshot& cut, const std::string& folder, const fs
 }  // namespace
 
 Result<std::unique_ptr<LinkDir>> LinkDir::make(const fs::path& journal_dir) {
-  const fs::path dir = journal_dir / fmt::format("{}{}.{}.tmp", links_prefix, ::getpid(), random_uuid());
+  const fs::path dir = journal_dir / fmt::format("{}{}.{}.tmp", links_prefix, ::getpid(), store::random_uuid());
   if (::mkdir(dir.c_str(), 0700) != 0) return std::unexpected(io_problem("create directory", dir.native(), errno));
   return std::unique_ptr<LinkDir>(new LinkDir(dir));
 }
@@ -145,7 +145,7 @@ Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std:
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }
 
-Result<void> take_journal(StateSnapshot& cut, const FileJournal& journal) {
+Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal) {
   const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
     return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
   });
@@ -165,4 +165,4 @@ Result<StateSnapshot> snapshot_at_rest(const Paths& paths) {
   return cut;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

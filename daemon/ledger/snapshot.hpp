@@ -28,7 +28,7 @@
 #include "store/journal/file_journal.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 struct SnapshotFile {
   std::string name{};  // below the state directory
@@ -69,8 +69,8 @@ struct StateSnapshot {
 // The three steps; block.
 Result<void> take_stores(StateSnapshot& cut, const Paths& paths);
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent);
-Result<void> take_journal(StateSnapshot& cut, const FileJournal& journal);
+Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal);
 // All of a state directory that nobody writes.
 Result<StateSnapshot> snapshot_at_rest(const Paths& paths);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

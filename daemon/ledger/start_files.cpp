@@ -10,7 +10,7 @@
 #include "store/journal/segment.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 // The highest rev that a store has: a journal that was lost, or whose end was, must go on above it, or versions would
@@ -18,7 +18,7 @@ namespace {
 Result<std::uint64_t> highest_rev(const Paths& paths) {
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
-    auto text = read_file(paths.store_file(agent));
+    auto text = store::read_file(paths.store_file(agent));
     if (!text && text.error().code != Code::not_found)
       log::warn("store_not_read", {{"agent", agent}, {"error", text.error().detail}});
     if (!text || text->find("\"rev\"") == std::string::npos || !json::check(*text, {.max_depth = json::foreign_depth}))
@@ -46,7 +46,7 @@ Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& check
 std::vector<std::string> clear_the_way(const Paths& paths) {
   std::vector<std::string> told;
   for (const Obstacle& obstacle : find_obstacles(paths.journal_dir())) {
-    const auto aside = put_aside(obstacle.path);
+    const auto aside = store::put_aside(obstacle.path);
     told.push_back(fmt::format("{} {}; {}", obstacle.path.native(), obstacle.what,
                                aside ? "moved to " + aside->filename().native() : aside.error().detail));
   }
@@ -62,15 +62,15 @@ void remove_left_temps(const Paths& paths) {
   };
   for (const std::string_view folder :
        {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
-    each_in(paths.journal_dir() / folder, remove);
+    store::each_in(paths.journal_dir() / folder, remove);
   }
-  each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
-    if (!agent.is_symlink(error) && agent.is_directory(error)) each_in(agent.path(), remove);
+  store::each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
+    if (!agent.is_symlink(error) && agent.is_directory(error)) store::each_in(agent.path(), remove);
   });
-  each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(paths.state_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string name = entry.path().filename().native();
     if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry);
   });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -7,7 +7,7 @@
 #include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/paths.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // The bounds that the files beside the journal set to it.
 struct JournalBounds {
@@ -19,4 +19,4 @@ Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& check
 std::vector<std::string> clear_the_way(const Paths& paths);
 void remove_left_temps(const Paths& paths);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

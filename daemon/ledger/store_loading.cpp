@@ -18,7 +18,7 @@
 #include "store/sessions/entry_history.hpp"
 #include "transcripts/archive.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 // How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
@@ -31,38 +31,38 @@ bool is_left_temp(std::string_view file, std::string_view store) {
   const std::string_view rest = file.substr(store.size());
   std::int64_t pid = 0;
   const auto [stop, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), pid);
-  return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && process_status(pid).dead;
+  return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && store::process_status(pid).dead;
 }
 
 // By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
 // archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
 // archive that is gone is not told any more. `left`: temporary files that nobody will name again. With `files`, the
 // names of all.
-void find_files(AgentState& state, const std::filesystem::path& dir, std::vector<ArchiveRecord> records,
+void find_files(decide::AgentState& state, const std::filesystem::path& dir, std::vector<decide::ArchiveRecord> records,
                 std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
   std::unordered_map<std::string, std::int64_t> archives;  // and their times
-  each_in(dir, [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
     if (files != nullptr) files->insert(file);
-    const auto named = parse_file_name(file);
+    const auto named = transcripts::parse_file_name(file);
     if (!named) return;
     const std::size_t at = named->stem.find("-topic-");
     const std::string session_id(named->stem.substr(0, at));
-    if (named->kind == NamedFile::Kind::archive) {
+    if (named->kind == transcripts::NamedFile::Kind::archive) {
       archives.emplace(std::move(file), named->time);
       return;
     }
     state.archives.add_found(session_id);
-    if (at == std::string_view::npos || named->kind != NamedFile::Kind::transcript) return;
-    if (auto topic = topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
+    if (at == std::string_view::npos || named->kind != transcripts::NamedFile::Kind::transcript) return;
+    if (auto topic = store::topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
   });
-  for (ArchiveRecord& record : records) {
+  for (decide::ArchiveRecord& record : records) {
     std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
     state.archives.add(std::move(record));
   }
   for (const auto& [name, time] : archives) {
-    const auto named = parse_file_name(name);
+    const auto named = transcripts::parse_file_name(name);
     state.archives.add({.time = time,
                         .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
                         .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
@@ -71,12 +71,12 @@ void find_files(AgentState& state, const std::filesystem::path& dir, std::vector
 }
 
 // What is to be said of a store that was gone, beside what it was rebuilt from.
-std::string about_vanished(const AgentState& state, const std::set<std::string>& files) {
+std::string about_vanished(const decide::AgentState& state, const std::set<std::string>& files) {
   std::size_t lost = 0;
   std::string example;
   for (const auto& [key, session] : state.by_name()) {
-    if (session->message_count.value_or(0) == 0 || files.contains(AgentState::file_of(*session, {}))) continue;
-    if (lost++ == 0) example = AgentState::file_of(*session, {});
+    if (session->message_count.value_or(0) == 0 || files.contains(decide::AgentState::file_of(*session, {}))) continue;
+    if (lost++ == 0) example = decide::AgentState::file_of(*session, {});
   }
   std::string text =
       lost == 0 ? std::string("all transcripts are there")
@@ -88,9 +88,9 @@ std::string about_vanished(const AgentState& state, const std::set<std::string>&
 }
 
 // The store as we left it: what others changed meanwhile is then committed like any other change.
-void undo_foreign_changes(AgentState& state, const ForeignChange& change) {
-  for (const NamedEntry& entry : change.created) {
-    if (const Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
+void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChange& change) {
+  for (const sessions::NamedEntry& entry : change.created) {
+    if (const decide::Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
       state.erase(*session);
   }
   const std::set<std::string_view> ours(change.overwritten.begin(), change.overwritten.end());  // is what was loaded
@@ -102,9 +102,9 @@ void undo_foreign_changes(AgentState& state, const ForeignChange& change) {
 
 // It may hold the only copy of another program's version, so it is kept.
 void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vector<std::string>& told) {
-  const auto kept = paths.journal_dir() / "kept" / time_for_names() / temp.lexically_relative(paths.state_dir());
-  auto moved = make_dirs(kept.parent_path());
-  if (moved) moved = move_file(temp, kept);
+  const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / temp.lexically_relative(paths.state_dir());
+  auto moved = store::make_dirs(kept.parent_path());
+  if (moved) moved = sessions::move_file(temp, kept);
   if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all of ours
   told.push_back(moved ? fmt::format("{} was left by an interrupted write; it is now {}", temp.native(), kept.native())
                        : moved.error().detail);
@@ -113,22 +113,22 @@ void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vecto
 // Applies this agent's journal events from seq `from` on (0: none) and passes each to `seen`. Of the events before,
 // from `archived_from` on, only the archives count: a record of one may not be in its file yet.
 template <class Call>
-Result<void> replay_agent(const Journal& journal, AgentState& state, std::uint64_t from, std::uint64_t archived_from,
-                          Call call) {
+Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& state, std::uint64_t from,
+                          std::uint64_t archived_from, Call call) {
   const std::uint64_t state_from = from;
   if (from != 0) from = std::min(from, archived_from);
   while (from != 0 && from <= journal.head()) {
-    auto page = journal.read(std::max(from, journal.oldest()), replay_page_bytes);
+    auto page = journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes);
     if (!page) return std::unexpected(std::move(page.error()));
-    for (const StoredBatch& batch : page->batches) {
-      for (const Bytes& bytes : batch.events) {
-        auto event = parse_event(*bytes);
+    for (const journal::StoredBatch& batch : page->batches) {
+      for (const journal::Bytes& bytes : batch.events) {
+        auto event = journal::parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
         if (event->envelope.seq < state_from) {
-          if (auto record = archive_record(*event)) state.archives.add(std::move(*record));
+          if (auto record = decide::archive_record(*event)) state.archives.add(std::move(*record));
           continue;
         }
-        apply(state, *event, Replay::yes);
+        decide::apply(state, *event, decide::Replay::yes);
         call(*event);
       }
     }
@@ -140,8 +140,8 @@ Result<void> replay_agent(const Journal& journal, AgentState& state, std::uint64
 }  // namespace
 
 // What lies in the folder under one session id.
-Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
-  FilesOfId out;
+Result<decide::FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
+  decide::FilesOfId out;
   std::error_code error;
   std::filesystem::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) return out;
@@ -149,9 +149,9 @@ Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view
     const std::string& name = at->path().native();
     const std::string_view file = std::string_view(name).substr(name.find_last_of('/') + 1);
     if (!file.starts_with(id)) continue;
-    const auto named = parse_file_name(file);
+    const auto named = transcripts::parse_file_name(file);
     if (!named || !named->is_of(id)) continue;
-    if (named->kind == NamedFile::Kind::archive) {
+    if (named->kind == transcripts::NamedFile::Kind::archive) {
       out.archives.emplace_back(file);
     } else {
       out.transcripts = true;
@@ -161,7 +161,7 @@ Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view
   return out;
 }
 
-SessionsFile::Options store_options(const Config& config, const Paths& paths, const std::string& id) {
+sessions::SessionsFile::Options store_options(const config::Config& config, const Paths& paths, const std::string& id) {
   const auto& lock = config.store.lock;
   return {.path = paths.store_file(id),
           .previous = paths.previous(id),
@@ -170,12 +170,12 @@ SessionsFile::Options store_options(const Config& config, const Paths& paths, co
                    .stale = std::chrono::milliseconds(lock.stale_ms)}};
 }
 
-Result<Loaded> load_store(const Config& config, const Paths& paths, const Journal& journal, bool adopting,
-                          const std::string& id, LoadRequest request) {
+Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
+                          bool adopting, const std::string& id, LoadRequest request) {
   const auto dir = paths.state_dir() / paths.sessions_dir(id);
-  if (auto below = resolve_below(paths.state_dir(), paths.sessions_dir(id)); !below)
+  if (auto below = store::resolve_below(paths.state_dir(), paths.sessions_dir(id)); !below)
     return std::unexpected(std::move(below.error()));
-  Loaded loaded{.state = std::make_shared<AgentState>(id),
+  Loaded loaded{.state = std::make_shared<decide::AgentState>(id),
                 .file = std::move(request.file),
                 .repairs = {},
                 .evictions = {},
@@ -187,12 +187,12 @@ Result<Loaded> load_store(const Config& config, const Paths& paths, const Journa
     auto options = store_options(config, paths, id);
     options.history = std::move(request.history);
     options.known = request.known_to != 0;
-    loaded.file = std::make_shared<SessionsFile>(std::move(options));
+    loaded.file = std::make_shared<sessions::SessionsFile>(std::move(options));
   }
   auto report = loaded.file->load();
   if (!report) return std::unexpected(std::move(report.error()));
   loaded.state->reserve(report->entries.size());
-  for (const NamedEntry& entry : report->entries) {
+  for (const sessions::NamedEntry& entry : report->entries) {
     if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);
   }
   loaded.repairs = std::move(report->repairs);
@@ -202,40 +202,42 @@ Result<Loaded> load_store(const Config& config, const Paths& paths, const Journa
   std::uint64_t replay_from = request.replay_from;
   // From where the generation ends of which it was made: what is older is not needed, damaged or not.
   if (report->rebuilt) {
-    using Base = LoadReport::Base;
+    using Base = sessions::LoadReport::Base;
     const std::uint64_t held = report->base == Base::written    ? request.generations.written
                                : report->base == Base::previous ? request.generations.previous
                                                                 : 0;
     replay_from = std::max<std::uint64_t>(journal.oldest(), held + 1);
   }
-  auto records = read_archive_records(paths.archive_records(id));
+  auto records = decide::read_archive_records(paths.archive_records(id));
   if (!records) return std::unexpected(std::move(records.error()));
   const std::string store = paths.store_file(id).filename().native();
   std::set<std::string> files;
   std::vector<std::filesystem::path> left;
   find_files(*loaded.state, dir, *records, store, left, report->vanished ? &files : nullptr);
   for (const std::filesystem::path& temp : left) keep_away(paths, temp, loaded.repairs);
-  OwnVersions own(loaded.foreign);
+  decide::OwnVersions own(loaded.foreign);
   bool had_sessions = loaded.state->size() != 0;  // the file that is gone, by what it held up to known_to
-  auto replayed = replay_agent(journal, *loaded.state, replay_from, request.archived_from, [&](const Event& event) {
-    own.applied(*loaded.state, event);
-    if (event.envelope.seq <= request.known_to) had_sessions = loaded.state->size() != 0;
-  });
+  auto replayed =
+      replay_agent(journal, *loaded.state, replay_from, request.archived_from, [&](const journal::Event& event) {
+        own.applied(*loaded.state, event);
+        if (event.envelope.seq <= request.known_to) had_sessions = loaded.state->size() != 0;
+      });
   if (!replayed) return std::unexpected(std::move(replayed.error()));
   own.remove_own(loaded.foreign);
   if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
     report->rebuilt = false;
     loaded.file->accept_absent();
     loaded.repairs.clear();
-    loaded.state = std::make_shared<AgentState>(id);
+    loaded.state = std::make_shared<decide::AgentState>(id);
     find_files(*loaded.state, dir, std::move(*records), store, left, nullptr);
-    replayed = replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const Event&) {});
+    replayed =
+        replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {});
     if (!replayed) return std::unexpected(std::move(replayed.error()));
   } else if (report->vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));
   }
   if (report->rebuilt) {  // the first thing that stands there again is all that is durable
-    fault_point("rebuild.replayed");
+    store::fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;
     for (const std::string& key : loaded.state->dirty) dirty.push_back(dirty_entry(*loaded.state, key));
     auto written = loaded.file->checkpoint(in_order(std::move(dirty)));
@@ -254,4 +256,4 @@ Result<Loaded> load_store(const Config& config, const Paths& paths, const Journa
   return loaded;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -16,7 +16,7 @@
 #include "store/journal/journal.hpp"
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // Up to which seq the generations of a store surely hold the journal's events; 0: not known.
 struct Generations {
@@ -26,29 +26,30 @@ struct Generations {
 
 // How an agent is to be loaded.
 struct LoadRequest {
-  std::shared_ptr<SessionsFile> file{};      // where it was in memory before
-  std::shared_ptr<EntryHistory> history{};   // else what is left of it
-  std::uint64_t replay_from = 0;             // of the journal; 0: the file has it all
-  std::uint64_t archived_from = UINT64_MAX;  // of what is before that, from here on which archives were made
+  std::shared_ptr<sessions::SessionsFile> file{};     // where it was in memory before
+  std::shared_ptr<sessions::EntryHistory> history{};  // else what is left of it
+  std::uint64_t replay_from = 0;                      // of the journal; 0: the file has it all
+  std::uint64_t archived_from = UINT64_MAX;           // of what is before that, from here on which archives were made
   std::uint64_t known_to = 0;  // the file held everything up to here: that it is gone is damage, if this left sessions
   Generations generations{};
 };
 
 // The result of loading an agent.
 struct Loaded {
-  std::shared_ptr<AgentState> state;
-  std::shared_ptr<SessionsFile> file;
+  std::shared_ptr<decide::AgentState> state;
+  std::shared_ptr<sessions::SessionsFile> file;
   std::vector<std::string> repairs;
-  std::vector<Eviction> evictions;
-  std::optional<ForeignChange> foreign;  // to be merged before the file is written
-  bool exists = false;                   // its folder, on disk
+  std::vector<lock::Eviction> evictions;
+  std::optional<sessions::ForeignChange> foreign;  // to be merged before the file is written
+  bool exists = false;                             // its folder, on disk
 };
 
-SessionsFile::Options store_options(const Config& config, const Paths& paths, const std::string& agent);
+sessions::SessionsFile::Options store_options(const config::Config& config, const Paths& paths,
+                                              const std::string& agent);
 // `adopting`: what stands in a store that is seen for the first time is no foreign change.
-Result<Loaded> load_store(const Config& config, const Paths& paths, const Journal& journal, bool adopting,
-                          const std::string& agent, LoadRequest request);
+Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
+                          bool adopting, const std::string& agent, LoadRequest request);
 // Finds the files of one session id in the folder.
-Result<FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id);
+Result<decide::FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id);
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -5,21 +5,21 @@
 
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::size_t most_pending_bytes = 1U << 20;
 
 }  // namespace
 
-TranscriptFiles::TranscriptFiles(const Paths& paths, std::optional<LockOptions> locks,
+TranscriptFiles::TranscriptFiles(const Paths& paths, std::optional<lock::LockOptions> locks,
                                  const std::atomic<bool>& adopting, std::shared_ptr<TranscriptFacts> facts,
                                  std::function<void(std::string)> on_repair)
     : facts_(std::move(facts)),
       paths_(paths),
       projection_(paths, locks, adopting, facts_->sizes, std::move(on_repair)) {}
 
-void TranscriptFiles::take(std::vector<Commit> commits) {
+void TranscriptFiles::take(std::vector<journal::Commit> commits) {
   std::ranges::move(commits, std::back_inserter(commits_));
   if (auto done = pass_on(); !done) facts_->failing = true;
   if (projection_.writer().pending_bytes() > most_pending_bytes) {
@@ -31,7 +31,7 @@ void TranscriptFiles::take(std::vector<Commit> commits) {
 // the others go on.
 Result<void> TranscriptFiles::pass_on() {
   blocked_.clear();
-  const auto waits = [this](const Commit& commit) {
+  const auto waits = [this](const journal::Commit& commit) {
     return !blocked_.empty() && std::ranges::any_of(projection_.files_of(commit), [this](const std::string& file) {
       return blocked_.contains(file);
     });
@@ -90,4 +90,4 @@ Result<bool> TranscriptFiles::hold(const std::string& agent, const std::string& 
   return std::unexpected(std::move(foreign.error()));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -14,17 +14,17 @@
 #include "daemon/ledger/projection.hpp"
 #include "store/journal/journal.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 // Transcripts that lack durable lines: what stands in their place, "" where a foreign program holds their lock.
 using LockedTranscripts = std::map<std::string, std::string, std::less<>>;
 
 // Findings of writing, since they were last taken.
 struct TranscriptNews {
-  std::vector<std::string> displaced{};                  // files where a foreign line stood at the place of ours
-  std::map<std::string, std::uint64_t> renumbered{};     // files, and the least seq that was told and is wrong
-  std::vector<TranscriptWriter::DuplicateId> doubled{};  // entries whose id a foreign entry has too
-  std::vector<Eviction> evictions{};
+  std::vector<std::string> displaced{};               // files where a foreign line stood at the place of ours
+  std::map<std::string, std::uint64_t> renumbered{};  // files, and the least seq that was told and is wrong
+  std::vector<transcripts::TranscriptWriter::DuplicateId> doubled{};  // entries whose id a foreign entry has too
+  std::vector<lock::Eviction> evictions{};
   bool empty() const { return displaced.empty() && renumbered.empty() && doubled.empty() && evictions.empty(); }
 };
 
@@ -37,12 +37,12 @@ struct TranscriptFacts {
 class TranscriptFiles {
  public:
   // `adopting`: see Projection. `on_repair` is called on the strand.
-  TranscriptFiles(const Paths& paths, std::optional<LockOptions> locks, const std::atomic<bool>& adopting,
+  TranscriptFiles(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
                   std::shared_ptr<TranscriptFacts> facts, std::function<void(std::string)> on_repair);
 
   // Takes durable commits, in journal order. Their lines reach the files at the next flush, or at once when there are
   // many.
-  void take(std::vector<Commit> commits);
+  void take(std::vector<journal::Commit> commits);
   // Writes the lines of one file (path below the state directory), or of all when it is empty. lock_timeout or degraded
   // when the one that was asked for cannot be written now; the others are then in locked().
   Result<void> flush(const std::string& file = {});
@@ -59,8 +59,8 @@ class TranscriptFiles {
   std::shared_ptr<TranscriptFacts> facts_;
   const Paths& paths_;
   Projection projection_;
-  std::deque<Commit> commits_;   // not yet passed on to the projection
-  LockedTranscripts blocked_{};  // files of commits that wait for a lock
+  std::deque<journal::Commit> commits_;  // not yet passed on to the projection
+  LockedTranscripts blocked_{};          // files of commits that wait for a lock
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -6,16 +6,16 @@
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::chrono::milliseconds flush_delay{50};  // lines gather this long, unless somebody reads them
 constexpr std::size_t flush_bytes = 1U << 20;         // or this much
 constexpr std::int64_t flush_retry_ms = 1000;
 
-std::optional<LockOptions> transcript_locks(const Config& config) {
-  if (config.store.mode != Config::StoreMode::shared) return {};
-  return LockOptions{.timeout = std::chrono::milliseconds(0), .stale = std::chrono::minutes(30)};
+std::optional<lock::LockOptions> transcript_locks(const config::Config& config) {
+  if (config.store.mode != config::Config::StoreMode::shared) return {};
+  return lock::LockOptions{.timeout = std::chrono::milliseconds(0), .stale = std::chrono::minutes(30)};
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ TranscriptFlusher::TranscriptFlusher(LedgerEnv& env, Notices& notices, const std
              }),
       flush_timer_(env.io) {}
 
-void TranscriptFlusher::add(std::vector<Commit> commits, bool at_once, std::uint64_t bytes) {
+void TranscriptFlusher::add(std::vector<journal::Commit> commits, bool at_once, std::uint64_t bytes) {
   std::ranges::move(commits, std::back_inserter(gathered_));
   gathered_bytes_ += bytes;
   if (at_once || gathered_bytes_ > flush_bytes) hand_over();
@@ -40,8 +40,9 @@ void TranscriptFlusher::hand_over() {
   assert(env_.loop.is_current());
   if (gathered_.empty()) return;
   gathered_bytes_ = 0;
-  post(files_,
-       [commits = std::exchange(gathered_, {})](TranscriptFiles& files) mutable { files.take(std::move(commits)); });
+  runtime::post(files_, [commits = std::exchange(gathered_, {})](TranscriptFiles& files) mutable {
+    files.take(std::move(commits));
+  });
 }
 
 asio::awaitable<Result<void>> TranscriptFlusher::flush(std::string agent, std::string file) {
@@ -61,7 +62,7 @@ void TranscriptFlusher::flush_soon() {
     flush_scheduled_ = false;
     if (error) return;
     hand_over();
-    post(files_, [this, &io = env_.io](TranscriptFiles& files) {
+    runtime::post(files_, [this, &io = env_.io](TranscriptFiles& files) {
       const bool done = files.flush().has_value();
       asio::post(io, [this, done, locked = files.locked(), news = files.take_news()]() mutable {
         set_locked(locked);
@@ -75,7 +76,7 @@ void TranscriptFlusher::flush_soon() {
 
 asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string agent, std::string file) {
   const std::string path = env_.paths.sessions_dir(agent) + file;
-  const std::int64_t deadline = steady_ms() + transcript_lock_timeout_ms;
+  const std::int64_t deadline = store::steady_ms() + transcript_lock_timeout_ms;
   Result<void> done;
   if (file.empty()) {
     if (!is_locked(path)) co_return done;
@@ -84,7 +85,7 @@ asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string 
     done = co_await flush(agent, file);
   }
   const LockWaiter waits(env_.lock_waiters, env_.paths.state_dir() / path);
-  while (!done && done.error().code == Code::lock_timeout && steady_ms() < deadline && !env_.draining) {
+  while (!done && done.error().code == Code::lock_timeout && store::steady_ms() < deadline && !env_.draining) {
     flush_soon();
     co_await flushed_.wait(0);
     if (is_locked(path)) continue;
@@ -97,7 +98,7 @@ asio::awaitable<Result<void>> TranscriptFlusher::sync() {
   auto synced = co_await on_files([](TranscriptFiles& files) -> Result<LockedTranscripts> {
     if (auto flushed = files.flush(); !flushed) return std::unexpected(std::move(flushed.error()));
     if (auto done = files.projection().sync(); !done) return std::unexpected(std::move(done.error()));
-    fault_point("marks.files_synced");
+    store::fault_point("marks.files_synced");
     return files.locked();
   });
   if (!synced) co_return std::unexpected(std::move(synced.error()));
@@ -107,11 +108,11 @@ asio::awaitable<Result<void>> TranscriptFlusher::sync() {
 }
 
 void TranscriptFlusher::release(const std::string& path) {
-  post(files_, [path](TranscriptFiles& files) { files.projection().writer().release(path); });
+  runtime::post(files_, [path](TranscriptFiles& files) { files.projection().writer().release(path); });
 }
 
 void TranscriptFlusher::unload(const std::string& agent) {
-  post(files_, [agent](TranscriptFiles& files) { files.projection().unload_agent(agent); });
+  runtime::post(files_, [agent](TranscriptFiles& files) { files.projection().unload_agent(agent); });
 }
 
 bool TranscriptFlusher::is_locked(std::string_view beginning) const {
@@ -119,8 +120,8 @@ bool TranscriptFlusher::is_locked(std::string_view beginning) const {
   return at != locked_.end() && at->first.starts_with(beginning);
 }
 
-Result<void> TranscriptFlusher::check_usable(const std::string& agent, const Decision& decision) const {
-  for (const TranscriptUpdate& update : decision.transcript_updates) {
+Result<void> TranscriptFlusher::check_usable(const std::string& agent, const decide::Decision& decision) const {
+  for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
     const auto found = locked_.find(env_.paths.sessions_dir(agent) + update.file);
     if (found != locked_.end() && !found->second.why.empty())
       return std::unexpected(Problem{.code = Code::degraded, .detail = found->second.why, .retry_after_s = 5});
@@ -135,7 +136,7 @@ void TranscriptFlusher::set_locked(const LockedTranscripts& files) {
     return over;
   });
   for (const auto& [file, why] : files) {
-    Locked& locked = locked_.try_emplace(file, Locked{.since = steady_ms()}).first->second;
+    Locked& locked = locked_.try_emplace(file, Locked{.since = store::steady_ms()}).first->second;
     if (locked.why == why) continue;
     locked.why = why;
     if (why.empty()) continue;
@@ -148,4 +149,4 @@ void TranscriptFlusher::set_locked(const LockedTranscripts& files) {
   std::erase_if(recovering_, [&](const std::string& file) { return !files.contains(file); });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -18,7 +18,7 @@
 #include "daemon/ledger/transcript_files.hpp"
 #include "daemon/runtime/on_strand.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class TranscriptFlusher {
  public:
@@ -33,12 +33,12 @@ class TranscriptFlusher {
   void on_news(std::function<void(TranscriptNews)> call) { on_news_ = std::move(call); }
 
   // Durable commits, in order, and how many bytes of journal they are. `at_once`: they rename files.
-  void add(std::vector<Commit> commits, bool at_once, std::uint64_t bytes);
+  void add(std::vector<journal::Commit> commits, bool at_once, std::uint64_t bytes);
   // Runs call(TranscriptFiles&) on the strand, behind everything that was added.
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, TranscriptFiles&>> on_files(Call call) {
     hand_over();
-    return on(files_, std::move(call));
+    return runtime::on(files_, std::move(call));
   }
   // Writes the lines of one transcript that are durable by now. lock_timeout when a foreign program holds its lock now.
   asio::awaitable<Result<void>> flush(std::string agent, std::string file);
@@ -57,7 +57,7 @@ class TranscriptFlusher {
   // Does a transcript whose path begins so lack lines?
   bool is_locked(std::string_view beginning) const;
   // degraded when the decision appends to a transcript in whose place something else stands.
-  Result<void> check_usable(const std::string& agent, const Decision& decision) const;
+  Result<void> check_usable(const std::string& agent, const decide::Decision& decision) const;
   const AllLocked& locked() const { return locked_; }
   void set_locked(const LockedTranscripts& files);
   // Those of locked() that lack lines which the last start took from the journal: they may have been acknowledged.
@@ -73,15 +73,15 @@ class TranscriptFlusher {
   LedgerEnv& env_;
   Notices& notices_;
   std::shared_ptr<TranscriptFacts> facts_ = std::make_shared<TranscriptFacts>();
-  OnStrand<TranscriptFiles> files_;
+  runtime::OnStrand<TranscriptFiles> files_;
   std::function<void(TranscriptNews)> on_news_{};
-  std::vector<Commit> gathered_{};
+  std::vector<journal::Commit> gathered_{};
   std::uint64_t gathered_bytes_ = 0;
   AllLocked locked_{};
   std::set<std::string, std::less<>> recovering_{};
   asio::steady_timer flush_timer_;
   bool flush_scheduled_ = false;
-  Waiters flushed_{};
+  runtime::Waiters flushed_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -9,7 +9,7 @@
 
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::int64_t join_ms = 20;                // others may join a hold this long
@@ -28,7 +28,7 @@ struct TranscriptTurn {
   bool taken = false;                    // a request takes the lock, or has it
   std::int64_t foreign_at = 0;           // steady ms when a foreign program's lines were found the last time
   std::int64_t not_before = 0;           // steady ms: until then foreign programs may take the lock
-  Waiters freed{};
+  runtime::Waiters freed{};
 };
 
 TranscriptHold::TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTurn> at, std::string path_below,
@@ -40,7 +40,7 @@ TranscriptHold::TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTu
 
 TranscriptHold::~TranscriptHold() {
   locks.flusher_.release(path);
-  const std::int64_t now = steady_ms();
+  const std::int64_t now = store::steady_ms();
   const bool foreign_lately = turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms;
   if (since != 0)
     turn->not_before = now + (foreign_lately ? std::clamp(now - since, least_turn_ms, most_turn_ms) : rest_ms);
@@ -49,11 +49,11 @@ TranscriptHold::~TranscriptHold() {
   asio::post(locks.env_.io, [turn = turn] { turn->freed.release(0); });
 }
 
-bool TranscriptLocks::ends_as_known(const AgentState& state, const std::string& file) const {
-  const TranscriptEnd* end = state.transcripts.find(file);
+bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::string& file) const {
+  const decide::TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
   const std::string path = env_.paths.sessions_dir(state.id()) + file;
-  struct stat status{};
+  struct stat status {};
   const bool there = ::lstat((env_.paths.state_dir() / path).c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
   // Our lines that are not in the file yet make no difference: it is as we read it, or as our last flush left it.
@@ -64,13 +64,13 @@ std::shared_ptr<TranscriptHold> TranscriptLocks::join(const std::string& agent, 
   const auto turn = turns_.find(env_.paths.sessions_dir(agent) + file);
   if (turn == turns_.end()) return nullptr;
   auto open = turn->second->open.lock();
-  return open && steady_ms() - open->since < join_ms ? open : nullptr;
+  return open && store::steady_ms() - open->since < join_ms ? open : nullptr;
 }
 
 asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(std::string agent, std::string file) {
   const std::string path = env_.paths.sessions_dir(agent) + file;
   assert(env_.loop.is_current());
-  const std::int64_t deadline = steady_ms() + transcript_lock_timeout_ms;
+  const std::int64_t deadline = store::steady_ms() + transcript_lock_timeout_ms;
   if (turns_.size() > most_turns) std::erase_if(turns_, [](const auto& pair) { return pair.second.use_count() == 1; });
   auto& slot = turns_[path];
   if (!slot) slot = std::make_shared<TranscriptTurn>();
@@ -80,7 +80,7 @@ asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(s
     if (const auto trouble = co_await turn->freed.wait(0)) co_return std::unexpected(*trouble);
     if (auto open = join(agent, file)) co_return open;
     if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
-    if (steady_ms() >= deadline)
+    if (store::steady_ms() >= deadline)
       co_return std::unexpected(Problem{.code = Code::lock_timeout,
                                         .detail = path + " is held by another program, and others wait for it too",
                                         .retry_after_s = 1});
@@ -100,25 +100,25 @@ asio::awaitable<Result<void>> TranscriptLocks::take_lock(std::shared_ptr<Transcr
     pause.expires_after(std::chrono::milliseconds(ms));
     return pause.async_wait(asio::use_awaitable);
   };
-  if (const std::int64_t left = hold->turn->not_before - steady_ms(); left > 0) co_await rest(left);
+  if (const std::int64_t left = hold->turn->not_before - store::steady_ms(); left > 0) co_await rest(left);
   for (;;) {
     if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     if (commits_.failed()) co_return commits_.failure();
     // All of ours that is decided goes into the file first: what stands there beyond it is another program's.
     const auto state = agents_.find_or_add(agent).state;
-    const TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
+    const decide::TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
     if (auto fine = co_await commits_.wait_until_durable(end != nullptr ? end->last_seq : 0); !fine) co_return fine;
     auto grown = co_await flusher_.on_files([agent, file](TranscriptFiles& files) { return files.hold(agent, file); });
     flusher_.flush_soon();  // tells of a stale lock that was taken away
     if (grown) {
-      hold->since = steady_ms();
+      hold->since = store::steady_ms();
       if (!*grown) co_return Result<void>{};
       hold->turn->foreign_at = hold->since;
       co_return co_await follower_.publish(agent, file);
     }
     if (grown.error().code != Code::lock_timeout) co_return std::unexpected(std::move(grown.error()));
     if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
-    if (steady_ms() >= deadline) {
+    if (store::steady_ms() >= deadline) {
       grown.error().retry_after_s = 1;
       co_return std::unexpected(std::move(grown.error()));
     }
@@ -135,4 +135,4 @@ asio::awaitable<void> TranscriptLocks::release(std::shared_ptr<TranscriptHold> h
   });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

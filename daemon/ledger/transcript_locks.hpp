@@ -13,7 +13,7 @@
 
 #include "daemon/ledger/follower.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class TranscriptLocks;
 
@@ -40,7 +40,7 @@ class TranscriptLocks {
       : env_(env), commits_(commits), agents_(agents), flusher_(flusher), follower_(follower) {}
 
   // Does the transcript end where the state says? One lstat, here on the loop.
-  bool ends_as_known(const AgentState& state, const std::string& file) const;
+  bool ends_as_known(const decide::AgentState& state, const std::string& file) const;
   // Shared mode: the hold that other requests have now, if one may still join it; else null.
   std::shared_ptr<TranscriptHold> join(const std::string& agent, const std::string& file);
   // Takes the lock, and publishes what foreign programs added to the file. lock_timeout when it cannot be had in time.
@@ -63,4 +63,4 @@ class TranscriptLocks {
   int holds_ = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -4,7 +4,7 @@
 
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 constexpr std::size_t most_open = 256;  // about
@@ -26,7 +26,7 @@ std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const
 }
 
 // Keeps what was indexed for the next start.
-void TranscriptReaders::save(Transcript& transcript) {
+void TranscriptReaders::save(transcripts::Transcript& transcript) {
   if (auto saved = transcript.save_sidecars(); !saved)
     log::warn("index_not_saved", {{"error", saved.error().detail}, {"next", "the next start indexes it again"}});
 }
@@ -36,4 +36,4 @@ void TranscriptReaders::unload(const std::string& agent) {
   std::erase_if(open_, [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -11,7 +11,7 @@
 #include "daemon/runtime/on_strand.hpp"
 #include "transcripts/transcript.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class TranscriptReaders {
  public:
@@ -20,15 +20,16 @@ class TranscriptReaders {
   // Runs call(Transcript&), which returns a Result, on a disk thread, when the file holds all acknowledged lines.
   // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
   template <class Call>
-  asio::awaitable<std::invoke_result_t<Call&, Transcript&>> read(std::string agent, std::string file, Call call);
+  asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read(std::string agent, std::string file,
+                                                                              Call call);
   // Closes the transcripts of an agent that leaves memory, except those that are being read.
   void unload(const std::string& agent);
 
  private:
-  using OpenTranscript = OnStrand<Transcript>;
+  using OpenTranscript = runtime::OnStrand<transcripts::Transcript>;
   static constexpr std::uint64_t slice = 64 << 20;  // bytes indexed at once: a first look keeps no disk thread for long
   std::shared_ptr<OpenTranscript> open(const std::string& agent, const std::string& file);
-  static void save(Transcript& transcript);
+  static void save(transcripts::Transcript& transcript);
 
   LedgerEnv& env_;
   TranscriptFlusher& flusher_;
@@ -36,9 +37,10 @@ class TranscriptReaders {
 };
 
 template <class Call>
-asio::awaitable<std::invoke_result_t<Call&, Transcript&>> TranscriptReaders::read(std::string agent, std::string file,
-                                                                                  Call call) {
-  using Value = std::invoke_result_t<Call&, Transcript&>;
+asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> TranscriptReaders::read(std::string agent,
+                                                                                               std::string file,
+                                                                                               Call call) {
+  using Value = std::invoke_result_t<Call&, transcripts::Transcript&>;
   // A reader waits for no lock. Lines that wait for one now are not acknowledged yet, and the file has the others; but
   // of those that the start took from the journal some may have been acknowledged before, so without them it is
   // refused.
@@ -48,15 +50,16 @@ asio::awaitable<std::invoke_result_t<Call&, Transcript&>> TranscriptReaders::rea
     co_return std::unexpected(std::move(flushed.error()));
   const auto opened = open(agent, file);
   for (;;) {
-    auto value = co_await on(*opened, [call](Transcript& transcript) mutable -> std::optional<Value> {
-      auto whole = transcript.refresh(slice);
-      if (!whole) return Value(std::unexpected(std::move(whole.error())));
-      return *whole ? std::optional<Value>(call(transcript)) : std::nullopt;
-    });
+    auto value =
+        co_await runtime::on(*opened, [call](transcripts::Transcript& transcript) mutable -> std::optional<Value> {
+          auto whole = transcript.refresh(slice);
+          if (!whole) return Value(std::unexpected(std::move(whole.error())));
+          return *whole ? std::optional<Value>(call(transcript)) : std::nullopt;
+        });
     if (!value) continue;
-    post(*opened, save);  // behind the answer
+    runtime::post(*opened, save);  // behind the answer
     co_return std::move(*value);
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace sessiond {
+namespace sessiond::ledger {
 namespace {
 
 // Lines are appended to transcripts by programs that keep them open; a store is looked at when its writer is done.
@@ -108,4 +108,4 @@ void Watch::take_one(std::uint32_t mask, int watch, const char* name, Changes& s
   for (const std::string& agent : watched.agents) seen.touched[agent].insert(name);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

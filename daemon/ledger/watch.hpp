@@ -15,7 +15,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::ledger {
 
 class Watch {
  public:
@@ -53,4 +53,4 @@ class Watch {
   alignas(8) std::array<char, 16384> buffer_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::ledger

@@ -75,7 +75,7 @@ bool enabled(Level level) { return output().logger.should_log(native(level)); }
 std::string line(Format format, std::string_view event, std::initializer_list<Field> fields) {
   std::string out;
   // Paths, a library's what() and the like may hold what clients send.
-  const auto text_of = [](const Field& field) { return without_secrets(field.value); };
+  const auto text_of = [](const Field& field) { return policy::without_secrets(field.value); };
   if (format == Format::text) {
     out.append("msg=").append(event);
     for (const Field& field : fields) {

@@ -18,7 +18,7 @@
 
 #include "daemon/runtime/run_on.hpp"
 
-namespace sessiond {
+namespace sessiond::runtime {
 
 template <class T>
 class OnStrand {
@@ -68,4 +68,4 @@ void post(const OnStrand<Of>& object, Call call) {
                     [own = object.own_, call = std::move(call)]() mutable { std::move(call)(own->value); });
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::runtime

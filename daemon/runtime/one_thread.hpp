@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace sessiond {
+namespace sessiond::runtime {
 
 class OneThread {
  public:
@@ -17,4 +17,4 @@ class OneThread {
   mutable std::thread::id owner_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::runtime

@@ -12,7 +12,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <type_traits>
 
-namespace sessiond {
+namespace sessiond::runtime {
 
 template <class Executor, class Call>
 boost::asio::awaitable<std::invoke_result_t<Call&>> run_on(Executor executor, Call call) {
@@ -32,4 +32,4 @@ boost::asio::awaitable<std::invoke_result_t<Call&>> run_on(Executor executor, Ca
       asio::use_awaitable, std::move(call));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::runtime

@@ -14,8 +14,10 @@
 #include "store/problem.hpp"
 
 namespace sessiond {
-
 namespace asio = boost::asio;
+}
+
+namespace sessiond::runtime {
 
 class Waiters {
  public:
@@ -68,4 +70,4 @@ class Waiters {
   std::vector<Waiter> waiting_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::runtime

@@ -6,9 +6,9 @@
 
 #include "daemon/api/api.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
 // Never returns: it ends with the daemon's loop.
-boost::asio::awaitable<void> keep_tokens(Api& api);
+boost::asio::awaitable<void> keep_tokens(api::Api& api);
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -3,20 +3,20 @@
 #include "daemon/runtime/log.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
-void set_up_log(const Config& config) {
-  using Level = Config::LogLevel;
+void set_up_log(const config::Config& config) {
+  using Level = config::Config::LogLevel;
   log::Level level = log::Level::info;
   if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
   if (config.log.level == Level::warn) level = log::Level::warn;
   if (config.log.level == Level::error) level = log::Level::error;
-  log::set_up(level, config.log.format == Config::LogFormat::json ? log::Format::json : log::Format::text);
+  log::set_up(level, config.log.format == config::Config::LogFormat::json ? log::Format::json : log::Format::text);
 }
 
-ServerOptions server_options(const Config& config) {
+http::ServerOptions server_options(const config::Config& config) {
   using std::chrono::milliseconds;
-  ServerOptions options;
+  http::ServerOptions options;
   options.read.header.header_bytes = config.limits.header_bytes;
   options.read.header.target_bytes = config.limits.target_bytes;
   options.read.body_bytes = config.limits.body_bytes;
@@ -31,16 +31,16 @@ ServerOptions server_options(const Config& config) {
   // As the server compares them: lower-case, an IPv6 address without brackets.
   for (const std::string& host : config.listen.hosts) {
     const bool bracketed = host.starts_with('[') && host.ends_with(']');
-    options.hosts.push_back(lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
+    options.hosts.push_back(store::lower(bracketed ? std::string_view(host).substr(1, host.size() - 2) : host));
   }
   return options;
 }
 
-AuditLog::Options audit_options(const Config& config) {
+api::AuditLog::Options audit_options(const config::Config& config) {
   return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
 }
 
-StreamSettings stream_settings(const Config& config) {
+stream::StreamSettings stream_settings(const config::Config& config) {
   return {.heartbeat_ms = config.stream.heartbeat_ms,
           .retry_ms = config.stream.retry_ms,
           .stall_timeout_ms = config.stream.stall_timeout_ms,
@@ -49,4 +49,4 @@ StreamSettings stream_settings(const Config& config) {
           .streams_per_token = config.limits.streams_per_token};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

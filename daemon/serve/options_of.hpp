@@ -6,11 +6,11 @@
 #include "daemon/http/server.hpp"
 #include "daemon/stream/streams.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
-void set_up_log(const Config& config);
-ServerOptions server_options(const Config& config);
-AuditLog::Options audit_options(const Config& config);
-StreamSettings stream_settings(const Config& config);
+void set_up_log(const config::Config& config);
+http::ServerOptions server_options(const config::Config& config);
+api::AuditLog::Options audit_options(const config::Config& config);
+stream::StreamSettings stream_settings(const config::Config& config);
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -5,32 +5,33 @@
 
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 namespace {
 
-ResetRule rule_of(const Config::Reset& reset) {
-  ResetRule rule{.mode = ResetRule::Mode::none, .idle_minutes = reset.idle_minutes, .at_hour = reset.at_hour};
-  if (reset.mode == Config::ResetMode::idle) rule.mode = ResetRule::Mode::idle;
-  if (reset.mode == Config::ResetMode::daily) rule.mode = ResetRule::Mode::daily;
+policy::ResetRule rule_of(const config::Config::Reset& reset) {
+  policy::ResetRule rule{
+      .mode = policy::ResetRule::Mode::none, .idle_minutes = reset.idle_minutes, .at_hour = reset.at_hour};
+  if (reset.mode == config::Config::ResetMode::idle) rule.mode = policy::ResetRule::Mode::idle;
+  if (reset.mode == config::Config::ResetMode::daily) rule.mode = policy::ResetRule::Mode::daily;
   return rule;
 }
 
-std::optional<ResetRule> rule_of(const std::optional<Config::Reset>& reset) {
+std::optional<policy::ResetRule> rule_of(const std::optional<config::Config::Reset>& reset) {
   return reset ? std::optional(rule_of(*reset)) : std::nullopt;
 }
 
-DmScope scope_of(Config::DmScope scope) {
+policy::DmScope scope_of(config::Config::DmScope scope) {
   switch (scope) {
-    case Config::DmScope::main:
-      return DmScope::main;
-    case Config::DmScope::per_peer:
-      return DmScope::per_peer;
-    case Config::DmScope::per_channel_peer:
-      return DmScope::per_channel_peer;
-    case Config::DmScope::per_account_channel_peer:
-      return DmScope::per_account_channel_peer;
+    case config::Config::DmScope::main:
+      return policy::DmScope::main;
+    case config::Config::DmScope::per_peer:
+      return policy::DmScope::per_peer;
+    case config::Config::DmScope::per_channel_peer:
+      return policy::DmScope::per_channel_peer;
+    case config::Config::DmScope::per_account_channel_peer:
+      return policy::DmScope::per_account_channel_peer;
   }
-  return DmScope::per_channel_peer;
+  return policy::DmScope::per_channel_peer;
 }
 
 // The offset of local time from UTC at that moment. Calls tzset(), since the machine's time zone may change while the
@@ -44,15 +45,15 @@ std::int64_t utc_offset(std::int64_t utc_ms) {
 
 }  // namespace
 
-Result<Rules> rules_of(const Config& config) {
-  TRY(auto policy, parse_send_policy(config.send_policy_json, "/sendPolicy"));
-  const Config::Session& session = config.session;
-  Rules rules;
-  rules.routing = {
-      .dm_scope = scope_of(session.dm_scope),
-      .identity_links = session.identity_links,
-      .main_key = session.main_key,
-      .threads = session.threads == Config::Threads::session ? ThreadScope::session : ThreadScope::inherit};
+Result<decide::Rules> rules_of(const config::Config& config) {
+  TRY(auto policy, policy::parse_send_policy(config.send_policy_json, "/sendPolicy"));
+  const config::Config::Session& session = config.session;
+  decide::Rules rules;
+  rules.routing = {.dm_scope = scope_of(session.dm_scope),
+                   .identity_links = session.identity_links,
+                   .main_key = session.main_key,
+                   .threads = session.threads == config::Config::Threads::session ? policy::ThreadScope::session
+                                                                                  : policy::ThreadScope::inherit};
   rules.send_policy = std::move(policy);
   rules.reset_triggers = session.reset_triggers;
   rules.reset = rule_of(session.reset);
@@ -66,10 +67,10 @@ Result<Rules> rules_of(const Config& config) {
   rules.agents = config.limits.agents;
   rules.sessions_per_agent = config.limits.sessions_per_agent;
   rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;
-  rules.shared = config.store.mode == Config::StoreMode::shared;
+  rules.shared = config.store.mode == config::Config::StoreMode::shared;
   std::error_code error;
   rules.cwd = std::filesystem::current_path(error).string();
   return rules;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -5,9 +5,9 @@
 #include "daemon/decide/rules.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
 // Errors: validation_failed with every fault of the send policy; pointers begin with /sendPolicy.
-Result<Rules> rules_of(const Config& config);
+Result<decide::Rules> rules_of(const config::Config& config);
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -32,7 +32,7 @@
 #include "store/files.hpp"
 #include "store/names.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 namespace {
 
 constexpr int cannot_start = 1;
@@ -44,19 +44,19 @@ int refuse(std::string_view event, const Problem& problem, int code = cannot_sta
   return code;
 }
 
-std::optional<Config> read_config(const ServeOptions& options) {
+std::optional<config::Config> read_config(const ServeOptions& options) {
   auto settings = load_settings(options.config, options.state_dir);
-  std::vector<ConfigFault> faults;
+  std::vector<config::ConfigFault> faults;
   if (settings && options.listen) {
     config::overlay(settings->config, fmt::format(R"({{"listen":{{"tcp":{}}}}})", json::quote(*options.listen)),
                     faults);
     config::find_contradictions(settings->config, faults);
   }
-  for (const ConfigFault& fault : faults)
+  for (const config::ConfigFault& fault : faults)
     log::error("configuration_fault", {{"option", "--listen"}, {"pointer", fault.pointer}, {"detail", fault.detail}});
   if (!faults.empty()) return {};
   if (settings) return std::move(settings->config);
-  for (const ConfigFault& fault : settings.error().faults) {
+  for (const config::ConfigFault& fault : settings.error().faults) {
     log::error("configuration_fault",
                {{"file", settings.error().file}, {"pointer", fault.pointer}, {"detail", fault.detail}});
   }
@@ -76,30 +76,30 @@ Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
 // Returns the random bytes that sign list cursors, stream tickets and login cookies. They are kept in a file, so that
 // what was signed stays valid after a restart.
 Result<std::string> cursor_secret(const std::filesystem::path& path) {
-  auto kept = read_file(path);
+  auto kept = store::read_file(path);
   if (kept && kept->size() == 64) return kept;
   if (!kept && kept.error().code != Code::not_found) return kept;
   if (kept)
     log::warn("cursor_key_replaced", {{"path", path.string()},
                                       {"why", "it was damaged"},
                                       {"next", "list cursors and stream tickets given out before are refused"}});
-  std::string fresh = random_hex(64);
-  TRY(replace_file(path, fresh));
+  std::string fresh = store::random_hex(64);
+  TRY(store::replace_file(path, fresh));
   return fresh;
 }
 
 // Reads policy.json, which overrides the configuration; it exists once a client has PUT a policy.
-Result<void> read_policy(const std::filesystem::path& path, Rules& rules) {
-  auto text = read_file(path);
+Result<void> read_policy(const std::filesystem::path& path, decide::Rules& rules) {
+  auto text = store::read_file(path);
   if (!text) return text.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(text.error()));
   if (!json::check(*text)) return fail(Code::degraded, path.string() + " is not JSON; repair or remove it");
-  auto policy = parse_send_policy(trim(*text), "");
+  auto policy = policy::parse_send_policy(store::trim(*text), "");
   if (!policy) return fail(Code::degraded, fmt::format("{}: {}", path.string(), policy.error().detail));
   rules.send_policy = std::move(*policy);
   return {};
 }
 
-void show_first_token(const FirstToken& first) {
+void show_first_token(const auth::FirstToken& first) {
   if (first.replaced)
     log::warn("admin_token_replaced",
               {{"path", first.path.string()}, {"why", "it belonged to another state directory"}});
@@ -116,17 +116,18 @@ void show_first_token(const FirstToken& first) {
 }
 
 // Returns what the token may do now. A stream lives longer than the request that opened it, and the token may change.
-Result<Principal> principal_now(const Tokens& tokens, const Principal& principal) {
+Result<auth::Principal> principal_now(const auth::Tokens& tokens, const auth::Principal& principal) {
   if (principal.id == "local") return principal;
-  return tokens.principal(principal.id, unix_ms());
+  return tokens.principal(principal.id, store::unix_ms());
 }
 
 // The daemon after everything is open: listens, serves, reloads, and stops in order. Runs on the loop's thread. Members
 // are declared in the order in which they are made; each may use those before it.
 class Daemon {
  public:
-  Daemon(ServeOptions options, Config& config, asio::io_context& io, asio::thread_pool& disk, Ledger& ledger,
-         Tokens& tokens, Tickets& tickets, LoginCookies& cookies, std::string secret, ServiceManager& manager)
+  Daemon(ServeOptions options, config::Config& config, asio::io_context& io, asio::thread_pool& disk,
+         ledger::Ledger& ledger, auth::Tokens& tokens, auth::Tickets& tickets, auth::LoginCookies& cookies,
+         std::string secret, ServiceManager& manager)
       : options_(std::move(options)),
         manager_(manager),
         config_(config),
@@ -135,7 +136,7 @@ class Daemon {
                  {.journal = ledger.journal(),
                   .disk = disk,
                   .version = SESSIOND_VERSION,
-                  .again = [&tokens](const Principal& principal) { return principal_now(tokens, principal); },
+                  .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
@@ -148,15 +149,16 @@ class Daemon {
              .authenticator = authenticator_,
              .audit = audit_,
              .cursor_secret = std::move(secret),
-             .started_at = unix_ms()},
-        router_(
-            [this](const Request& request, Permission wanted) { return authenticator_.authenticate(request, wanted); }),
+             .started_at = store::unix_ms()},
+        router_([this](const http::Request& request, auth::Permission wanted) {
+          return authenticator_.authenticate(request, wanted);
+        }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
-    add_routes(router_, api_);
-    router_.observe([this](const Request& request, const Router::Route* route, Response& response) {
-      add_cors(request, config_.cors.allowed_origins, response);
+    api::add_routes(router_, api_);
+    router_.observe([this](const http::Request& request, const http::Router::Route* route, http::Response& response) {
+      http::add_cors(request, config_.cors.allowed_origins, response);
       authenticator_.add_rate_headers(request, response);
       audit_.record(request, route, response);
     });
@@ -171,7 +173,7 @@ class Daemon {
   // Opens the listening sockets. Sockets that systemd hands over replace those of the configuration.
   Result<void> listen() {
     if (api_.config.listen.tls.cert) {
-      TRY(auto context, make_tls_context(tls_files(api_.config)));
+      TRY(auto context, http::make_tls_context(tls_files(api_.config)));
       server_.use_tls(std::move(context));
     }
     TRY(auto inherited, manager_.sockets(config_.listen.insecure || config_.listen.tls.cert));
@@ -241,7 +243,8 @@ class Daemon {
   // event config.reloaded name them.
   asio::awaitable<void> reload() {
     const auto reloading = manager_.reloading();
-    if (auto read = co_await run_on(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); });
+    if (auto read =
+            co_await runtime::run_on(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); });
         !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
@@ -252,19 +255,20 @@ class Daemon {
                            {{"next", "the old configuration stays in force; correct the file and send SIGHUP again"}});
     auto rules = rules_of(*fresh);
     if (!rules) co_return log::error("config_not_reloaded", {{"error", rules.error().detail}});
-    rules->shared = config_.store.mode ==
-                    Config::StoreMode::shared;  // does not change: transcripts are locked, or not, as at the start
+    rules->shared =
+        config_.store.mode ==
+        config::Config::StoreMode::shared;  // does not change: transcripts are locked, or not, as at the start
     if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
       co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
     }
     const bool with_tls = fresh->listen.tls.cert && config_.listen.tls.cert;
-    Result<TlsContext> tls = with_tls ? make_tls_context(tls_files(*fresh)) : Result<TlsContext>{};
+    Result<http::TlsContext> tls = with_tls ? http::make_tls_context(tls_files(*fresh)) : Result<http::TlsContext>{};
     if (!tls)
       co_return log::error(
           "tls_not_reloaded",
           {{"error", tls.error().detail},
            {"next", "the old certificate and configuration stay in force; correct it and send SIGHUP again"}});
-    const Config before = config_;
+    const config::Config before = config_;
     api_.ledger.rules() = std::move(*rules);
     config_.limits = fresh->limits;
     config_.stream = fresh->stream;
@@ -285,15 +289,16 @@ class Daemon {
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
     streams_.reconfigure(stream_settings(config_));
-    co_await announce_reload(changed_keys(before, config_), changed_keys(config_, *fresh));
+    co_await announce_reload(config::changed_keys(before, config_), config::changed_keys(config_, *fresh));
   }
 
   asio::awaitable<void> announce_reload(std::vector<std::string> taken, std::vector<std::string> restart) {
     log::info("config_reloaded", {{"taken", fmt::format("{}", fmt::join(taken, " "))},
                                   {"needsRestart", fmt::format("{}", fmt::join(restart, " "))}});
     auto told = co_await api_.ledger.announce(
-        EventType::config_reloaded,
-        fmt::format(R"({{"taken":{},"needsRestart":{}}})", json_array(taken), json_array(restart)), "sessiond");
+        journal::EventType::config_reloaded,
+        fmt::format(R"({{"taken":{},"needsRestart":{}}})", decide::json_array(taken), decide::json_array(restart)),
+        "sessiond");
     if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
   }
 
@@ -312,14 +317,14 @@ class Daemon {
 
   ServeOptions options_;
   ServiceManager& manager_;
-  Config& config_;
+  config::Config& config_;
   asio::io_context& io_;
-  Streams streams_;
-  Authenticator authenticator_;
-  AuditLog audit_;
-  Api api_;
-  Router router_;
-  Server server_;
+  stream::Streams streams_;
+  api::Authenticator authenticator_;
+  api::AuditLog audit_;
+  api::Api api_;
+  http::Router router_;
+  http::Server server_;
   asio::signal_set signals_;
   asio::signal_set reload_signal_;
   std::string tcp_;  // the addresses, for the log
@@ -357,38 +362,38 @@ int serve(const ServeOptions& options) {
     return cannot_start;
   }
   const std::filesystem::path state_dir = config->state_dir;
-  if (auto made = make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
+  if (auto made = store::make_dirs(state_dir); !made) return refuse("state_directory_unusable", made.error());
   const auto lock = StateLock::acquire_for_daemon(state_dir, [&state_dir, &manager](const std::string& holder) {
     log::warn("state_directory_waits", {{"path", state_dir.native()}, {"holder", holder}});
     manager.starting(fmt::format("waiting for {}, which uses the state directory", holder));
   });
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());
-  if (auto fenced = confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
-  const auto databases = Paths(state_dir, config->store.path_template).databases();
+  if (auto fenced = store::confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
+  const auto databases = ledger::Paths(state_dir, config->store.path_template).databases();
   if (!databases.empty() && !options.ignore_sqlite) return refuse("sqlite_state", keeps_sqlite(databases));
-  auto tokens = Tokens::load(state_dir / "tokens.json");
+  auto tokens = auth::Tokens::load(state_dir / "tokens.json");
   if (!tokens) return refuse("tokens_unreadable", tokens.error());
   if (auto read = read_policy(state_dir / "policy.json", *rules); !read)
     return refuse("policy_unreadable", read.error());
 
   asio::io_context io{1};
   asio::thread_pool disk{disk_threads};
-  auto ledger = Ledger::open(io, disk, *config, std::move(*rules), options.repair);
+  auto ledger = ledger::Ledger::open(io, disk, *config, std::move(*rules), options.repair);
   if (!ledger) return refuse("cannot_open", ledger.error());
   const BeforeLedgerGoes guard(disk);
   auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
   if (!secret) return refuse("cannot_open", secret.error());
-  Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
+  auth::Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
   if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
-  LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
+  auth::LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
   if (auto read = cookies.load((*ledger)->age_now()); !read)
     log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
 
   Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   // Made last, so that a start that fails leaves no token behind that was shown to nobody.
-  auto first = make_first_token(**tokens, admin_token_path(), state_dir, unix_ms());
+  auto first = auth::make_first_token(**tokens, auth::admin_token_path(), state_dir, store::unix_ms());
   if (!first) return refuse("no_admin_token", first.error());
   if (*first) show_first_token(**first);
   daemon.run();
@@ -397,4 +402,4 @@ int serve(const ServeOptions& options) {
   return 0;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

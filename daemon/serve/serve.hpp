@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace sessiond {
+namespace sessiond::serve {
 
 struct ServeOptions {
   std::optional<std::string> config;     // --config
@@ -18,4 +18,4 @@ struct ServeOptions {
 
 int serve(const ServeOptions& options);
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

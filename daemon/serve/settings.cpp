@@ -10,12 +10,12 @@
 #include "config/locate.hpp"
 #include "policy/send_policy.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 namespace {
 
-std::vector<ConfigFault> send_policy_faults(std::string_view json) {
-  std::vector<ConfigFault> faults;
-  const auto policy = parse_send_policy(json, "/sendPolicy");
+std::vector<config::ConfigFault> send_policy_faults(std::string_view json) {
+  std::vector<config::ConfigFault> faults;
+  const auto policy = policy::parse_send_policy(json, "/sendPolicy");
   if (policy) return faults;
   for (const Fault& fault : policy.error().errors) faults.push_back({fault.pointer, fault.detail});
   if (faults.empty()) faults.push_back({"/sendPolicy", policy.error().detail});
@@ -26,10 +26,10 @@ std::vector<ConfigFault> send_policy_faults(std::string_view json) {
 
 std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::string>& config_option,
                                                       const std::optional<std::string>& state_dir_option) {
-  const Environment environment = process_environment();
-  const Located located = locate_config(config_option, environment);
+  const config::Environment environment = config::process_environment();
+  const config::Located located = config::locate_config(config_option, environment);
   SettingsFaults found{.file = located.path};
-  auto config = load_config(located, environment, state_dir_option, send_policy_faults);
+  auto config = config::load_config(located, environment, state_dir_option, send_policy_faults);
   if (!config) {
     found.faults = std::move(config.error());
     return std::unexpected(std::move(found));
@@ -39,44 +39,44 @@ std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::s
 
 std::optional<std::string> named_state_dir(const std::optional<std::string>& state_dir_option) {
   if (state_dir_option) return state_dir_option;
-  Config config;
+  config::Config config;
   config.state_dir.clear();
-  const Environment environment = process_environment();
-  apply_environment(config, environment);
+  const config::Environment environment = config::process_environment();
+  config::apply_environment(config, environment);
   if (config.state_dir.empty()) return {};
-  resolve_paths(config, environment);
+  config::resolve_paths(config, environment);
   return config.state_dir;
 }
 
-Result<void> require_state_dir(const Config& config) {
+Result<void> require_state_dir(const config::Config& config) {
   std::error_code error;
   if (std::filesystem::is_directory(config.state_dir, error)) return {};
   return fail(Code::not_found, fmt::format("there is no state directory {}: {}", config.state_dir, how_to_name_it));
 }
 
-std::filesystem::path socket_of(const Config& config) {
+std::filesystem::path socket_of(const config::Config& config) {
   return config.listen.unix ? std::filesystem::path(*config.listen.unix)
                             : std::filesystem::path(config.state_dir) / "sessiond.sock";
 }
 
-TlsFiles tls_files(const Config& config) {
-  const Config::Tls& tls = config.listen.tls;
+http::TlsFiles tls_files(const config::Config& config) {
+  const config::Config::Tls& tls = config.listen.tls;
   return {.cert = tls.cert.value_or(""), .key = tls.key.value_or(""), .client_ca = tls.client_ca.value_or("")};
 }
 
-std::vector<ConfigFault> file_faults(const Config& config) {
-  std::vector<ConfigFault> faults;
-  const TlsFiles tls = tls_files(config);
+std::vector<config::ConfigFault> file_faults(const config::Config& config) {
+  std::vector<config::ConfigFault> faults;
+  const http::TlsFiles tls = tls_files(config);
   for (const auto& [pointer, file] : {std::pair("/listen/tls/cert", &tls.cert), std::pair("/listen/tls/key", &tls.key),
                                       std::pair("/listen/tls/clientCa", &tls.client_ca)}) {
-    if (auto fine = check_readable(*file); !fine) faults.push_back({pointer, std::move(fine.error().detail)});
+    if (auto fine = http::check_readable(*file); !fine) faults.push_back({pointer, std::move(fine.error().detail)});
   }
   if (faults.empty() && !tls.cert.empty()) {
-    if (auto context = make_tls_context(tls); !context)
+    if (auto context = http::make_tls_context(tls); !context)
       faults.push_back({"/listen/tls", std::move(context.error().detail)});
   }
   if (!config.audit.path) return faults;
-  struct stat status{};
+  struct stat status {};
   const bool there = ::stat(config.audit.path->c_str(), &status) == 0;
   if (there && !S_ISREG(status.st_mode)) {
     faults.push_back({"/audit/path", fmt::format("{} is {}, not a file", *config.audit.path,
@@ -95,7 +95,7 @@ std::string counted(std::uint64_t number, std::string_view noun) {
 std::string to_text(const SettingsFaults& faults) {
   const std::string file = faults.file.empty() ? "(no configuration file)" : faults.file;
   std::string text;
-  for (const ConfigFault& fault : faults.faults)
+  for (const config::ConfigFault& fault : faults.faults)
     text += fmt::format("{}: {}: {}\n", file, fault.pointer.empty() ? "/" : fault.pointer, fault.detail);
   return text;
 }
@@ -104,4 +104,4 @@ std::string origin_of(const Settings& settings) {
   return settings.file.empty() ? "the defaults (there is no configuration file)" : settings.file;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -14,15 +14,15 @@
 #include "daemon/http/tls_context.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
 struct Settings {
-  Config config{};
+  config::Config config{};
   std::string file{};  // empty when there is no file and the defaults apply
 };
 struct SettingsFaults {
   std::string file{};
-  std::vector<ConfigFault> faults{};
+  std::vector<config::ConfigFault> faults{};
 };
 
 std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::string>& config_option,
@@ -32,18 +32,18 @@ std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::s
 std::optional<std::string> named_state_dir(const std::optional<std::string>& state_dir_option);
 // Errors: not_found when the state directory does not exist; the detail says how to name another one. Only serve and
 // restore create it.
-Result<void> require_state_dir(const Config& config);
+Result<void> require_state_dir(const config::Config& config);
 inline constexpr std::string_view how_to_name_it =
     "name the one that the daemon uses (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration); "
     "sessiond serve makes it";
 
 // Returns the unix socket of the daemon that has this configuration.
-std::filesystem::path socket_of(const Config& config);
+std::filesystem::path socket_of(const config::Config& config);
 
 // Checks the files that the configuration names: TLS files that cannot be used, an audit log that is not a file.
 // load_settings does not do this, since a valid configuration may name files that are created later.
-std::vector<ConfigFault> file_faults(const Config& config);
-TlsFiles tls_files(const Config& config);
+std::vector<config::ConfigFault> file_faults(const config::Config& config);
+http::TlsFiles tls_files(const config::Config& config);
 
 std::string counted(std::uint64_t number, std::string_view noun);  // "1 file", "2 files"
 
@@ -51,4 +51,4 @@ std::string counted(std::uint64_t number, std::string_view noun);  // "1 file", 
 std::string to_text(const SettingsFaults& faults);
 std::string origin_of(const Settings& settings);  // the file for people, or that there is none
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

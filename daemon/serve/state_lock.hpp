@@ -12,7 +12,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
 class StateLock {
  public:
@@ -24,12 +24,12 @@ class StateLock {
                                               const std::function<void(const std::string& holder)>& waiting);
 
  private:
-  explicit StateLock(Fd fd) : fd_(std::move(fd)) {}
-  Fd fd_;
+  explicit StateLock(store::Fd fd) : fd_(std::move(fd)) {}
+  store::Fd fd_;
 };
 
 // Refuses to work as root in another user's directory: that user's daemon could not read the files. Errors: `degraded`,
 // with the owner.
 Result<void> check_user(const std::filesystem::path& state_dir);
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

@@ -21,7 +21,7 @@
 
 #include "config/listen_address.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 namespace {
 
 namespace asio = boost::asio;
@@ -76,7 +76,7 @@ std::optional<Bound> bound_to(int fd) {
   if (::inet_ntop(address.ss_family, ip, text.data(), text.size()) == nullptr) return {};
   Bound bound{.tcp = true, .name = text.data()};
   if (address.ss_family == AF_INET6) bound.name = "[" + bound.name + "]";
-  const auto parsed = parse_listen_address(bound.name + ":0");
+  const auto parsed = config::parse_listen_address(bound.name + ":0");
   bound.loopback = parsed && parsed->loopback;
   return bound;
 }
@@ -108,7 +108,7 @@ void ServiceManager::tell(std::string_view state) const {
   const bool abstract = notify_socket_.front() == '@';
   if (abstract) to.sun_path[0] = '\0';
   const std::size_t size = offsetof(sockaddr_un, sun_path) + notify_socket_.size() + (abstract ? 0 : 1);
-  const Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const store::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // A failure is ignored: the next message has newer news.
   if (fd)
     ::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to),
@@ -143,7 +143,7 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
   for (int i = 0; i < inherited_; ++i) {
     const int fd = first_inherited + i;
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-    Fd owned(fd);
+    store::Fd owned(fd);
     const std::string name = static_cast<std::size_t>(i) < names_.size() ? names_[static_cast<std::size_t>(i)] : "";
     const auto bound = bound_to(fd);
     // A socket that the unit names "tcp" or "unix" must be one; other names are not checked.
@@ -167,9 +167,9 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
 
 bool stdout_is_journal() {
   const char* journal = std::getenv("JOURNAL_STREAM");  // <device>:<inode>
-  struct stat status{};
+  struct stat status {};
   if (journal == nullptr || ::fstat(STDOUT_FILENO, &status) != 0) return false;
   return journal == fmt::format("{}:{}", status.st_dev, status.st_ino);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

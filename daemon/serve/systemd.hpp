@@ -12,7 +12,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::serve {
 
 // Used on one thread. Reads the environment once, at the start, and removes the variables.
 class ServiceManager {
@@ -45,7 +45,7 @@ class ServiceManager {
   // descriptor and, as for listen.tcp, for TCP on an address that is not loopback, unless `anywhere` (the daemon has
   // TLS, or listen.insecure is set).
   struct Socket {
-    Fd fd{};
+    store::Fd fd{};
     std::string name{};  // address without port, or path
   };
   struct Sockets {
@@ -66,4 +66,4 @@ class ServiceManager {
 // Whether stdout goes into systemd's journal, which keeps what is written and shows it to other users.
 bool stdout_is_journal();
 
-}  // namespace sessiond
+}  // namespace sessiond::serve

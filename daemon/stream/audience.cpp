@@ -2,11 +2,11 @@
 
 #include <cassert>
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 std::string key_of(const StreamView& view) {
-  const Principal& who = view.principal;
+  const auth::Principal& who = view.principal;
   std::string key = who.id;
   key.append({'\0', static_cast<char>(who.role), '\0'});
   for (const std::string& agent : who.agents) key.append(agent).append(1, ',');
@@ -66,4 +66,4 @@ void Audiences::remove_client(Audience& audience) {
   if (--audience.clients == 0) by_view_.erase(key_of(*audience.view));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

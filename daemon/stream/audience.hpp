@@ -11,7 +11,7 @@
 #include "daemon/stream/filter.hpp"
 #include "daemon/stream/stream_client.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class Audience {
  public:
@@ -55,4 +55,4 @@ class Audiences {
   std::unordered_map<std::string, std::shared_ptr<Audience>> by_view_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

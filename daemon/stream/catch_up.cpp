@@ -12,7 +12,7 @@
 #include "daemon/stream/look_back.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 namespace asio = boost::asio;
 
@@ -173,4 +173,4 @@ void CatchUp::send_page(StreamClient& client, StreamClient::Clock::time_point no
   clients_.after_send(client, sent);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

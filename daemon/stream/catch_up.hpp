@@ -13,7 +13,7 @@
 #include "daemon/stream/client_set.hpp"
 #include "daemon/stream/frame_run.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class CatchUp {
  public:
@@ -43,4 +43,4 @@ class CatchUp {
   FrameRun frames_;  // of one send; kept for its memory
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

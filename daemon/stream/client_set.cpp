@@ -7,7 +7,7 @@
 
 #include "daemon/runtime/log.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 std::string HubState::id(std::uint64_t seq) const { return fmt::format("{}-{}", context.journal.epoch(), seq); }
 
@@ -15,7 +15,7 @@ ClientSet::~ClientSet() {
   for (const auto& client : all_) client->close();
 }
 
-StreamClient& ClientSet::add(Subscription subscription, TakenSocket socket) {
+StreamClient& ClientSet::add(Subscription subscription, http::TakenSocket socket) {
   const auto client =
       std::make_shared<StreamClient>(hub_.executor, std::move(subscription), std::move(socket), hub_.counters.bytes);
   client->audience = audiences_.add_client(client->subscription.view);
@@ -85,4 +85,4 @@ std::shared_ptr<StreamClient> ClientSet::next_ready() {
   return nullptr;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -16,7 +16,7 @@
 #include "daemon/stream/stream_types.hpp"
 #include "daemon/stream/tail.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // What the parts of a hub share.
 struct HubState {
@@ -37,7 +37,7 @@ class ClientSet {
   ClientSet(const ClientSet&) = delete;
   ClientSet& operator=(const ClientSet&) = delete;
 
-  StreamClient& add(Subscription subscription, TakenSocket socket);
+  StreamClient& add(Subscription subscription, http::TakenSocket socket);
   void enter(StreamClient& client, StreamClient::State to);
   // What follows from a send: another turn, a wait for the socket, or the end.
   void after_send(StreamClient& client, StreamClient::Sent sent);
@@ -59,4 +59,4 @@ class ClientSet {
   std::deque<std::shared_ptr<StreamClient>> ready_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -13,7 +13,7 @@
 #include <cassert>
 #include <cstdint>
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class StreamCursor {
  public:
@@ -61,4 +61,4 @@ class StreamCursor {
   const std::uint64_t* followed_ = nullptr;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -10,10 +10,10 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
-constexpr unsigned type_count = static_cast<unsigned>(EventType::text_delta) + 1;
+constexpr unsigned type_count = static_cast<unsigned>(journal::EventType::text_delta) + 1;
 static_assert(type_count <= 32);
 
 // Names of events that later versions may send: a client may ask for them today.
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 10> reserved{
     "run.*",      "step.*", "tool.*",     "approval.*", "context.*", "compaction.*", "doom_loop.detected",
     "delivery.*", "hook.*", "retention.*"};
 
-std::uint32_t bit(EventType type) { return 1U << static_cast<unsigned>(type); }
+std::uint32_t bit(journal::EventType type) { return 1U << static_cast<unsigned>(type); }
 
 // `*` stands for any characters.
 bool glob_matches(std::string_view pattern, std::string_view text) {
@@ -56,27 +56,27 @@ bool is_reserved(std::string_view pattern) {
 Result<std::uint32_t> types_of(std::string_view pattern) {
   std::uint32_t types = 0;
   for (unsigned index = 0; index < type_count; ++index) {
-    const auto type = static_cast<EventType>(index);
-    if (glob_matches(pattern, name(type))) types |= bit(type);
+    const auto type = static_cast<journal::EventType>(index);
+    if (glob_matches(pattern, journal::name(type))) types |= bit(type);
   }
   if (types != 0 || is_reserved(pattern)) return types;
   return fail_at("?types", fmt::format("the parameter types names {}, which no event can match", json::quote(pattern)));
 }
 
-std::optional<std::string> text_of(const Request& request, std::string_view parameter) {
+std::optional<std::string> text_of(const http::Request& request, std::string_view parameter) {
   const std::string* value = request.query_value(parameter);
-  if (value == nullptr || trim(*value).empty()) return std::nullopt;
-  return std::string(trim(*value));
+  if (value == nullptr || store::trim(*value).empty()) return std::nullopt;
+  return std::string(store::trim(*value));
 }
 
 // As in the send policy: the prefix is one of the full key, or of the key without "agent:<id>:".
 bool starts_with(std::string_view key, std::string_view prefix) {
-  return starts_with_nocase(key, prefix) || starts_with_nocase(parse_key(key).rest, prefix);
+  return store::starts_with_nocase(key, prefix) || store::starts_with_nocase(store::parse_key(key).rest, prefix);
 }
 
 }  // namespace
 
-Result<EventFilter> EventFilter::parse(const Request& request) {
+Result<EventFilter> EventFilter::parse(const http::Request& request) {
   EventFilter out;
   if (const auto types = text_of(request, "types")) {
     if (types->size() > limits::listed_bytes || std::ranges::count(*types, ',') >= std::ptrdiff_t{limits::listed_names})
@@ -85,7 +85,7 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
     out.types_ = 0;
     for (std::string_view rest = *types;;) {
       const std::size_t comma = rest.find(',');
-      const std::string_view pattern = trim(rest.substr(0, comma));
+      const std::string_view pattern = store::trim(rest.substr(0, comma));
       TRY(const auto named, types_of(pattern));
       out.types_ |= named;
       out.patterns_.emplace_back(pattern);
@@ -94,12 +94,12 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
     }
   }
   if (const auto agent = text_of(request, "agent")) {
-    out.agent_ = normalize_agent_id(*agent);
+    out.agent_ = store::normalize_agent_id(*agent);
     if (!out.agent_) return fail_at("?agent", fmt::format("{} is not a valid agent id", json::quote(*agent)));
   }
   out.key_prefix_ = text_of(request, "keyPrefix");
   if (out.key_prefix_) {
-    const std::string prefix = lower(*out.key_prefix_);
+    const std::string prefix = store::lower(*out.key_prefix_);
     out.prefix_has_alias_ = prefix.starts_with('d') || prefix.contains(":d");
   }
   out.channel_ = text_of(request, "channel");
@@ -107,14 +107,14 @@ Result<EventFilter> EventFilter::parse(const Request& request) {
   return out;
 }
 
-bool EventFilter::matches(const Envelope& event) const {
+bool EventFilter::matches(const journal::Envelope& event) const {
   if ((types_ & bit(event.type)) == 0) return false;
   if (agent_ && event.agent != *agent_) return false;
-  if (channel_ && !equals_nocase(event.channel, *channel_)) return false;
+  if (channel_ && !store::equals_nocase(event.channel, *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;
   if (!key_prefix_ || starts_with(event.key, *key_prefix_)) return true;
   if (!prefix_has_alias_) return false;
-  const auto alias = dm_alias(event.key);
+  const auto alias = store::dm_alias(event.key);
   return alias && starts_with(*alias, *key_prefix_);
 }
 
@@ -142,7 +142,7 @@ std::string EventFilter::json(const StreamScope& scope) const {
   return out;
 }
 
-bool sees(const Principal& principal, const Envelope& event) {
+bool sees(const auth::Principal& principal, const journal::Envelope& event) {
   if (!event.key.empty()) return principal.sees(event.agent, event.key, event.channel);
   return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);
 }
@@ -151,10 +151,10 @@ bool StreamView::shows_all() const {
   return scope.agent.empty() && scope.key.empty() && filter.matches_all() && principal.sees_everything();
 }
 
-bool StreamView::shows(const Envelope& event) const {
+bool StreamView::shows(const journal::Envelope& event) const {
   if (!scope.agent.empty() && event.agent != scope.agent) return false;
   if (!scope.key.empty() && event.key != scope.key) return false;
   return filter.matches(event) && sees(principal, event);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

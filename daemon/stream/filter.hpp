@@ -13,7 +13,7 @@
 #include "store/journal/event.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // What the path of the route names; empty: everything. `key` is the session's full key, as it is in events.
 struct StreamScope {
@@ -26,9 +26,9 @@ class EventFilter {
  public:
   // validation_failed at "?types" for a pattern that no event can match. Names reserved for later versions are
   // accepted.
-  static Result<EventFilter> parse(const Request& request);
+  static Result<EventFilter> parse(const http::Request& request);
 
-  bool matches(const Envelope& event) const;
+  bool matches(const journal::Envelope& event) const;
   bool matches_all() const { return types_ == UINT32_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
   // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
@@ -45,15 +45,15 @@ class EventFilter {
 
 // Says whether this token may see the event. An event without a key is shown to tokens that see the whole agent, one
 // without an agent to tokens that see everything.
-bool sees(const Principal& principal, const Envelope& event);
+bool sees(const auth::Principal& principal, const journal::Envelope& event);
 
 struct StreamView {
   StreamScope scope{};
   EventFilter filter{};
-  Principal principal{};
+  auth::Principal principal{};
 
-  bool shows(const Envelope& event) const;
+  bool shows(const journal::Envelope& event) const;
   bool shows_all() const;  // every event there can be: filtering can be left out
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

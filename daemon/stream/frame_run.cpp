@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 constexpr std::size_t most_gathered_bytes = 256 << 10;
@@ -83,4 +83,4 @@ void gather(FrameRun& out, const SharedBatch& batch, const StreamView& view) {
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

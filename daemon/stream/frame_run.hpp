@@ -13,7 +13,7 @@
 #include "daemon/stream/filter.hpp"
 #include "daemon/stream/tail.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class FrameRun {
  public:
@@ -58,4 +58,4 @@ void gather(FrameRun& out, const Tail& tail, const StreamView& view, std::uint64
 // Appends what `view` shows of a batch of ephemeral events.
 void gather(FrameRun& out, const SharedBatch& batch, const StreamView& view);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -8,7 +8,7 @@
 
 #include "daemon/stream/frames.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 namespace {
 
@@ -35,7 +35,7 @@ Hub::Hub(const StreamContext& context, StreamSettings settings, StreamCounters& 
       rounds_(state_, clients_, [this] { schedule(); }),
       upkeep_(state_, clients_) {}
 
-void Hub::open(Subscription subscription, TakenSocket socket) {
+void Hub::open(Subscription subscription, http::TakenSocket socket) {
   assert(thread_.is_current());
   StreamClient& client = clients_.add(std::move(subscription), std::move(socket));
   upkeep_.watch(client);
@@ -157,4 +157,4 @@ std::vector<StreamInfo> Hub::describe() const {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -19,7 +19,7 @@
 #include "daemon/stream/stream_types.hpp"
 #include "daemon/stream/upkeep.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class Hub {
  public:
@@ -27,7 +27,7 @@ class Hub {
   Hub(const StreamContext& context, StreamSettings settings, StreamCounters& counters,
       boost::asio::any_io_executor executor, std::uint64_t head);
 
-  void open(Subscription subscription, TakenSocket socket);
+  void open(Subscription subscription, http::TakenSocket socket);
   void deliver(SharedBatch batch);      // events that became durable
   void publish(SharedBatch ephemeral);  // to live clients, if there is room
   void check_tokens();
@@ -49,9 +49,9 @@ class Hub {
   CatchUp catch_up_;
   Rounds rounds_;
   Upkeep upkeep_;
-  OneThread thread_;
+  runtime::OneThread thread_;
   bool scheduled_ = false;
   bool draining_ = false;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

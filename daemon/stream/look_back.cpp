@@ -5,7 +5,7 @@
 #include "daemon/runtime/run_on.hpp"
 #include "daemon/stream/stored.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 constexpr std::size_t reach_bytes = 64 << 20;
@@ -14,7 +14,7 @@ constexpr std::uint64_t longest_stride = 65'536;
 
 }  // namespace
 
-boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const Journal& journal,
+boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const journal::Journal& journal,
                                                         boost::asio::thread_pool& disk,
                                                         std::shared_ptr<const StreamView> view, std::uint64_t n,
                                                         std::function<bool()> go_on) {
@@ -31,8 +31,8 @@ boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const 
     const std::uint64_t oldest = std::max<std::uint64_t>(journal.oldest(), 1);
     if (end <= oldest) break;
     const std::uint64_t from = end - std::min(stride, end - oldest);
-    auto stored = co_await run_on(disk.get_executor(),
-                                  [&journal, view, from, end] { return find_stored(journal, *view, from, end - 1); });
+    auto stored = co_await runtime::run_on(
+        disk.get_executor(), [&journal, view, from, end] { return find_stored(journal, *view, from, end - 1); });
     if (!stored) {
       if (stored.error().code == Code::bad_cursor) break;  // retention has deleted them meanwhile
       co_return std::unexpected(std::move(stored.error()));
@@ -48,4 +48,4 @@ boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const 
   co_return start;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

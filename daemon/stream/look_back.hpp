@@ -13,13 +13,13 @@
 #include "daemon/stream/tail.hpp"
 #include "store/journal/journal.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // Returns the seq of the first event to replay, or head + 1 when there is none. Runs on the thread of `tail` and reads
 // the journal on `disk`. `go_on` is asked before each read; false ends the search with what it has found.
-boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const Journal& journal,
+boost::asio::awaitable<Result<std::uint64_t>> look_back(const Tail& tail, const journal::Journal& journal,
                                                         boost::asio::thread_pool& disk,
                                                         std::shared_ptr<const StreamView> view, std::uint64_t n,
                                                         std::function<bool()> go_on);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -7,10 +7,10 @@
 
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
-Result<std::optional<std::int64_t>> number(const Request& request, std::string_view parameter, std::int64_t least,
+Result<std::optional<std::int64_t>> number(const http::Request& request, std::string_view parameter, std::int64_t least,
                                            std::int64_t most) {
   const std::string* text = request.query_value(parameter);
   if (text == nullptr) return std::nullopt;
@@ -23,7 +23,7 @@ Result<std::optional<std::int64_t>> number(const Request& request, std::string_v
 
 }  // namespace
 
-Result<StreamOptions> stream_options(const Request& request, std::int64_t default_heartbeat_ms) {
+Result<StreamOptions> stream_options(const http::Request& request, std::int64_t default_heartbeat_ms) {
   TRY(const auto heartbeat, number(request, "heartbeatMs", 100, 60'000));
   TRY(const auto replay, number(request, "replay", 0, 1000));
   const std::string* ping = request.query_value("ping");
@@ -40,4 +40,4 @@ Result<StreamOptions> stream_options(const Request& request, std::int64_t defaul
                        .limit = static_cast<std::uint64_t>(limit.value_or(500))};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

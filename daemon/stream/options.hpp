@@ -7,7 +7,7 @@
 #include "daemon/http/message.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 struct StreamOptions {
   std::int64_t heartbeat_ms = 15'000;
@@ -18,6 +18,6 @@ struct StreamOptions {
 };
 
 // bad_request when a value is malformed or out of range, or belongs to poll=1 and stands without it.
-Result<StreamOptions> stream_options(const Request& request, std::int64_t default_heartbeat_ms);
+Result<StreamOptions> stream_options(const http::Request& request, std::int64_t default_heartbeat_ms);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

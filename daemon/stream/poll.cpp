@@ -16,7 +16,7 @@
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 namespace asio = boost::asio;
 
@@ -30,7 +30,7 @@ struct Page {
   void add(std::uint64_t seq, std::string_view json) {
     if (count++ != 0) events += ',';
     std::string held;
-    events += as_utf8(json, held);
+    events += store::as_utf8(json, held);
     next = seq + 1;
   }
 };
@@ -39,7 +39,8 @@ constexpr std::uint64_t looked_at_once = 4096;  // events of the tail, before ot
 
 }  // namespace
 
-asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamScope scope, const bool& draining) {
+asio::awaitable<Result<http::Response>> Streams::poll(const http::Request& request, StreamScope scope,
+                                                      const bool& draining) {
   CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
   const StreamOptions& options = subscription.options;
   std::shared_ptr<const StreamView> view = subscription.view;
@@ -61,7 +62,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
                                          [&] { return !draining && !gone(); }));
   }
 
-  std::optional<Quota<std::string>::Slot> slot;
+  std::optional<http::Quota<std::string>::Slot> slot;
   asio::steady_timer timer(ledger_.io());
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
   const auto full = [&] { return page.count >= options.limit || page.events.size() >= limits::page_bytes; };
@@ -90,7 +91,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
       if (view->shows(batch->envelope(seq))) page.add(seq, frames::data_of(batch->frames(seq, seq)));
     } else {
       if (gone()) co_return fail(Code::request_timeout, "the client has gone");
-      auto stored = co_await run_on(context_.disk.get_executor(), [this, view, from = page.next, head] {
+      auto stored = co_await runtime::run_on(context_.disk.get_executor(), [this, view, from = page.next, head] {
         return read_stored(context_.journal, *view, from, head);
       });
       if (!stored) {
@@ -119,7 +120,7 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
     }
   }
 
-  Response response;
+  http::Response response;
   json::ObjectWriter out(response.body);
   out.raw("data", "[" + page.events + "]");
   out.string("next", id(page.next - 1));
@@ -128,4 +129,4 @@ asio::awaitable<Result<Response>> Streams::poll(const Request& request, StreamSc
   co_return response;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

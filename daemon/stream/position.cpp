@@ -8,7 +8,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 constexpr std::size_t epoch_size = 8;
@@ -55,7 +55,7 @@ std::string gap_data(std::string_view from, std::string_view to, std::string_vie
   return data;
 }
 
-Result<std::optional<Position>> asked_position(const Request& request) {
+Result<std::optional<Position>> asked_position(const http::Request& request) {
   if (const std::string_view header = request.header("last-event-id"); !header.empty()) {
     return read("Last-Event-ID", header);
   }
@@ -63,4 +63,4 @@ Result<std::optional<Position>> asked_position(const Request& request) {
   return std::nullopt;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -10,7 +10,7 @@
 #include "daemon/http/message.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 struct Position {
   std::string epoch;
@@ -29,6 +29,6 @@ std::string gap_data(std::string_view from, std::string_view to, std::string_vie
 // Returns the position that a request asks to continue from: its Last-Event-ID, else its `after`, else nothing.
 // bad_request when the one that counts is malformed. With a Last-Event-ID, `after` is not looked at: a browser that
 // reconnects sends both, and the one in the URL is old.
-Result<std::optional<Position>> asked_position(const Request& request);
+Result<std::optional<Position>> asked_position(const http::Request& request);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 constexpr std::size_t sends_at_once = 256;
@@ -115,4 +115,4 @@ void Rounds::next_audience() {
   audience_from_.reset();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -22,7 +22,7 @@
 #include "daemon/stream/client_set.hpp"
 #include "daemon/stream/frame_run.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class Rounds {
  public:
@@ -72,4 +72,4 @@ class Rounds {
   StreamClient::Clock::time_point last_round_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -8,7 +8,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 // A slow client holds this much memory while it is sent a page. The journal's index is about as coarse.
@@ -16,7 +16,8 @@ constexpr std::size_t page_bytes = 256 << 10;
 
 // Calls take(seq, json) for every event of one page up to `last`, until it fails. Returns where to continue.
 template <class Take>
-Result<EventsRead> for_each(const Journal& journal, std::uint64_t from, std::uint64_t last, Take take) {
+Result<journal::EventsRead> for_each(const journal::Journal& journal, std::uint64_t from, std::uint64_t last,
+                                     Take take) {
   Result<void> understood;
   auto read = journal.each_event(from, page_bytes, [&](std::uint64_t seq, std::string_view json) {
     if (seq <= last && understood) understood = take(seq, json);
@@ -32,7 +33,8 @@ Result<EventsRead> for_each(const Journal& journal, std::uint64_t from, std::uin
 
 }  // namespace
 
-Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last) {
+Result<StoredPage> read_stored(const journal::Journal& journal, const StreamView& view, std::uint64_t from,
+                               std::uint64_t last) {
   StoredPage out;
   out.text.reserve(page_bytes + page_bytes / 4);
   const bool all = view.shows_all();
@@ -42,9 +44,9 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
       if (!type) return fail(Code::bad_request, fmt::format("the journal line of seq {} is not an event", seq));
       frames::append_event(out.text, journal.epoch(), seq, *type, json);
     } else {
-      TRY(auto event, parse_event(std::string(json)));
+      TRY(auto event, journal::parse_event(std::string(json)));
       if (!view.shows(event.envelope)) return {};
-      frames::append_event(out.text, journal.epoch(), seq, name(event.envelope.type), json);
+      frames::append_event(out.text, journal.epoch(), seq, journal::name(event.envelope.type), json);
     }
     out.ends.push_back({seq, out.text.size()});
     return {};
@@ -55,12 +57,13 @@ Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, s
   return out;
 }
 
-Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last) {
+Result<StoredSeqs> find_stored(const journal::Journal& journal, const StreamView& view, std::uint64_t from,
+                               std::uint64_t last) {
   StoredSeqs out;
   while (from <= last) {
     auto read = for_each(journal, from, last, [&](std::uint64_t seq, std::string_view json) -> Result<void> {
       out.bytes += json.size();
-      TRY(auto event, parse_event(std::string(json)));
+      TRY(auto event, journal::parse_event(std::string(json)));
       if (view.shows(event.envelope)) out.seqs.push_back(seq);
       return {};
     });
@@ -74,4 +77,4 @@ Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, s
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -10,7 +10,7 @@
 #include "daemon/stream/tail.hpp"
 #include "store/journal/journal.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 struct StoredPage {
   std::string text{};            // frames of the events that the view shows, in order
@@ -19,7 +19,8 @@ struct StoredPage {
   bool lost = false;             // the journal is damaged: the events from `from` up to, not including, `next` are lost
 };
 // Reads about a quarter of a MiB of the journal, at least one batch, from event `from` and never beyond `last`.
-Result<StoredPage> read_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last);
+Result<StoredPage> read_stored(const journal::Journal& journal, const StreamView& view, std::uint64_t from,
+                               std::uint64_t last);
 
 struct StoredSeqs {
   std::vector<std::uint64_t> seqs{};  // of the events that the view shows, in order
@@ -27,6 +28,7 @@ struct StoredSeqs {
   bool lost = false;                  // the journal is damaged; `seqs` are those behind the damage
 };
 // Reads the events [from, last].
-Result<StoredSeqs> find_stored(const Journal& journal, const StreamView& view, std::uint64_t from, std::uint64_t last);
+Result<StoredSeqs> find_stored(const journal::Journal& journal, const StreamView& view, std::uint64_t from,
+                               std::uint64_t last);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

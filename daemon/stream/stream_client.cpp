@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cerrno>
 
-namespace sessiond {
+namespace sessiond::stream {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
@@ -24,7 +24,7 @@ asio::generic::stream_protocol protocol_of(int fd) {
 
 }  // namespace
 
-StreamClient::StreamClient(const asio::any_io_executor& executor, Subscription wanted, TakenSocket socket,
+StreamClient::StreamClient(const asio::any_io_executor& executor, Subscription wanted, http::TakenSocket socket,
                            std::atomic<std::uint64_t>& total_sent)
     : subscription(std::move(wanted)),
       peer(std::move(socket.peer)),
@@ -120,4 +120,4 @@ void StreamClient::close() {
   slot_.reset();
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -25,7 +25,7 @@
 #include "daemon/stream/position.hpp"
 #include "daemon/stream/stored.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // What a stream was opened with.
 struct Subscription {
@@ -51,7 +51,7 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   };
 
   // `total_sent` is advanced by every byte sent.
-  StreamClient(const boost::asio::any_io_executor& executor, Subscription wanted, TakenSocket socket,
+  StreamClient(const boost::asio::any_io_executor& executor, Subscription wanted, http::TakenSocket socket,
                std::atomic<std::uint64_t>& total_sent);
   ~StreamClient();
 
@@ -105,4 +105,4 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   std::uint32_t ignored_ = 0;  // bytes that the client sent
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -12,7 +12,7 @@
 #include "store/journal/journal.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 struct StreamSettings {
   std::int64_t heartbeat_ms = 15'000;  // for clients that ask for no other
@@ -25,12 +25,12 @@ struct StreamSettings {
 
 // What all streams share. The functions may be called on any thread.
 struct StreamContext {
-  const Journal& journal;
+  const journal::Journal& journal;
   boost::asio::thread_pool& disk;
   std::string version{};
   // Returns the token as it is now. A problem (revoked, expired) or another scope ends its streams. Asked every second,
   // and whenever the generation has changed.
-  std::function<Result<Principal>(const Principal&)> again;
+  std::function<Result<auth::Principal>(const auth::Principal&)> again;
   std::function<std::uint64_t()> token_generation;
 };
 
@@ -57,4 +57,4 @@ struct StreamInfo {
   std::int64_t waits_ms = 0;  // how long the socket of a blocked stream has taken nothing
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -14,7 +14,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 namespace asio = boost::asio;
 
@@ -28,7 +28,7 @@ void Streams::wake_pollers() {
   for (asio::steady_timer* poller : pollers_) poller->cancel();
 }
 
-Streams::Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads)
+Streams::Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads)
     : ledger_(ledger),
       context_(std::move(context)),
       settings_(settings),
@@ -47,7 +47,7 @@ Streams::Streams(Ledger& ledger, StreamContext context, StreamSettings settings,
     });
     threads_.push_back(std::move(made));
   }
-  ledger_.on_events([this](std::vector<Event> events) { deliver(std::move(events)); });
+  ledger_.on_events([this](std::vector<journal::Event> events) { deliver(std::move(events)); });
 }
 
 Streams::~Streams() {
@@ -65,10 +65,10 @@ void Streams::each_hub(const Call& call) {
   for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
 }
 
-void Streams::deliver(std::vector<Event> events) {
+void Streams::deliver(std::vector<journal::Event> events) {
   if (!pending_.empty()) {
-    for (const Event& event : events) {
-      if (event.envelope.type != EventType::message_appended) continue;
+    for (const journal::Event& event : events) {
+      if (event.envelope.type != journal::EventType::message_appended) continue;
       std::erase_if(pending_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
     }
   }
@@ -106,21 +106,21 @@ void Streams::publish_pending() {
   publishing_ = false;
   published_ = std::chrono::steady_clock::now();
   pending_bytes_ = 0;
-  std::vector<Event> events;
+  std::vector<journal::Event> events;
   for (Ephemeral& one : std::exchange(pending_, {})) {
     std::string data;
     json::ObjectWriter out(data);
     if (!one.run_id.empty()) out.string("runId", one.run_id);
-    if (one.type == EventType::text_delta) out.string("text", one.text);
+    if (one.type == journal::EventType::text_delta) out.string("text", one.text);
     out.close();
-    events.push_back(make_event(std::move(one.envelope), data));
+    events.push_back(journal::make_event(std::move(one.envelope), data));
   }
   if (events.empty()) return;
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
 
-asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request, StreamScope scope) {
+asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& request, StreamScope scope) {
   CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
   CO_TRY(auto asked, asked_position(request));
   CO_TRY(auto filter, EventFilter::parse(request));
@@ -138,7 +138,7 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const Request& request,
                          .request_id = request.request_id};
 }
 
-Result<Quota<std::string>::Slot> Streams::take_slot(const Principal& who) {
+Result<http::Quota<std::string>::Slot> Streams::take_slot(const auth::Principal& who) {
   if (who.id == "local") return nullptr;
   if (auto slot = quota_.take(who.id, settings_.streams_per_token)) return std::move(*slot);
   return std::unexpected(Problem{.code = Code::too_many_requests,
@@ -149,14 +149,14 @@ Result<Quota<std::string>::Slot> Streams::take_slot(const Principal& who) {
                                  .retry_after_s = 5});
 }
 
-asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamScope scope) {
+asio::awaitable<Result<http::Response>> Streams::open(const http::Request& request, StreamScope scope) {
   CO_TRY(auto subscription, co_await subscribe(request, std::move(scope)));
   CO_TRY(auto slot, take_slot(request.principal));
-  Response response;
+  http::Response response;
   response.content_type = "text/event-stream";
   response.headers = {{"Cache-Control", "no-store, no-transform"}, {"X-Accel-Buffering", "no"}};
   response.take_over = [this, subscription = std::move(subscription),
-                        slot = std::move(slot)](TakenSocket socket) mutable {
+                        slot = std::move(slot)](http::TakenSocket socket) mutable {
     socket.slot =
         std::make_shared<std::array<std::shared_ptr<void>, 2>>(std::array{std::move(socket.slot), std::move(slot)});
     take(std::move(subscription), std::move(socket));
@@ -164,7 +164,7 @@ asio::awaitable<Result<Response>> Streams::open(const Request& request, StreamSc
   co_return response;
 }
 
-void Streams::take(Subscription subscription, TakenSocket socket) {
+void Streams::take(Subscription subscription, http::TakenSocket socket) {
   if (own_) return own_->open(std::move(subscription), std::move(socket));
   Thread& thread = *threads_[turn_++ % threads_.size()];
   asio::post(thread.io,
@@ -204,7 +204,7 @@ template <class Call>
 asio::awaitable<void> Streams::visit_hubs(Call call) {
   if (own_) call(*own_);
   for (const auto& thread : threads_) {
-    co_await run_on(thread->io.get_executor(), [&call, &hub = *thread->hub] {
+    co_await runtime::run_on(thread->io.get_executor(), [&call, &hub = *thread->hub] {
       call(hub);
       return true;
     });
@@ -229,4 +229,4 @@ asio::awaitable<bool> Streams::close(std::uint64_t id) {
   co_return closed;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -15,29 +15,30 @@
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/stream/hub.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // An event that is sent to live clients and not kept: typing, and pieces of a reply while it is made.
 struct Ephemeral {
-  EventType type = EventType::session_typing;
-  Envelope envelope{};
+  journal::EventType type = journal::EventType::session_typing;
+  journal::Envelope envelope{};
   std::string run_id{};  // empty: none
   std::string text{};    // of text.delta
 };
 
 class Streams {
  public:
-  Streams(Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads = 1);
+  Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings settings, std::size_t threads = 1);
   ~Streams();  // closes all streams and joins the threads
 
   // Answers a GET of an event route; the response takes over the connection. bad_request: malformed position or
   // parameter. validation_failed: a filter that can match nothing. too_many_requests: the token has as many streams as
   // it may. While draining it does not fail: the stream says bye and ends.
-  boost::asio::awaitable<Result<Response>> open(const Request& request, StreamScope scope);
+  boost::asio::awaitable<Result<http::Response>> open(const http::Request& request, StreamScope scope);
 
   // Answers with a JSON page of the same log: {data:[event…], next, gap?}. Waits for the first event as long as the
   // query says, but not while `draining`.
-  boost::asio::awaitable<Result<Response>> poll(const Request& request, StreamScope scope, const bool& draining);
+  boost::asio::awaitable<Result<http::Response>> poll(const http::Request& request, StreamScope scope,
+                                                      const bool& draining);
 
   // Sends an ephemeral event to the live clients. Equal ones of a session that come within coalesce_ms are sent as one:
   // the texts of a run are joined, repeated typing is sent once. An event is dropped when a message is committed to its
@@ -63,12 +64,12 @@ class Streams {
     std::unique_ptr<Hub> hub{};
     std::jthread thread{};
   };
-  void deliver(std::vector<Event> events);
-  boost::asio::awaitable<Result<Subscription>> subscribe(const Request& request, StreamScope scope);
+  void deliver(std::vector<journal::Event> events);
+  boost::asio::awaitable<Result<Subscription>> subscribe(const http::Request& request, StreamScope scope);
   // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
   // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
-  Result<Quota<std::string>::Slot> take_slot(const Principal& who);
-  void take(Subscription subscription, TakenSocket socket);
+  Result<http::Quota<std::string>::Slot> take_slot(const auth::Principal& who);
+  void take(Subscription subscription, http::TakenSocket socket);
   template <class Call>
   void each_hub(const Call& call);
   template <class Call>
@@ -76,13 +77,13 @@ class Streams {
   void wake_pollers();
   void publish_pending();
 
-  Ledger& ledger_;
+  ledger::Ledger& ledger_;
   const StreamContext context_;
   StreamSettings settings_;
   StreamCounters counters_;
-  Quota<std::string> quota_;  // of streams and waiting polls, by token id
-  Tail tail_;                 // for poll(); each hub has its own
-  std::unique_ptr<Hub> own_;  // on the ledger's thread, when there is no other thread
+  http::Quota<std::string> quota_;  // of streams and waiting polls, by token id
+  Tail tail_;                       // for poll(); each hub has its own
+  std::unique_ptr<Hub> own_;        // on the ledger's thread, when there is no other thread
   std::vector<std::unique_ptr<Thread>> threads_;
   std::size_t turn_ = 0;
   std::uint64_t next_id_ = 1;
@@ -96,4 +97,4 @@ class Streams {
   std::list<boost::asio::steady_timer*> pollers_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -5,16 +5,16 @@
 
 #include "daemon/stream/frames.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
-StreamBatch::StreamBatch(std::string_view epoch, std::vector<Event> events) {
+StreamBatch::StreamBatch(std::string_view epoch, std::vector<journal::Event> events) {
   ends_.reserve(events.size());
   envelopes_.reserve(events.size());
   std::size_t size = 0;
-  for (const Event& event : events) size += event.json->size() + frames::event_overhead;
+  for (const journal::Event& event : events) size += event.json->size() + frames::event_overhead;
   text_.reserve(size);
-  for (Event& event : events) {
-    frames::append_event(text_, epoch, event.envelope.seq, name(event.envelope.type), *event.json);
+  for (journal::Event& event : events) {
+    frames::append_event(text_, epoch, event.envelope.seq, journal::name(event.envelope.type), *event.json);
     ends_.push_back({event.envelope.seq, text_.size()});
     envelopes_.push_back(std::move(event.envelope));
   }
@@ -35,7 +35,7 @@ std::span<const FrameEnd> StreamBatch::ends(std::uint64_t from, std::uint64_t to
 }
 
 std::size_t StreamBatch::bytes() const {
-  return text_.capacity() + ends_.size() * (sizeof(FrameEnd) + sizeof(Envelope)) + sizeof(StreamBatch);
+  return text_.capacity() + ends_.size() * (sizeof(FrameEnd) + sizeof(journal::Envelope)) + sizeof(StreamBatch);
 }
 
 void Tail::push(SharedBatch batch) {
@@ -66,4 +66,4 @@ const SharedBatch& Tail::batch(std::uint64_t seq) const {
   return *std::prev(after);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

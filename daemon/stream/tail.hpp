@@ -14,7 +14,7 @@
 
 #include "store/journal/event.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 // Where the frame of the event `seq` ends in a text of frames.
 struct FrameEnd {
@@ -25,18 +25,18 @@ struct FrameEnd {
 // Either the events that became durable together, whose seqs follow each other; or ephemeral events, whose seq is 0.
 class StreamBatch {
  public:
-  StreamBatch(std::string_view epoch, std::vector<Event> events);  // at least one
+  StreamBatch(std::string_view epoch, std::vector<journal::Event> events);  // at least one
 
   std::uint64_t first() const { return ends_.front().seq; }
   std::uint64_t last() const { return ends_.back().seq; }
-  const Envelope& envelope(std::uint64_t seq) const { return envelopes_[seq - first()]; }
+  const journal::Envelope& envelope(std::uint64_t seq) const { return envelopes_[seq - first()]; }
   // The frames of the events [from, to], one after the other.
   std::string_view frames(std::uint64_t from, std::uint64_t to) const;
   std::span<const FrameEnd> ends(std::uint64_t from, std::uint64_t to) const;
   const std::string& text() const { return text_; }
   // By index, for ephemeral events.
   std::size_t size() const { return ends_.size(); }
-  const Envelope& envelope_at(std::size_t index) const { return envelopes_[index]; }
+  const journal::Envelope& envelope_at(std::size_t index) const { return envelopes_[index]; }
   std::string_view frame_at(std::size_t index) const;
   std::span<const FrameEnd> ends_at(std::size_t index) const { return std::span(ends_).subspan(index, 1); }
   std::size_t bytes() const;  // of memory, approximately
@@ -44,7 +44,7 @@ class StreamBatch {
  private:
   std::string text_;
   std::vector<FrameEnd> ends_;
-  std::vector<Envelope> envelopes_;
+  std::vector<journal::Envelope> envelopes_;
 };
 using SharedBatch = std::shared_ptr<const StreamBatch>;
 
@@ -67,4 +67,4 @@ class Tail {
   std::size_t max_bytes_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

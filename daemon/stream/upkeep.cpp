@@ -4,7 +4,7 @@
 
 #include "daemon/stream/frames.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 namespace {
 
 using std::chrono::milliseconds;
@@ -15,7 +15,7 @@ constexpr std::chrono::seconds token_check_interval{1};
 constexpr std::chrono::seconds linger_time{2};  // for the client to close, once everything is sent
 constexpr std::chrono::seconds page_time{1};    // a blocked client keeps its pages so long, then reads them again
 
-bool same_scope(const Principal& a, const Principal& b) {
+bool same_scope(const auth::Principal& a, const auth::Principal& b) {
   return a.role == b.role && a.agents == b.agents && a.key_prefix == b.key_prefix && a.channel == b.channel;
 }
 
@@ -99,4 +99,4 @@ void Upkeep::tick(StreamClient& client, StreamClient::Clock::time_point now) {
   }
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -7,7 +7,7 @@
 
 #include "daemon/stream/client_set.hpp"
 
-namespace sessiond {
+namespace sessiond::stream {
 
 class Upkeep {
  public:
@@ -35,4 +35,4 @@ class Upkeep {
 // The frame that tells a client its position, when events passed that it is not shown; else nothing.
 std::string position_update(const HubState& hub, StreamClient& client);
 
-}  // namespace sessiond
+}  // namespace sessiond::stream

@@ -9,7 +9,7 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 
-namespace sessiond {
+namespace sessiond::answers {
 namespace {
 
 using answers::LiveAnswers;
@@ -50,7 +50,7 @@ void AnswerStore::Impl::report(std::vector<std::string> found) const {
 }
 
 Result<void> AnswerStore::Impl::load() {
-  if (auto made = make_dirs(options.dir); !made) return made;
+  if (auto made = store::make_dirs(options.dir); !made) return made;
   const auto names = answers::list_segments(options.dir);
   if (!names) return std::unexpected(names.error());
   SealedList list;
@@ -129,7 +129,7 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
 void AnswerStore::put(const Answer& answer) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  std::string line = with_crc(to_json(answer)) + '\n';
+  std::string line = json::with_crc(to_json(answer)) + '\n';
   auto kept = std::make_shared<const Answer>(answer);
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;
@@ -197,4 +197,4 @@ std::vector<std::string> AnswerStore::take_repairs() {
   return std::exchange(impl_->repairs, {});
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::answers

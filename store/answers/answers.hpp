@@ -20,7 +20,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::answers {
 
 using Digest = std::array<std::uint8_t, 16>;  // the first 16 bytes of a SHA-256
 Digest digest(std::string_view bytes);
@@ -71,4 +71,4 @@ class AnswerStore {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::answers

@@ -6,7 +6,7 @@
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::answers {
 namespace {
 
 std::string to_hex(const Digest& digest) {
@@ -62,7 +62,7 @@ std::string to_json(const Answer& answer) {
 Result<Answer> answer_from_json(std::string_view text) {
   if (const auto checked = json::check(text); !checked)
     return fail(Code::bad_request, "not an idempotency answer: " + checked.error().detail);
-  if (!crc_fits(text)) return fail(Code::bad_request, "not an idempotency answer: its CRC is wrong");
+  if (!json::crc_fits(text)) return fail(Code::bad_request, "not an idempotency answer: its CRC is wrong");
   const auto scope = from_hex(json::string_at(text, "k").value_or(""));
   const auto request = from_hex(json::string_at(text, "b").value_or(""));
   const auto time = json::int_at(text, "t");
@@ -80,4 +80,4 @@ Result<Answer> answer_from_json(std::string_view text) {
                 .body = std::move(*body)};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::answers

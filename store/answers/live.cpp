@@ -74,10 +74,10 @@ void LiveAnswers::put(std::shared_ptr<const Answer> answer, const std::string& l
 
 Result<void> LiveAnswers::open() {
   if (file_) return {};
-  auto file = open_file(path_, O_RDWR | O_CREAT | O_APPEND);
+  auto file = store::open_file(path_, O_RDWR | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
   file_ = std::move(*file);
-  return sync_dir(path_.parent_path());
+  return store::sync_dir(path_.parent_path());
 }
 
 Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
@@ -92,7 +92,7 @@ Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
     const std::scoped_lock lock(mutex);
     bytes.swap(pending_);
   }
-  if (auto written = write_all(file_.get(), bytes, path_.native()); !written) {
+  if (auto written = store::write_all(file_.get(), bytes, path_.native()); !written) {
     const bool cut = ::ftruncate(file_.get(), static_cast<off_t>(written_)) == 0;
     lost_ = !cut;  // half a line is left
     const std::scoped_lock lock(mutex);
@@ -100,7 +100,7 @@ Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
     return written;
   }
   written_ += bytes.size();
-  fault_point("answers.written");
+  store::fault_point("answers.written");
   unsynced_ = unsynced_ || !bytes.empty();
   return with_sync ? sync() : Result<void>{};
 }
@@ -111,7 +111,7 @@ Result<void> LiveAnswers::sync() {
     lost_ = true;
     return std::unexpected(io_problem("fdatasync", path_.native(), errno));
   }
-  fault_point("answers.synced");
+  store::fault_point("answers.synced");
   unsynced_ = false;
   return {};
 }
@@ -126,15 +126,15 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
     std::ranges::sort(in_order, {}, &Held::offset);
     for (Held* held : in_order) {
       held->offset = bytes.size();
-      bytes += with_crc(to_json(*held->answer)) + '\n';
+      bytes += json::with_crc(to_json(*held->answer)) + '\n';
       held->length = static_cast<std::uint32_t>(bytes.size() - held->offset);
     }
     pending_.clear();
     size_ = bytes.size();
   }
   // If this fails, the next call tries it again.
-  if (auto replaced = replace_file(path_, bytes); !replaced) return replaced;
-  auto file = open_file(path_, O_RDWR | O_APPEND);
+  if (auto replaced = store::replace_file(path_, bytes); !replaced) return replaced;
+  auto file = store::open_file(path_, O_RDWR | O_APPEND);
   if (!file) return std::unexpected(file.error());
   file_ = std::move(*file);
   written_ = bytes.size();

@@ -67,7 +67,7 @@ class LiveAnswers {
   std::int64_t newest_ = 0;
   std::string pending_{};
   // Only write() uses these.
-  Fd file_{};
+  store::Fd file_{};
   std::uint64_t written_ = 0;
   bool unsynced_ = false;
   bool lost_ = false;  // the file may miss bytes (a failed fsync, half a line): write it anew from memory

@@ -38,13 +38,13 @@ void set_word(std::string& bytes, std::size_t index, std::uint64_t value) {
   std::memcpy(bytes.data() + index * 8, &value, 8);
 }
 
-std::uint64_t name_of(const fs::path& segment) { return crc32_of(segment.stem().native()); }
+std::uint64_t name_of(const fs::path& segment) { return store::crc32_of(segment.stem().native()); }
 
 // Of all bytes; the word that has the CRC counts as zero.
 std::uint64_t crc_of(std::string_view bytes) {
   std::string header(bytes.substr(0, header_bytes));
   set_word(header, crc_word, 0);
-  return crc32_of(bytes.substr(header_bytes), crc32_of(header));
+  return store::crc32_of(bytes.substr(header_bytes), store::crc32_of(header));
 }
 
 struct BloomBits {
@@ -118,9 +118,9 @@ fs::path index_path(const fs::path& segment) { return fs::path(segment).replace_
 
 Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std::string>& found,
                                    const OnAnswer& on_answer) {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-  SequentialLines reader(fd, 0, static_cast<std::uint64_t>(status.st_size), path.native());
+  store::SequentialLines reader(fd, 0, static_cast<std::uint64_t>(status.st_size), path.native());
   for (std::uint64_t end = 0;;) {
     const auto raw = reader.next();
     if (!raw) return std::unexpected(raw.error());
@@ -140,9 +140,9 @@ Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std
 }
 
 std::shared_ptr<const SealedAnswers> SealedAnswers::map(const fs::path& path) {
-  struct stat lines{};
-  struct stat status{};
-  const auto file = open_file(index_path(path), O_RDONLY);
+  struct stat lines {};
+  struct stat status {};
+  const auto file = store::open_file(index_path(path), O_RDONLY);
   if (!file || ::stat(path.c_str(), &lines) != 0 || ::fstat(file->get(), &status) != 0 || status.st_size == 0)
     return nullptr;
   const auto size = static_cast<std::size_t>(status.st_size);
@@ -156,7 +156,7 @@ std::shared_ptr<const SealedAnswers> SealedAnswers::map(const fs::path& path) {
 Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::open(const fs::path& path,
                                                                  std::vector<std::string>& found) {
   if (auto sealed = map(path)) return sealed;
-  const auto file = open_file(path, O_RDONLY);
+  const auto file = store::open_file(path, O_RDONLY);
   if (!file) return std::unexpected(file.error());
   std::vector<IndexEntry> entries;
   const auto end =
@@ -172,14 +172,14 @@ Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::open(const fs::path&
 
 Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::seal(const fs::path& path,
                                                                  std::vector<IndexEntry> entries) {
-  struct stat status{};
+  struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   sort_and_unite(entries);
   // A new file each time: one that is mapped must not change.
   const auto written =
-      replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path));
+      store::replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path));
   if (!written) return std::unexpected(written.error());
-  fault_point("answers.sealed");
+  store::fault_point("answers.sealed");
   if (auto sealed = map(path)) return sealed;
   return fail(Code::internal, "cannot map " + index_path(path).native());
 }
@@ -208,10 +208,10 @@ Result<std::optional<Answer>> SealedAnswers::find(const Digest& scope) const {
   std::memcpy(&offset, entry + 16, sizeof offset);
   std::memcpy(&length, entry + 24, sizeof length);
 
-  const auto file = open_file(path_, O_RDONLY);
+  const auto file = store::open_file(path_, O_RDONLY);
   if (!file && file.error().code == Code::not_found) return std::nullopt;  // expired just now
   if (!file) return std::unexpected(file.error());
-  const auto line = read_at(file->get(), offset, length, path_.native());
+  const auto line = store::read_at(file->get(), offset, length, path_.native());
   if (!line) return std::unexpected(line.error());
   auto answer = answer_from_json(*line);
   if (!answer || answer->scope != scope)
@@ -225,7 +225,7 @@ std::uint64_t SealedAnswers::bytes() const { return word(mapped_, size_word) + m
 void SealedAnswers::remove() const {
   std::error_code ignored;  // if a file stays, the first expire() after the next start removes it
   fs::remove(path_, ignored);
-  fault_point("answers.removed");
+  store::fault_point("answers.removed");
   fs::remove(index_path(path_), ignored);
 }
 

@@ -5,7 +5,7 @@
 
 #include "store/delivery/forms.hpp"
 
-namespace sessiond {
+namespace sessiond::delivery {
 
 using namespace delivery;
 
@@ -64,4 +64,4 @@ json::Edit legacy_view(std::string_view entry) {
   return edit;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::delivery

@@ -13,7 +13,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::delivery {
 
 struct Delivery {
   std::optional<std::string> channel{};
@@ -46,4 +46,4 @@ Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::stri
 // if nothing is to be changed.
 json::Edit legacy_view(std::string_view entry);
 
-}  // namespace sessiond
+}  // namespace sessiond::delivery

@@ -43,8 +43,8 @@ std::string normalized(std::size_t field, std::optional<std::string_view> raw) {
   if (field == thread_id && json::kind(*raw) == json::Kind::number) return std::string(*raw);
   if (!is_string(raw)) return {};
   const std::string text = json::as_string(*raw).value_or("");
-  const std::string_view trimmed = trim(text);
-  const std::string wanted = field == channel ? lower(trimmed) : std::string(trimmed);
+  const std::string_view trimmed = store::trim(text);
+  const std::string wanted = field == channel ? store::lower(trimmed) : std::string(trimmed);
   if (wanted.empty()) return {};
   return wanted == text ? std::string(*raw) : json::quote(wanted);
 }

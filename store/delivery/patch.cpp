@@ -9,7 +9,7 @@
 #include "store/delivery/delivery.hpp"
 #include "store/delivery/forms.hpp"
 
-namespace sessiond {
+namespace sessiond::delivery {
 namespace {
 
 using namespace delivery;
@@ -143,4 +143,4 @@ Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::stri
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::delivery

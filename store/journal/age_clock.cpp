@@ -10,7 +10,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 constexpr std::int64_t marks_an_age = 64;
@@ -28,14 +28,14 @@ AgeClock::Machine AgeClock::this_machine() {
   }();
   return {.boot = boot,
           .since_boot_ms = static_cast<std::int64_t>(since.tv_sec) * 1000 + since.tv_nsec / 1'000'000,
-          .wall_ms = unix_ms()};
+          .wall_ms = store::unix_ms()};
 }
 
 std::unique_ptr<AgeClock> AgeClock::open(std::filesystem::path path, std::int64_t newest, std::uint64_t head,
                                          Look look) {
   std::unique_ptr<AgeClock> clock(new AgeClock(std::move(path), std::move(look)));
   const Machine machine = clock->look_();
-  const auto text = read_file(clock->path_);
+  const auto text = store::read_file(clock->path_);
   if (!text ||
       !clock->read(*text, machine)) {  // no usable file: the time since `newest` counts as far as this boot is old
     const std::int64_t since = std::clamp<std::int64_t>(machine.wall_ms - newest, 0, machine.since_boot_ms);
@@ -93,7 +93,7 @@ Result<void> AgeClock::write() const {
   writer.integer("time", machine.since_boot_ms + ahead_);
   writer.raw("marks", marks + "]");
   writer.close();
-  return replace_file(path_, text + "\n");
+  return store::replace_file(path_, text + "\n");
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -16,7 +16,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 class AgeClock {
  public:
@@ -56,4 +56,4 @@ class AgeClock {
   std::deque<Mark> marks_;  // oldest first
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

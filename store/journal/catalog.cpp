@@ -16,12 +16,12 @@ namespace {
 // Removes a segment, its index, and the torn batches that were cut off it. False: the segment is still there.
 bool remove_segment(const std::filesystem::path& segment) {
   if (::unlink(segment.c_str()) != 0 && errno != ENOENT) return false;
-  fault_point("journal.segment_removed");
+  store::fault_point("journal.segment_removed");
   std::error_code ignored;
   std::filesystem::remove(index_path(segment), ignored);
   std::vector<std::filesystem::path> torn;
   const std::string prefix = segment.filename().native() + ".torn.";
-  each_in(segment.parent_path(), [&](const std::filesystem::directory_entry& entry) {
+  store::each_in(segment.parent_path(), [&](const std::filesystem::directory_entry& entry) {
     if (entry.path().filename().native().starts_with(prefix)) torn.push_back(entry.path());
   });
   for (const auto& path : torn) std::filesystem::remove(path, ignored);
@@ -111,12 +111,12 @@ void Catalog::begin(Segment segment) {
     const std::scoped_lock removing(removing_);
     for (const Segment& gone : overridden) {
       remove_files(gone.path);
-      fault_point("journal.overridden_removed");
+      store::fault_point("journal.overridden_removed");
     }
   }
   // A failure only costs a scan at the next start.
   if (sealed) static_cast<void>(save_index(sealed_path, *sealed));
-  fault_point("journal.segment_sealed");
+  store::fault_point("journal.segment_sealed");
 }
 
 Catalog::End Catalog::end() const {

@@ -53,7 +53,7 @@ void Checker::run(const std::vector<Segment>& segments) {
 
 // A segment that cannot be opened or read is skipped: retention may have just removed it, and a reader would report it.
 void Checker::check_segment(const Segment& segment, JournalCheck& now) {
-  const auto file = open_file(segment.path, O_RDONLY | O_NONBLOCK);
+  const auto file = store::open_file(segment.path, O_RDONLY | O_NONBLOCK);
   if (!file) return;
   auto read = check_lines(file->get(), segment.path.native(), segment.end, stopping_);
   if (!read || stopping_ || !catalog_.holds(segment.serial)) return;

@@ -18,10 +18,10 @@ bool valid_epoch(std::string_view text) {
 
 }  // namespace
 
-std::string mint_epoch() { return random_hex(epoch_digits); }
+std::string mint_epoch() { return store::random_hex(epoch_digits); }
 
 std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {
-  const auto text = read_file(dir / "EPOCH");
+  const auto text = store::read_file(dir / "EPOCH");
   if (!text || !json::check(*text)) return std::nullopt;
   const auto minted = json::string_at(*text, "epoch");
   if (!minted || !valid_epoch(*minted)) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {
 Result<void> save_epoch(const std::filesystem::path& dir, const Epoch& epoch) {
   std::string holes;
   for (const auto& [from, to] : epoch.holes) holes += fmt::format("{}[{},{}]", holes.empty() ? "" : ",", from, to);
-  return replace_file(dir / "EPOCH", fmt::format("{{\"epoch\":\"{}\",\"holes\":[{}]}}\n", epoch.epoch, holes));
+  return store::replace_file(dir / "EPOCH", fmt::format("{{\"epoch\":\"{}\",\"holes\":[{}]}}\n", epoch.epoch, holes));
 }
 
 }  // namespace sessiond::journal

@@ -4,7 +4,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 constexpr std::array<std::string_view, 21> names{"session.created",       "session.updated",    "session.reset",
@@ -94,4 +94,4 @@ Result<Event> parse_event(std::string text) {
   return event;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -14,7 +14,7 @@
 
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 enum class EventType : std::uint8_t {
   session_created,     // {entry, reason}
@@ -67,4 +67,4 @@ Event make_event(Envelope envelope, std::string_view data);
 // Reads an event of a journal. bad_request: it is none, or of a type that this version does not know.
 Result<Event> parse_event(std::string json);
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

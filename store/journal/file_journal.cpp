@@ -17,7 +17,7 @@
 #include "store/journal/page.hpp"
 #include "store/journal/recovery.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 // Bounds of one batch: the first commit in it waits until the last is written.
@@ -224,4 +224,4 @@ void FileJournal::release(std::uint64_t seq, std::uint64_t old) {
   impl_->catalog.retain(seq, old, impl_->options.max_bytes);
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -19,7 +19,7 @@
 #include "store/journal/journal.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 struct JournalFileOps;  // file_ops.hpp
 
@@ -88,4 +88,4 @@ class FileJournal final : public Journal {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -10,15 +10,15 @@
 
 #include "store/files.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 struct JournalFileOps {
   std::function<ssize_t(int fd, const void* bytes, std::size_t length)> write = ::write;
   std::function<int(int fd)> sync = ::fdatasync;
-  std::function<Result<Fd>(const std::filesystem::path&)> create = [](const std::filesystem::path& path) {
-    return open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
+  std::function<Result<store::Fd>(const std::filesystem::path&)> create = [](const std::filesystem::path& path) {
+    return store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
   };
-  std::function<Result<void>(const std::filesystem::path&)> sync_dir = sessiond::sync_dir;
+  std::function<Result<void>(const std::filesystem::path&)> sync_dir = sessiond::store::sync_dir;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

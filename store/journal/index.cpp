@@ -51,24 +51,24 @@ Result<void> save_index(const std::filesystem::path& segment, const SealedIndex&
     put(bytes, seq);
     put(bytes, offset);
   }
-  put(bytes, crc32_of(bytes));
+  put(bytes, store::crc32_of(bytes));
   // Renamed into its place: others may be reading the one that is there.
   const auto path = index_path(segment);
   const auto temp = std::filesystem::path(path.native() + ".tmp");
-  const auto file = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
+  const auto file = store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return std::unexpected(file.error());
-  if (auto written = write_all(file->get(), bytes, temp.native()); !written) return written;
+  if (auto written = store::write_all(file->get(), bytes, temp.native()); !written) return written;
   if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", temp.native(), errno));
   return {};
 }
 
 std::optional<SealedIndex> load_index(const std::filesystem::path& segment) {
-  const auto bytes = read_file(index_path(segment));
+  const auto bytes = store::read_file(index_path(segment));
   if (!bytes || bytes->size() < header_bytes + 8 || bytes->size() % 8 != 0 || !bytes->starts_with(magic))
     return std::nullopt;
   const std::string_view view = *bytes;
   const std::size_t words = view.size() / 8 - 2;  // between magic and CRC
-  if (get(view, words) != crc32_of(view.substr(0, view.size() - 8))) return std::nullopt;
+  if (get(view, words) != store::crc32_of(view.substr(0, view.size() - 8))) return std::nullopt;
   SealedIndex sealed{.first = get(view, 0), .next = get(view, 1), .end = get(view, 2)};
   const std::uint64_t count = get(view, 3);
   if (count != (words - 4) / 2 || words % 2 != 0) return std::nullopt;

@@ -29,7 +29,7 @@
 #include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 using Bytes = std::shared_ptr<const std::string>;
 
@@ -118,4 +118,4 @@ class Journal {
   virtual void release(std::uint64_t seq, std::uint64_t old) = 0;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -28,7 +28,7 @@ void finish(std::string& line) {
        (at = static_cast<char*>(std::memchr(at, '\n', static_cast<std::size_t>(line.data() + line.size() - at)))) !=
        nullptr;)
     *at = ' ';
-  put_crc(line, crc32_of(std::string_view(line).substr(body_at)));
+  put_crc(line, store::crc32_of(std::string_view(line).substr(body_at)));
   line += '\n';
 }
 
@@ -59,7 +59,7 @@ std::optional<std::string_view> sound_body(std::string_view text) {
   if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
   if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
   const std::string_view body = text.substr(body_at);
-  if (!body.starts_with(body_start) || crc32_of(body) != crc) return std::nullopt;
+  if (!body.starts_with(body_start) || store::crc32_of(body) != crc) return std::nullopt;
   return body;
 }
 

@@ -2,7 +2,7 @@
 
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 
 void append_json(std::string& out, const LinePosition& position) {
   json::ObjectWriter writer(out);
@@ -52,4 +52,4 @@ LinePosition parse_line_position(std::string_view text) {
   return position;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

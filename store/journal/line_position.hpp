@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace sessiond {
+namespace sessiond::journal {
 
 struct LinePosition {
   std::string file{};  // name in the agent's sessions folder
@@ -32,4 +32,4 @@ void append_json(std::string& out, const LinePosition& position);
 // Ignores members that it does not know.
 LinePosition parse_line_position(std::string_view json);
 
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -84,7 +84,7 @@ Result<void> Log::begin_segment(bool overrides) {
   Segment segment{.name = name, .path = path, .next = first, .end = writer->end(), .index = SparseIndex{}};
   if (writer->end() > 0) segment.index->add(first, 0);
   writer_ = std::move(*writer);
-  fault_point("journal.segment_begun");
+  store::fault_point("journal.segment_begun");
   catalog_.begin(std::move(segment));
   return {};
 }
@@ -96,9 +96,9 @@ Result<std::string> Log::override_start() const {
   const Segment live = catalog_.live();
   std::string start = override_line(first);
   if (live.name.first < first || live.end == 0) return start;
-  const auto file = open_file(live.path, O_RDONLY);
+  const auto file = store::open_file(live.path, O_RDONLY);
   if (!file) return std::unexpected(file.error());
-  const auto kept = read_at(file->get(), 0, live.end, live.path.native());
+  const auto kept = store::read_at(file->get(), 0, live.end, live.path.native());
   if (!kept) return std::unexpected(kept.error());
   return start + *kept;
 }
@@ -109,10 +109,10 @@ void Log::give_up(const Problem& cause, BatchOutcome& outcome) {
   const bool sound = writer_ && writer_->sound();
   if (writer_ && !sound) writer_->abandon();
   if (!sound) writer_.reset();
-  fault_point("journal.abandoned");
+  store::fault_point("journal.abandoned");
   const auto overridden = sound ? Result<void>{} : override_from_head();
   if (overridden) {
-    fault_point("journal.overridden");
+    store::fault_point("journal.overridden");
     outcome.kind = BatchOutcome::Kind::not_stored;
     outcome.problem = {.code = cause.code == Code::storage_full ? Code::storage_full : Code::degraded,
                        .detail = cause.detail};

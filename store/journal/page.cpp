@@ -37,9 +37,9 @@ class Walk {
 
   // Continues in one segment; false when it has enough. not_found: there is no such file.
   Result<bool> read(const Catalog::SegmentPart& part) {
-    const auto file = open_file(part.path, O_RDONLY | O_NONBLOCK);
+    const auto file = store::open_file(part.path, O_RDONLY | O_NONBLOCK);
     if (!file) return std::unexpected(file.error());
-    struct stat status{};
+    struct stat status {};
     if (::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
       damaged(part.path, fmt::format("{} is not a file", part.path.native()));
       return true;
@@ -64,7 +64,7 @@ class Walk {
  private:
   // False: no line begins at `offset`, so the index is wrong.
   bool lines(int fd, const Catalog::SegmentPart& part, std::uint64_t offset) {
-    SequentialLines reader(fd, offset, part.end, part.path.native());
+    store::SequentialLines reader(fd, offset, part.end, part.path.native());
     std::uint64_t at = offset;
     while (!enough_) {
       const auto raw = reader.next();

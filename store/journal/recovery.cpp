@@ -41,7 +41,7 @@ Result<void> settle(int fd, const fs::path& path) {
 
 std::optional<SealedIndex> fitting_index(const fs::path& path, std::uint64_t first, std::uint64_t until) {
   auto sealed = load_index(path);
-  struct stat status{};
+  struct stat status {};
   if (!sealed || sealed->first != first || sealed->next != until || ::stat(path.c_str(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) < sealed->end)
     return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<SealedIndex> fitting_index(const fs::path& path, std::uint64_t fir
 }
 
 bool is_file(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
@@ -58,15 +58,15 @@ bool is_file(const fs::path& path) {
 std::optional<Segment> by_its_ends(const SegmentName& name, const fs::path& path, std::uint64_t until) {
   constexpr std::size_t head_bytes = 64;
   constexpr std::uint64_t most = 16ULL << 20;  // of the last line
-  const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
-  struct stat status{};
+  const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
+  struct stat status {};
   if (!file || ::fstat(file->get(), &status) != 0) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  const auto head = read_at(file->get(), 0, head_bytes, path.native());
+  const auto head = store::read_at(file->get(), 0, head_bytes, path.native());
   if (!head || first_seq_in(*head) != name.first) return std::nullopt;
   for (std::uint64_t bytes = 64 << 10; bytes <= most; bytes *= 2) {
     const std::uint64_t from = size - std::min(bytes, size);
-    const auto tail = read_at(file->get(), from, static_cast<std::size_t>(size - from), path.native());
+    const auto tail = store::read_at(file->get(), from, static_cast<std::size_t>(size - from), path.native());
     if (!tail || !tail->ends_with('\n')) return std::nullopt;
     const std::string_view text = std::string_view(*tail).substr(0, tail->size() - 1);
     const std::size_t before = text.rfind('\n');
@@ -83,7 +83,7 @@ class Recovery {
   explicit Recovery(const JournalOptions& options) : options_(options) {}
 
   Result<Recovered> run() {
-    if (auto made = make_dirs(options_.dir); !made) return std::unexpected(made.error());
+    if (auto made = store::make_dirs(options_.dir); !made) return std::unexpected(made.error());
     remove_old_torn();
     const auto epoch = load_epoch(options_.dir);
     auto names = list_segments(options_.dir);
@@ -158,11 +158,11 @@ class Recovery {
   // Torn batches are removed with their segment, and at the latest after journal.retention.
   void remove_old_torn() {
     std::vector<fs::path> old;
-    each_in(options_.dir, [&](const fs::directory_entry& entry) {
-      struct stat status{};
+    store::each_in(options_.dir, [&](const fs::directory_entry& entry) {
+      struct stat status {};
       if (!is_torn_name(entry.path()) || ::lstat(entry.path().c_str(), &status) != 0) return;
       const std::int64_t written_ms = status.st_mtim.tv_sec * 1000;
-      if (unix_ms() - written_ms > options_.torn_kept_ms) old.push_back(entry.path());
+      if (store::unix_ms() - written_ms > options_.torn_kept_ms) old.push_back(entry.path());
     });
     std::error_code ignored;
     for (const fs::path& path : old) fs::remove(path, ignored);
@@ -210,7 +210,7 @@ class Recovery {
         }
       }
     }
-    const auto file = open_file(segment.path, O_RDWR);
+    const auto file = store::open_file(segment.path, O_RDWR);
     if (!file) return std::unexpected(file.error());
     if (auto settled = settle(file->get(), segment.path); !settled) return settled;
     auto scan = scan_segment(file->get(), segment.path.native(), name.first, until);
@@ -328,9 +328,9 @@ class Recovery {
   Result<void> repair(const Findings& findings) {
     epoch_ = {.epoch = mint_epoch(), .holes = findings.holes};
     if (auto saved = save_epoch(options_.dir, epoch_); !saved) return saved;
-    fault_point("repair.epoch");
+    store::fault_point("repair.epoch");
     for (const SegmentName& name : findings.obstacles) {
-      const auto aside = put_aside(options_.dir / to_string(name));
+      const auto aside = store::put_aside(options_.dir / to_string(name));
       if (!aside) return std::unexpected(aside.error());
       report_.repairs.push_back(
           fmt::format("{} was not a file; moved to {}", to_string(name), aside->filename().native()));
@@ -342,8 +342,8 @@ class Recovery {
     }
     if (!findings.holes.empty() && findings.holes.back().to == options_.least_head + 1) {
       const fs::path path = options_.dir / to_string({.first = options_.least_head + 1, .turn = 0});
-      if (auto file = open_file(path, O_RDWR | O_CREAT); !file) return std::unexpected(file.error());
-      if (auto synced = sync_dir(options_.dir); !synced) return synced;
+      if (auto file = store::open_file(path, O_RDWR | O_CREAT); !file) return std::unexpected(file.error());
+      if (auto synced = store::sync_dir(options_.dir); !synced) return synced;
     }
     for (const Epoch::Hole& hole : findings.holes)
       report_.repairs.push_back(fmt::format("seqs {} to {} are lost", hole.from, hole.to - 1));

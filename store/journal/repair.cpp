@@ -17,19 +17,19 @@ namespace {
 Result<void> truncate_to(int fd, const fs::path& path, std::uint64_t end) {
   if (::ftruncate(fd, static_cast<off_t>(end)) != 0)
     return std::unexpected(io_problem("truncate", path.native(), errno));
-  return sync_file(fd, path);
+  return store::sync_file(fd, path);
 }
 
 Result<fs::path> copy_aside(int fd, const fs::path& segment, std::string_view kind, std::span<const Damage> damages) {
   fs::path target = segment;
-  target += fmt::format(".{}.{}", kind, time_for_names());
-  const auto file = open_file(target, O_WRONLY | O_CREAT | O_APPEND);
+  target += fmt::format(".{}.{}", kind, store::time_for_names());
+  const auto file = store::open_file(target, O_WRONLY | O_CREAT | O_APPEND);
   if (!file) return std::unexpected(file.error());
   for (const Damage& damage : damages)
-    if (auto copied = copy_range(fd, segment, damage.offset, damage.end, file->get(), target); !copied)
+    if (auto copied = store::copy_range(fd, segment, damage.offset, damage.end, file->get(), target); !copied)
       return std::unexpected(copied.error());
-  if (auto synced = sync_file(file->get(), target); !synced) return std::unexpected(synced.error());
-  if (auto synced = sync_dir(segment.parent_path()); !synced) return std::unexpected(synced.error());
+  if (auto synced = store::sync_file(file->get(), target); !synced) return std::unexpected(synced.error());
+  if (auto synced = store::sync_dir(segment.parent_path()); !synced) return std::unexpected(synced.error());
   return target;
 }
 
@@ -38,12 +38,12 @@ Result<void> split_off(int fd, const fs::path& segment, const Run& run) {
   const fs::path target = segment.parent_path() / to_string({.first = run.first, .turn = 0});
   fs::path temp = target;
   temp += ".tmp";
-  const auto file = open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
+  const auto file = store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return std::unexpected(file.error());
-  if (auto copied = copy_range(fd, segment, run.offset, run.end, file->get(), temp); !copied) return copied;
-  if (auto synced = sync_file(file->get(), temp); !synced) return synced;
+  if (auto copied = store::copy_range(fd, segment, run.offset, run.end, file->get(), temp); !copied) return copied;
+  if (auto synced = store::sync_file(file->get(), temp); !synced) return synced;
   if (::rename(temp.c_str(), target.c_str()) != 0) return std::unexpected(io_problem("rename", temp.native(), errno));
-  return sync_dir(segment.parent_path());
+  return store::sync_dir(segment.parent_path());
 }
 
 std::string describe(const DamagedSegment& damaged) {
@@ -62,9 +62,9 @@ Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn
   const auto aside = copy_aside(fd, segment, "torn", {&torn, 1});
   // A torn batch was never told as durable: a disk without room for its copy must not keep the daemon from starting.
   if (!aside && aside.error().code != Code::storage_full) return std::unexpected(aside.error());
-  fault_point("torn.kept");
+  store::fault_point("torn.kept");
   if (auto cut = truncate_to(fd, segment, torn.offset); !cut) return std::unexpected(cut.error());
-  fault_point("torn.cut");
+  store::fault_point("torn.cut");
   return fmt::format("{} ended in a torn batch at offset {} ({} bytes), {}", segment.filename().native(), torn.offset,
                      torn.end - torn.offset,
                      aside ? "cut off into " + aside->filename().native() : "cut off; no room to keep it");
@@ -72,17 +72,17 @@ Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn
 
 Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& damaged) {
   const fs::path segment = dir / to_string(damaged.name);
-  const auto file = open_file(segment, O_RDWR);
+  const auto file = store::open_file(segment, O_RDWR);
   if (!file) return std::unexpected(file.error());
   const auto aside = copy_aside(file->get(), segment, "damaged", damaged.scan.damages);
   if (!aside) return std::unexpected(aside.error());
 
-  fault_point("repair.kept");
+  store::fault_point("repair.kept");
   const auto& runs = damaged.scan.runs;
   const bool starts_good = !runs.empty() && runs.front().offset == 0;
   for (std::size_t i = starts_good ? 1 : 0; i < runs.size(); ++i) {
     if (auto split = split_off(file->get(), segment, runs[i]); !split) return std::unexpected(split.error());
-    fault_point("repair.split");
+    store::fault_point("repair.split");
   }
 
   std::error_code ignored;  // if it stays, it does not fit the segment any more and is made again
@@ -95,9 +95,9 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
       return std::unexpected(cut.error());
   } else if (!name_reused) {
     if (::unlink(segment.c_str()) != 0) return std::unexpected(io_problem("remove", segment.native(), errno));
-    if (auto synced = sync_dir(dir); !synced) return std::unexpected(synced.error());
+    if (auto synced = store::sync_dir(dir); !synced) return std::unexpected(synced.error());
   }
-  fault_point("repair.cut");
+  store::fault_point("repair.cut");
   return fmt::format("{}; the damage is in {}", describe(damaged), aside->filename().native());
 }
 

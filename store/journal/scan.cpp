@@ -69,10 +69,10 @@ class Scanner {
 }  // namespace
 
 Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, std::uint64_t until) {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", name, errno));
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  SequentialLines reader(fd, 0, size, name);
+  store::SequentialLines reader(fd, 0, size, name);
   Scanner scanner(first, until);
   while (!scanner.done()) {
     const auto raw = reader.next();
@@ -86,7 +86,7 @@ Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, 
 }
 
 Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t end, const std::atomic<bool>& stop) {
-  SequentialLines reader(fd, 0, end, name);
+  store::SequentialLines reader(fd, 0, end, name);
   CheckedLines out;
   std::uint64_t least = 0;
   std::uint64_t at = 0;

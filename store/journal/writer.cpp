@@ -14,7 +14,7 @@ Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, s
   auto file = ops->create(path);
   if (!file) return std::unexpected(file.error());
   SegmentWriter writer(std::move(*file), path, 0, ops);
-  fault_point("journal.segment_created");
+  store::fault_point("journal.segment_created");
   auto done = writer.append(first_line);
   if (done) done = ops->sync_dir(path.parent_path());
   if (done) return writer;
@@ -24,7 +24,7 @@ Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, s
 }
 
 Result<SegmentWriter> SegmentWriter::reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops) {
-  auto file = open_file(path, O_RDWR | O_APPEND);
+  auto file = store::open_file(path, O_RDWR | O_APPEND);
   if (!file) return std::unexpected(file.error());
   return SegmentWriter(std::move(*file), path, end, std::move(ops));
 }
@@ -35,11 +35,11 @@ Result<void> SegmentWriter::append(std::string_view line) {
     sound_ = written.error().code == Code::storage_full && cut_back();
     return written;
   }
-  fault_point("journal.written");
+  store::fault_point("journal.written");
   // Not repeated after an error, EINTR included: the kernel may have dropped the pages.
   sound_ = ops_->sync(fd_.get()) == 0;
   if (!sound_) return std::unexpected(io_problem("fdatasync", path_.native(), errno));
-  fault_point("journal.synced");
+  store::fault_point("journal.synced");
   end_ += line.size();
   return {};
 }

@@ -35,10 +35,10 @@ class SegmentWriter {
  private:
   Result<void> write(std::string_view line);
   bool cut_back();
-  SegmentWriter(Fd fd, std::filesystem::path path, std::uint64_t end, Ops ops)
+  SegmentWriter(store::Fd fd, std::filesystem::path path, std::uint64_t end, Ops ops)
       : fd_(std::move(fd)), path_(std::move(path)), end_(end), ops_(std::move(ops)) {}
 
-  Fd fd_;
+  store::Fd fd_;
   std::filesystem::path path_;
   std::uint64_t end_;
   bool sound_ = true;

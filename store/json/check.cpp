@@ -150,7 +150,7 @@ class Checker {
     }
     if (at_ >= text_.size()) return void(stop("unexpected end in a string"));
     if (options_.utf8 && high) {
-      if (const auto bad = invalid_utf8(text_.substr(begin, at_ - begin))) {
+      if (const auto bad = store::invalid_utf8(text_.substr(begin, at_ - begin))) {
         at_ = begin + *bad;
         return void(stop("not UTF-8"));
       }

@@ -12,20 +12,20 @@
 #include "store/crc32.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::json {
 
 // Adds the CRC as the last member. `object` must be an object that is not empty.
 inline std::string with_crc(std::string object) {
   assert(object.size() > 2 && object.ends_with('}'));
   object.pop_back();
-  return object + fmt::format(",\"crc\":\"{:08x}\"}}", crc32_of(object));
+  return object + fmt::format(",\"crc\":\"{:08x}\"}}", store::crc32_of(object));
 }
 
 // An object without a CRC is accepted: 0.1.0 wrote none.
 inline bool crc_fits(std::string_view text) {
   const auto crc = json::string_at(text, "crc");
   const std::size_t end = text.rfind(",\"crc\":");
-  return !crc || (end != std::string_view::npos && *crc == fmt::format("{:08x}", crc32_of(text.substr(0, end))));
+  return !crc || (end != std::string_view::npos && *crc == fmt::format("{:08x}", store::crc32_of(text.substr(0, end))));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::json

@@ -28,7 +28,7 @@ void append_quoted(std::string& out, std::string_view text) {
       continue;
     }
     if (c >= 0x80) {
-      const std::size_t length = utf8_sequence(text, at);
+      const std::size_t length = store::utf8_sequence(text, at);
       if (length != 0) {
         at += length;
         continue;

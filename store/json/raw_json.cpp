@@ -204,7 +204,7 @@ std::string unescape(std::string_view inner) {
     }
     const char escape = inner[++at];
     if (escape == 'u') {
-      append_utf8(out, take_unicode_escape(inner, at));
+      store::append_utf8(out, take_unicode_escape(inner, at));
       continue;
     }
     ++at;

@@ -44,7 +44,7 @@ std::u32string decoded(std::string_view inner) {
       at += escape(at);
       continue;
     }
-    const std::size_t length = utf8_sequence(inner, at);
+    const std::size_t length = store::utf8_sequence(inner, at);
     const auto lead = static_cast<unsigned char>(inner[at]);
     char32_t point = length == 0 ? 0x110000U + lead : length == 1 ? lead : lead & (0x7FU >> length);
     for (std::size_t next = 1; next < length; ++next)

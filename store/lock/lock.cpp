@@ -17,7 +17,7 @@
 #include "store/process.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 namespace fs = std::filesystem;
 namespace {
 
@@ -38,10 +38,11 @@ Result<fs::path> lock_path(const fs::path& target) {
 Problem held_by(const fs::path& lock, const std::string& payload) {
   const LockPayload holder = read_lock_payload(payload);
   const std::string who =
-      holder.readable
-          ? fmt::format("pid {}{}", holder.pid,
-                        holder.host.empty() || where_ran(holder.host, false) == Host::here ? "" : " of another host")
-          : std::string("an unknown holder");
+      holder.readable ? fmt::format("pid {}{}", holder.pid,
+                                    holder.host.empty() || store::where_ran(holder.host, false) == store::Host::here
+                                        ? ""
+                                        : " of another host")
+                      : std::string("an unknown holder");
   return {
       .code = Code::lock_timeout, .detail = fmt::format("{} is held by {}", lock.native(), who), .retry_after_s = 1};
 }
@@ -106,7 +107,7 @@ bool is_left(const SeenLock& seen, std::string_view maker) {
   if (read_lock_payload(seen.payload).readable) return false;
   std::int64_t pid = 0;
   std::from_chars(maker.data(), maker.data() + maker.size(), pid);
-  return pid > 0 && process_status(pid).dead;
+  return pid > 0 && store::process_status(pid).dead;
 }
 
 std::chrono::microseconds with_jitter(std::chrono::milliseconds interval) {
@@ -122,7 +123,7 @@ Result<std::optional<FileLock>> FileLock::take(const fs::path& path, const LockO
   TRY(auto free, make_free(path, options, evictions, holder));
   if (!free) return std::nullopt;
   FileLock lock;
-  lock.token_ = random_hex(32);
+  lock.token_ = store::random_hex(32);
   TRY(auto fd, put_lock(path, lock.token_));
   if (!fd) return std::nullopt;  // another process was faster
   lock.predecessor_may_wake_ = had_lock(path);
@@ -167,18 +168,18 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 FileLock::~FileLock() { release(); }
 
 bool FileLock::held() const {
-  struct stat ours{};
-  struct stat there{};
+  struct stat ours {};
+  struct stat there {};
   return fd_ && ::fstat(fd_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
          ours.st_dev == there.st_dev;
 }
 
 // Removes it like a foreign lock, so that a process that took it while we were stopped keeps its own.
 void FileLock::release() {
-  Fd fd = std::move(fd_);
+  store::Fd fd = std::move(fd_);
   if (!fd) return;
-  struct stat held{};
-  auto payload = read_at(fd.get(), 0, longest_lock_payload, path_.native());
+  struct stat held {};
+  auto payload = store::read_at(fd.get(), 0, longest_lock_payload, path_.native());
   if (payload && ::fstat(fd.get(), &held) == 0) {
     const SeenLock ours{.fd = std::move(fd), .id = lock_id(held), .payload = std::move(*payload)};
     // If our file has another name, a process has moved it aside to look at it and will move it back at once.
@@ -193,7 +194,7 @@ void FileLock::release() {
 
 void remove_left_lock_names(const fs::path& dir) {
   static constexpr std::string_view mark = ".lock.";
-  each_in(dir, [&](const fs::directory_entry& entry) {  // failures do no harm
+  store::each_in(dir, [&](const fs::directory_entry& entry) {  // failures do no harm
     const std::string name = entry.path().filename();
     const std::string_view locked = std::string_view(name).substr(0, name.rfind(mark));
     if (locked.size() == name.size() || !(locked.ends_with(".json") || locked.ends_with(".jsonl"))) return;
@@ -209,7 +210,7 @@ std::optional<LockHolder> lock_holder(const fs::path& target) {
   const auto seen = look_at_lock(*path);
   if (!seen || !*seen) return {};
   const LockPayload payload = read_lock_payload((*seen)->payload);
-  const std::int64_t now = unix_ms();
+  const std::int64_t now = store::unix_ms();
   const auto gone = provably_gone(**seen);
   return LockHolder{.payload = (*seen)->payload,
                     .pid = payload.pid,
@@ -239,4 +240,4 @@ Result<std::optional<Eviction>> evict_lock(const fs::path& target, std::string r
   return eviction_of(path, std::move(reason), seen->payload, !provably_gone(*seen));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

@@ -17,7 +17,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 
 struct LockOptions {
   std::chrono::milliseconds timeout{10'000};
@@ -55,7 +55,7 @@ class FileLock {
                                               std::vector<Eviction>& evictions, std::string& holder);
   std::filesystem::path path_;
   std::string token_;
-  Fd fd_;
+  store::Fd fd_;
   bool predecessor_may_wake_ = false;
 };
 
@@ -101,4 +101,4 @@ LockReport lock_report(const std::filesystem::path& target);
 // session_busy if this process holds it.
 Result<std::optional<Eviction>> evict_lock(const std::filesystem::path& target, std::string reason);
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

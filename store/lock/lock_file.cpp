@@ -17,14 +17,14 @@
 #include "store/process.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t clock_margin_ns = 2'000'000'000;  // file times are coarse, and clocks get adjusted
 
 std::string make_payload(const std::string& token) {
-  const std::int64_t now = unix_ms();
+  const std::int64_t now = store::unix_ms();
   const auto created =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
   std::string text;
@@ -32,8 +32,8 @@ std::string make_payload(const std::string& token) {
   out.integer("pid", ::getpid());
   out.string("createdAt", created);
   out.integer("startedAt", now);
-  out.integer("starttime", static_cast<std::int64_t>(process_status(::getpid()).starttime));
-  out.string("host", host_identity());
+  out.integer("starttime", static_cast<std::int64_t>(store::process_status(::getpid()).starttime));
+  out.string("host", store::host_identity());
   out.string("token", token);
   out.close();
   return text;
@@ -41,31 +41,32 @@ std::string make_payload(const std::string& token) {
 
 fs::path unique_beside(const fs::path& lock) {
   fs::path name = lock;
-  name += fmt::format(".{}.{}", ::getpid(), random_hex(12));
+  name += fmt::format(".{}.{}", ::getpid(), store::random_hex(12));
   return name;
 }
 
 }  // namespace
 
-LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, identity(status).ctime_ns}; }
+LockId lock_id(const struct stat& status) { return {status.st_dev, status.st_ino, store::identity(status).ctime_ns}; }
 
 Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
-  Fd fd(::open(lock.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  store::Fd fd(::open(lock.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
   // If we may not read it, we can still see whether it changes.
   const bool secret = !fd && errno == EACCES;
-  if (secret) fd = Fd(::open(lock.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (secret) fd = store::Fd(::open(lock.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT) return std::nullopt;
     return std::unexpected(io_problem("open", lock.native(), errno));
   }
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", lock.native(), errno));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", lock.native()));
   std::string payload;
   if (!secret) {
-    TRY(payload, read_at(fd.get(), 0, longest_lock_payload, lock.native()));
+    TRY(payload, store::read_at(fd.get(), 0, longest_lock_payload, lock.native()));
   }
-  return SeenLock{std::move(fd), lock_id(status), std::move(payload), identity(status).mtime_ns / 1'000'000, secret};
+  return SeenLock{std::move(fd), lock_id(status), std::move(payload), store::identity(status).mtime_ns / 1'000'000,
+                  secret};
 }
 
 LockPayload read_lock_payload(std::string_view text) {
@@ -79,56 +80,56 @@ LockPayload read_lock_payload(std::string_view text) {
 
 std::optional<std::string> provably_gone(const SeenLock& seen) {
   const LockPayload payload = read_lock_payload(seen.payload);
-  const auto on_local_disk = [&] { return network_file_system(seen.fd.get()).empty(); };
+  const auto on_local_disk = [&] { return store::network_file_system(seen.fd.get()).empty(); };
   if (!payload.host.empty()) {
-    const Host host = where_ran(payload.host, on_local_disk());
-    if (host == Host::earlier_boot) return "its holder ended with an earlier boot of this machine";
-    if (host == Host::elsewhere) return {};
+    const store::Host host = store::where_ran(payload.host, on_local_disk());
+    if (host == store::Host::earlier_boot) return "its holder ended with an earlier boot of this machine";
+    if (host == store::Host::elsewhere) return {};
   }
   if (payload.pid > 0) {
-    const ProcessStatus status = process_status(payload.pid);
+    const store::ProcessStatus status = store::process_status(payload.pid);
     if (status.dead) return fmt::format("holder {} is dead", payload.pid);
     // Without a host the starttime may belong to another boot.
     if (!payload.host.empty() && payload.starttime && status.starttime != 0 &&
         status.starttime != static_cast<std::uint64_t>(*payload.starttime))
       return fmt::format("pid {} was given to another process", payload.pid);
   }
-  if (payload.host.empty() && seen.id.ctime_ns + clock_margin_ns < boot_time_ns() && on_local_disk())
+  if (payload.host.empty() && seen.id.ctime_ns + clock_margin_ns < store::boot_time_ns() && on_local_disk())
     return "it is older than this boot of the machine";
   return {};
 }
 
 bool is_this_process(const LockPayload& payload) {
-  return payload.pid == ::getpid() && payload.host == host_identity() &&
-         payload.starttime == static_cast<std::int64_t>(process_status(::getpid()).starttime);
+  return payload.pid == ::getpid() && payload.host == store::host_identity() &&
+         payload.starttime == static_cast<std::int64_t>(store::process_status(::getpid()).starttime);
 }
 
-Result<std::optional<Fd>> put_lock(const fs::path& lock, const std::string& token) {
+Result<std::optional<store::Fd>> put_lock(const fs::path& lock, const std::string& token) {
   const fs::path temp = unique_beside(lock);
-  TRY(auto fd, open_file(temp, O_RDWR | O_CREAT | O_EXCL));
-  auto written = write_all(fd.get(), make_payload(token), temp.native());
-  if (written) written = sync_file(fd.get(), temp);
+  TRY(auto fd, store::open_file(temp, O_RDWR | O_CREAT | O_EXCL));
+  auto written = store::write_all(fd.get(), make_payload(token), temp.native());
+  if (written) written = store::sync_file(fd.get(), temp);
   int error = 0;
   if (written) {
-    fault_point("lock.payload_written");
+    store::fault_point("lock.payload_written");
     if (::link(temp.c_str(), lock.c_str()) != 0) error = errno;
     // On file systems without hard links.
     if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
       error = ::renameat2(AT_FDCWD, temp.c_str(), AT_FDCWD, lock.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
     }
   }
-  fault_point("lock.linked");
+  store::fault_point("lock.linked");
   ::unlink(temp.c_str());
   if (!written) return std::unexpected(written.error());
   if (error == EEXIST) return std::nullopt;
   if (error != 0) return std::unexpected(io_problem("lock", lock.native(), error));
-  return std::optional<Fd>(std::move(fd));
+  return std::optional<store::Fd>(std::move(fd));
 }
 
 Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
   // If several of our processes judged the same lock, one proceeds; the others then see that it has changed.
   if (::flock(judged.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-  struct stat status{};
+  struct stat status {};
   if (::lstat(lock.c_str(), &status) != 0 || status.st_ino != judged.id.inode || status.st_dev != judged.id.device) {
     ::flock(judged.fd.get(), LOCK_UN);
     return false;
@@ -138,7 +139,7 @@ Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
     if (errno == ENOENT) return false;
     return std::unexpected(io_problem("evict", lock.native(), errno));
   }
-  fault_point("lock.moved_aside");
+  store::fault_point("lock.moved_aside");
   auto taken = look_at_lock(aside);
   // The rename changed its ctime. The inode is reliable because we have the judged file open.
   const bool right = taken && *taken && (*taken)->id.device == judged.id.device &&
@@ -153,4 +154,4 @@ Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
   return right;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

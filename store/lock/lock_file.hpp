@@ -13,7 +13,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 
 struct LockId {
   dev_t device = 0;
@@ -25,7 +25,7 @@ LockId lock_id(const struct stat& status);
 
 // A lock as it was read. The open descriptor keeps its inode from being reused.
 struct SeenLock {
-  Fd fd;
+  store::Fd fd;
   LockId id;
   std::string payload;
   std::int64_t mtime_ms = 0;
@@ -61,8 +61,8 @@ bool is_this_process(const LockPayload& payload);
 
 // Makes the lock with its content in one step. The content is on disk before, so a power cut leaves no empty lock.
 // Nothing if there is a lock already.
-Result<std::optional<Fd>> put_lock(const std::filesystem::path& lock, const std::string& token);
+Result<std::optional<store::Fd>> put_lock(const std::filesystem::path& lock, const std::string& token);
 // Takes the lock `judged` away. False if it is gone or another lock by now, which then stays.
 Result<bool> take_lock_away(const std::filesystem::path& lock, const SeenLock& judged);
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

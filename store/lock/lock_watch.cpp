@@ -9,7 +9,7 @@
 
 #include "store/clock.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 namespace fs = std::filesystem;
 namespace {
 
@@ -42,7 +42,7 @@ Seen& all() {
 ObservedLock observe_lock(const fs::path& lock, SeenLock seen, std::chrono::milliseconds stale) {
   const std::lock_guard guard(all().mutex);
   Wanted& wanted = all().wanted[lock.native()];
-  if (wanted.attempts++ == 0) wanted.since_ms = unix_ms();
+  if (wanted.attempts++ == 0) wanted.since_ms = store::unix_ms();
   wanted.stale = stale;
   const auto now = Clock::now();
   if (!wanted.lock || !wanted.lock->same_as(seen)) {
@@ -68,7 +68,7 @@ void note_eviction(const Eviction& eviction) {
   if (eviction.presumed) all().may_wake.insert(eviction.path);
   auto& evictions = all().evictions;
   if (evictions.size() == most_evictions) evictions.pop_front();
-  evictions.push_back({.eviction = eviction, .time_ms = unix_ms()});
+  evictions.push_back({.eviction = eviction, .time_ms = store::unix_ms()});
 }
 
 std::optional<LockWait> lock_wait(const fs::path& lock) {
@@ -91,4 +91,4 @@ std::optional<PastEviction> last_eviction(const fs::path& lock) {
   return {};
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

@@ -14,7 +14,7 @@
 #include "store/lock/lock.hpp"
 #include "store/lock/lock_file.hpp"
 
-namespace sessiond {
+namespace sessiond::lock {
 
 struct ObservedLock {
   std::shared_ptr<const SeenLock> lock;
@@ -33,4 +33,4 @@ void note_eviction(const Eviction& eviction);
 std::optional<LockWait> lock_wait(const std::filesystem::path& lock);
 std::optional<PastEviction> last_eviction(const std::filesystem::path& lock);
 
-}  // namespace sessiond
+}  // namespace sessiond::lock

@@ -10,7 +10,7 @@
 
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace fs = std::filesystem;
 namespace {
 
@@ -43,18 +43,18 @@ std::optional<Stamp> stamp_at(std::string_view object, std::string_view name) {
 
 }  // namespace
 
-Snapshot snapshot_of(Fd fd, const struct stat& status) {
-  return {.fd = std::move(fd), .device = status.st_dev, .id = identity(status)};
+Snapshot snapshot_of(store::Fd fd, const struct stat& status) {
+  return {.fd = std::move(fd), .device = status.st_dev, .id = store::identity(status)};
 }
 
 std::optional<struct stat> stat_of(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   return status;
 }
 
 Stamp stamp_of(const struct stat& status) {
-  const FileIdentity id = identity(status);
+  const store::FileIdentity id = store::identity(status);
   return {id.inode, id.mtime_ns, id.size};
 }
 
@@ -62,20 +62,20 @@ Result<StoreRead> read_store(const fs::path& path) {
   StoreRead read;
   constexpr int tries = 5;
   for (int turn = 0; turn < tries; ++turn) {
-    auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+    auto fd = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!fd) {
       if (fd.error().code == Code::not_found) return StoreRead{};
-      Problem why = in_the_way(path, std::move(fd.error()));
+      Problem why = store::in_the_way(path, std::move(fd.error()));
       why.code = Code::degraded;
       return std::unexpected(std::move(why));
     }
-    struct stat before{};
-    struct stat after{};
+    struct stat before {};
+    struct stat after {};
     if (::fstat(fd->get(), &before) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
     if (!S_ISREG(before.st_mode))
       return std::unexpected(
-          in_the_way(path, {.code = Code::degraded, .detail = path.native() + " is not a regular file"}));
-    auto text = read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
+          store::in_the_way(path, {.code = Code::degraded, .detail = path.native() + " is not a regular file"}));
+    auto text = store::read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
     if (!text) return fail(Code::degraded, std::move(text.error().detail));
     if (::fstat(fd->get(), &after) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
     if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it was rewritten meanwhile
@@ -94,7 +94,7 @@ Result<StoreRead> read_store(const fs::path& path) {
 }
 
 std::optional<StoreNote> read_note(const fs::path& path) {
-  const auto text = read_file(path);
+  const auto text = store::read_file(path);
   if (!text || !json::check(*text)) return {};
   return StoreNote{.temp = json::string_at(*text, "temp").value_or(""),
                    .current = stamp_at(*text, "current"),
@@ -111,11 +111,11 @@ Result<void> write_note(const fs::path& path, const StoreNote& note) {
   text += '\n';
   fs::path temp = path;
   temp += ".tmp";  // a fixed name: only we write here, and leftovers are overwritten
-  TRY(auto fd, open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
-  TRY(write_all(fd.get(), text, temp.native()));
-  TRY(sync_file(fd.get(), temp));
+  TRY(auto fd, store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
+  TRY(store::write_all(fd.get(), text, temp.native()));
+  TRY(store::sync_file(fd.get(), temp));
   if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", path.native(), errno));
-  return sync_dir(path.parent_path());
+  return store::sync_dir(path.parent_path());
 }
 
 GenerationFiles::GenerationFiles(const fs::path& previous_file)
@@ -140,7 +140,7 @@ Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vec
   std::string out = "{";
   const auto flush = [&]() -> Result<void> {
     bytes += out.size();
-    auto written = write_all(fd, out, path);
+    auto written = store::write_all(fd, out, path);
     out.clear();
     return written;
   };
@@ -197,15 +197,15 @@ void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>&
 Result<void> move_file(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return {};
   if (errno != EXDEV) return std::unexpected(io_problem("rename", from.native(), errno));
-  TRY(auto text, read_file(from));
-  TRY(replace_file(to, text));
+  TRY(auto text, store::read_file(from));
+  TRY(store::replace_file(to, text));
   if (::unlink(from.c_str()) != 0) return std::unexpected(io_problem("remove", from.native(), errno));
   return {};
 }
 
 Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
   fs::path name = store;
-  name += ".corrupt." + time_for_names();
+  name += ".corrupt." + store::time_for_names();
   const fs::path first = name;
   while (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) != 0) {
     const int error = errno;
@@ -215,7 +215,7 @@ Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
     }
     if (error != EEXIST && !stat_of(name)) return std::unexpected(io_problem("set aside", from.native(), error));
     name = first;
-    name += "-" + random_hex(6);
+    name += "-" + store::random_hex(6);
   }
   return name;
 }
@@ -233,4 +233,4 @@ bool link_open_file(int fd, const fs::path& name) {
   return false;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

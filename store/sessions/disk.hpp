@@ -21,7 +21,7 @@
 #include "store/files.hpp"
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 
 // Identifies the content of a file. Unlike ctime, it does not change by rename and link.
 struct Stamp {
@@ -33,13 +33,13 @@ struct Stamp {
 
 // A file as it was read. The open descriptor keeps the inode from being reused. No descriptor: there was no file.
 struct Snapshot {
-  Fd fd;
+  store::Fd fd;
   std::uint64_t device = 0;
-  FileIdentity id{};
+  store::FileIdentity id{};
 
   Stamp stamp() const { return {id.inode, id.mtime_ns, id.size}; }
 };
-Snapshot snapshot_of(Fd fd, const struct stat& status);
+Snapshot snapshot_of(store::Fd fd, const struct stat& status);
 std::optional<struct stat> stat_of(const std::filesystem::path& path);
 Stamp stamp_of(const struct stat& status);
 
@@ -86,4 +86,4 @@ Result<std::filesystem::path> set_aside(const std::filesystem::path& from, const
 // Makes `name` a hard link to the open file. Returns false if the file system cannot; `name` then does not exist.
 bool link_open_file(int fd, const std::filesystem::path& name);
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

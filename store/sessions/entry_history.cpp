@@ -6,7 +6,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/sessions/disk.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -183,4 +183,4 @@ ForeignChange EntryHistory::diff(const std::vector<NamedEntry>& base, const std:
   return change;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

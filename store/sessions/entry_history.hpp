@@ -18,7 +18,7 @@
 
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 
 class EntryHistory {
  public:
@@ -60,4 +60,4 @@ class EntryHistory {
   std::chrono::steady_clock::time_point distrusted_at_{};
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

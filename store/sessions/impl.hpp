@@ -10,7 +10,7 @@
 #include "store/sessions/disk.hpp"
 #include "store/sessions/entry_history.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 
 constexpr std::string_view vanished = "it vanished";  // the `damage` of a store that is gone
 
@@ -40,7 +40,7 @@ struct SessionsFile::Impl {
   };
   std::optional<Left> came_out;
   std::vector<std::string> repairs;
-  std::vector<Eviction> evictions;
+  std::vector<lock::Eviction> evictions;
 
   // Tells whether the file is still the one of `snapshot`.
   bool unchanged() const;
@@ -75,4 +75,4 @@ struct SessionsFile::Impl {
   Result<void> sync_dirs() const;
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

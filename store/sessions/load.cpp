@@ -8,7 +8,7 @@
 #include "store/sessions/impl.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace fs = std::filesystem;
 namespace {
 
@@ -67,7 +67,7 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
   if (!left) return {};
   if (!note.next || stamp_of(*left) == *note.next) {  // it did not replace the store
     ::unlink(temp.c_str());
-    fault_point("settle.removed");
+    store::fault_point("settle.removed");
     note.next.reset();
     return {};
   }
@@ -78,24 +78,24 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
     const bool ours = note.current && stamp_of(*left) == *note.current;
     TRY(move_file(temp, ours ? files.previous : files.foreign));
   }
-  fault_point("settle.kept");
+  store::fault_point("settle.kept");
   return sync_dirs();
 }
 
 // For a store that is new to us: makes it the first generation.
 Result<void> SessionsFile::Impl::adopt_first() {
   if (!snapshot.fd) return {};
-  TRY(make_dirs(files.previous.parent_path()));
-  TRY(replace_file(files.previous, format_store(base)));
-  fault_point("adopt.copied");
+  TRY(store::make_dirs(files.previous.parent_path()));
+  TRY(store::replace_file(files.previous, format_store(base)));
+  store::fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
-    fault_point("adopt.linked");
-    struct stat status{};
+    store::fault_point("adopt.linked");
+    struct stat status {};
     if (::fstat(snapshot.fd.get(), &status) == 0)
-      snapshot.id.ctime_ns = identity(status).ctime_ns;  // moved by the link
+      snapshot.id.ctime_ns = store::identity(status).ctime_ns;  // moved by the link
   }
   auto noted = write_note(files.note, {.temp = {}, .current = snapshot.stamp(), .next = {}});
-  fault_point("adopt.noted");
+  store::fault_point("adopt.noted");
   return noted;
 }
 
@@ -176,7 +176,7 @@ bool SessionsFile::untouched(const Options& options) {
 
 Result<LoadReport> SessionsFile::Impl::load() {
   LoadReport report;
-  remove_left_lock_names(options.path.parent_path());
+  lock::remove_left_lock_names(options.path.parent_path());
   std::optional<StoreNote> note = read_note(files.note);
   if (note) {
     TRY(settle(*note));
@@ -210,4 +210,4 @@ Result<LoadReport> SessionsFile::Impl::load() {
   return report;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

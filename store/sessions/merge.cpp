@@ -7,7 +7,7 @@
 
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace {
 
 // The members of an entry by name. Of duplicates the last one counts. A sorted vector: entries have only tens of
@@ -195,4 +195,4 @@ json::Edit merge_entry(std::string_view base, std::string_view ours, std::string
   return edit;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

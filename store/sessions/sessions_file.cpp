@@ -5,7 +5,7 @@
 #include "store/sessions/impl.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 
 SessionsFile::SessionsFile(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 SessionsFile::~SessionsFile() = default;
@@ -14,7 +14,7 @@ SessionsFile::SessionsFile(SessionsFile&&) noexcept = default;
 bool SessionsFile::Impl::unchanged() const {
   const auto status = stat_of(options.path);
   if (!status || !snapshot.fd) return !status && !snapshot.fd;
-  return status->st_dev == snapshot.device && identity(*status) == snapshot.id;
+  return status->st_dev == snapshot.device && store::identity(*status) == snapshot.id;
 }
 
 ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
@@ -63,7 +63,7 @@ Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>&
 }
 
 Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<NamedEntry>& changes) {
-  TRY(lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
+  TRY(lock::lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
   return checkpoint(changes);
 }
 
@@ -74,7 +74,7 @@ void SessionsFile::accept_absent() {
 
 bool SessionsFile::damaged() const { return !impl_->damage.empty(); }
 
-std::vector<Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
+std::vector<lock::Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
 
 std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(impl_->repairs, {}); }
 
@@ -82,4 +82,4 @@ std::shared_ptr<EntryHistory> SessionsFile::history() const { return impl_->hist
 
 bool SessionsFile::exchange_supported() const { return impl_->exchange; }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

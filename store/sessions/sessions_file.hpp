@@ -18,7 +18,7 @@
 #include "store/lock/lock.hpp"
 #include "store/problem.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 
 class EntryHistory;  // entry_history.hpp
 
@@ -80,7 +80,7 @@ class SessionsFile {
   struct Options {
     std::filesystem::path path;      // …/sessions.json
     std::filesystem::path previous;  // journal/previous/<agent>.json
-    LockOptions lock{};
+    lock::LockOptions lock{};
     bool exchange = true;  // false: work as on a file system without RENAME_EXCHANGE
     bool known = false;    // the journal knows the agent, so a missing store is damage
     // history() of the object that had this store before: foreign programs may still write what they read then.
@@ -110,7 +110,8 @@ class SessionsFile {
   // Returns the damage that poll or checkpoint found since the last call, and what they did about it, one sentence
   // each.
   std::vector<std::string> take_repairs();
-  std::vector<Eviction> take_evictions();  // locks that were taken away since the last call, also by calls that failed
+  std::vector<lock::Eviction>
+  take_evictions();  // locks that were taken away since the last call, also by calls that failed
   std::shared_ptr<EntryHistory> history() const;
   bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE; it is checked and then renamed
 
@@ -135,4 +136,4 @@ ForeignChange diff_stores(const std::vector<NamedEntry>& base, const std::vector
 // are equal.
 json::Edit merge_entry(std::string_view base, std::string_view ours, std::string_view theirs);
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

@@ -6,7 +6,7 @@
 
 #include "store/sessions/sessions_file.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -189,4 +189,4 @@ std::string format_store(const std::vector<NamedEntry>& entries) {
   return out;
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

@@ -12,7 +12,7 @@
 #include "store/sessions/impl.hpp"
 #include "store/try.hpp"
 
-namespace sessiond {
+namespace sessiond::sessions {
 namespace fs = std::filesystem;
 
 // The new store beside the old one. The destructor removes the file that has its name.
@@ -40,7 +40,7 @@ std::unexpected<Problem> io_fail(std::string_view doing, const fs::path& path) {
 }
 
 // Foreign programs compare the mtime in whole ms.
-bool same_millisecond(const FileIdentity& a, const FileIdentity& b) {
+bool same_millisecond(const store::FileIdentity& a, const store::FileIdentity& b) {
   return a.mtime_ns / 1'000'000 == b.mtime_ns / 1'000'000;
 }
 
@@ -56,32 +56,32 @@ Result<void> move_mtime(int fd, std::int64_t from_ns, const fs::path& path) {
 
 Result<SessionsFile::Impl::Temp> SessionsFile::Impl::write_temp(const std::vector<NamedEntry>& changes) {
   const fs::path dir = options.path.parent_path();
-  TRY(make_dirs(dir));
-  TRY(make_dirs(files.previous.parent_path()));
-  Temp temp(options.path.native() + fmt::format(".{}.{}.tmp", ::getpid(), random_uuid()));
+  TRY(store::make_dirs(dir));
+  TRY(store::make_dirs(files.previous.parent_path()));
+  Temp temp(options.path.native() + fmt::format(".{}.{}.tmp", ::getpid(), store::random_uuid()));
   StoreNote note{.temp = temp.path.filename().native()};
   if (snapshot.fd && damage.empty()) note.current = snapshot.stamp();
   TRY(write_note(files.note, note));
 
-  fault_point("checkpoint.noted");
-  TRY(auto fd, open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL));
+  store::fault_point("checkpoint.noted");
+  TRY(auto fd, store::open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL));
   TRY(auto bytes, write_merged(fd.get(), temp.path.native(), base, changes));
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
-  if (snapshot.fd && same_millisecond(identity(status), snapshot.id)) {
+  if (snapshot.fd && same_millisecond(store::identity(status), snapshot.id)) {
     TRY(move_mtime(fd.get(), snapshot.id.mtime_ns, temp.path));
     if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
   }
-  fault_point("checkpoint.temp_written");
+  store::fault_point("checkpoint.temp_written");
   while (::fsync(fd.get()) != 0) {
     if (errno != EINTR) return io_fail("fsync", temp.path);
   }
-  fault_point("checkpoint.temp_synced");
+  store::fault_point("checkpoint.temp_synced");
   temp.bytes = bytes;
   temp.snapshot = snapshot_of(std::move(fd), status);
   note.next = temp.snapshot.stamp();
   TRY(write_note(files.note, note));
-  fault_point("checkpoint.temp_noted");
+  store::fault_point("checkpoint.temp_noted");
   return temp;
 }
 
@@ -120,7 +120,7 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
     return Placed::again;
   }
   if (!linked) {
-    TRY(damage.empty() ? replace_file(files.previous, format_store(base)) : put_aside(options.path, damage));
+    TRY(damage.empty() ? store::replace_file(files.previous, format_store(base)) : put_aside(options.path, damage));
   }
   if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);
   if (linked && ::rename(old.c_str(), temp.path.c_str()) != 0) return io_fail("rename", old);
@@ -153,8 +153,8 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
 }
 
 Result<void> SessionsFile::Impl::sync_dirs() const {
-  TRY(sync_dir(options.path.parent_path()));
-  return sync_dir(files.previous.parent_path());
+  TRY(store::sync_dir(options.path.parent_path()));
+  return store::sync_dir(files.previous.parent_path());
 }
 
 Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& changes) {
@@ -178,8 +178,8 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
   for (int round = 0; round < rounds; ++round) {
     TRY(auto temp, write_temp(changes));
     const auto wanted = Clock::now();
-    TRY(auto lock, FileLock::acquire(options.path, options.lock, evictions));
-    fault_point("checkpoint.locked");
+    TRY(auto lock, lock::FileLock::acquire(options.path, options.lock, evictions));
+    store::fault_point("checkpoint.locked");
     begin += Clock::now() - wanted;
     // A holder that is not provably gone may continue and write what it had read.
     if (lock.predecessor_may_wake()) history->distrust();
@@ -192,11 +192,11 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
       result.took = Clock::now() - begin;
       return result;
     }
-    fault_point("checkpoint.unchanged");
+    store::fault_point("checkpoint.unchanged");
     auto placed = place(temp);
     if (!lock.held()) history->distrust();  // it was taken from us while we were stopped
     if (!placed) return std::unexpected(placed.error());
-    fault_point("checkpoint.exchanged");
+    store::fault_point("checkpoint.exchanged");
     if (*placed == Placed::again) {
       lock.release();
       continue;
@@ -204,16 +204,16 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     // Now the store is ours, whatever fails: the base becomes it, and a repeated call writes the same again.
     auto foreign = keep_old(temp.path, *placed == Placed::foreign, base);
     if (!foreign && *placed == Placed::foreign) came_out = Left{.path = temp.path, .base = base};
-    fault_point("checkpoint.old_kept");
+    store::fault_point("checkpoint.old_kept");
     if (*placed == Placed::done && foreign) {
       link_open_file(temp.snapshot.fd.get(), files.current);
-      fault_point("checkpoint.linked");
+      store::fault_point("checkpoint.linked");
       ::unlink(files.foreign.c_str());  // its changes were committed before this call
     }
-    struct stat status{};
-    if (::fstat(temp.snapshot.fd.get(), &status) == 0) temp.snapshot.id.ctime_ns = identity(status).ctime_ns;
+    struct stat status {};
+    if (::fstat(temp.snapshot.fd.get(), &status) == 0) temp.snapshot.id.ctime_ns = store::identity(status).ctime_ns;
     lock.release();
-    fault_point("checkpoint.released");
+    store::fault_point("checkpoint.released");
     history->changed(base, changes);
     apply_changes(base, changes);
     snapshot = std::move(temp.snapshot);
@@ -224,7 +224,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     if (!foreign) return std::unexpected(foreign.error());
     if (!foreign->empty()) result.foreign = std::move(*foreign);
     TRY(sync_dirs());
-    fault_point("checkpoint.dirs_synced");
+    store::fault_point("checkpoint.dirs_synced");
     result.bytes = temp.bytes;
     result.took = Clock::now() - begin;
     return result;
@@ -236,4 +236,4 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
   return std::unexpected(std::move(busy));
 }
 
-}  // namespace sessiond
+}  // namespace sessiond::sessions

@@ -8,9 +8,9 @@
 #include "config/read.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto config = sessiond::parse_config({reinterpret_cast<const char*>(data), size});
+  const auto config = sessiond::config::parse_config({reinterpret_cast<const char*>(data), size});
   if (!config) return 0;
-  const auto again = sessiond::parse_config(sessiond::to_json(*config));
+  const auto again = sessiond::config::parse_config(sessiond::config::to_json(*config));
   if (!again || !(*again == *config)) std::abort();
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "tests/fuzz/reference.hpp"
 
 using namespace sessiond;
+using namespace sessiond::http;
 namespace asio = boost::asio;
 
 namespace {
@@ -29,8 +30,9 @@ namespace {
 }
 
 Router echo() {
-  Router router(
-      [](const Request&, Permission) -> Result<Principal> { return Principal{.id = "t", .role = Role::admin}; });
+  Router router([](const Request&, auth::Permission) -> Result<auth::Principal> {
+    return auth::Principal{.id = "t", .role = auth::Role::admin};
+  });
   const auto body_back = [](Request& request) -> asio::awaitable<Response> {
     Response response;
     response.content_type = "text/plain";
@@ -38,7 +40,7 @@ Router echo() {
     response.headers.emplace_back("X-Method", request.method);
     co_return response;
   };
-  for (const char* method : {"GET", "POST", "PUT"}) router.add(method, "/{x}", Permission::open, body_back);
+  for (const char* method : {"GET", "POST", "PUT"}) router.add(method, "/{x}", auth::Permission::open, body_back);
   return router;
 }
 

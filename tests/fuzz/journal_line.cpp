@@ -10,6 +10,7 @@
 #include "store/json/raw_json.hpp"
 
 using namespace sessiond;
+using namespace sessiond::journal;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -7,6 +7,7 @@
 #include "store/names.hpp"
 
 using namespace sessiond;
+using namespace sessiond::store;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -7,6 +7,7 @@
 #include "store/sessions/sessions_file.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::vector<std::string> oddities;

@@ -6,6 +6,7 @@
 #include "config/read.hpp"
 
 using namespace sessiond;
+using namespace sessiond::config;
 
 namespace {
 

@@ -4,18 +4,18 @@
 
 #include <string>
 
-using sessiond::ListenAddress;
-using sessiond::parse_listen_address;
+using sessiond::config::ListenAddress;
+using sessiond::config::parse_listen_address;
 
 TEST_CASE("addresses of listen.tcp") {
-  CHECK(parse_listen_address("127.0.0.1:7433") == ListenAddress{"127.0.0.1", 7433, true});
-  CHECK(parse_listen_address("127.9.9.9:1") == ListenAddress{"127.9.9.9", 1, true});
-  CHECK(parse_listen_address("localhost:0") == ListenAddress{"127.0.0.1", 0, true});
-  CHECK(parse_listen_address("[::1]:65535") == ListenAddress{"::1", 65535, true});
-  CHECK(parse_listen_address("[::ffff:127.0.0.1]:80") == ListenAddress{"::ffff:127.0.0.1", 80, true});
-  CHECK(parse_listen_address("0.0.0.0:80") == ListenAddress{"0.0.0.0", 80, false});
-  CHECK(parse_listen_address("[::]:80") == ListenAddress{"::", 80, false});
-  CHECK(parse_listen_address("[::ffff:10.0.0.1]:80") == ListenAddress{"::ffff:10.0.0.1", 80, false});
+  CHECK(config::parse_listen_address("127.0.0.1:7433") == config::ListenAddress{"127.0.0.1", 7433, true});
+  CHECK(config::parse_listen_address("127.9.9.9:1") == config::ListenAddress{"127.9.9.9", 1, true});
+  CHECK(config::parse_listen_address("localhost:0") == config::ListenAddress{"127.0.0.1", 0, true});
+  CHECK(config::parse_listen_address("[::1]:65535") == config::ListenAddress{"::1", 65535, true});
+  CHECK(config::parse_listen_address("[::ffff:127.0.0.1]:80") == config::ListenAddress{"::ffff:127.0.0.1", 80, true});
+  CHECK(config::parse_listen_address("0.0.0.0:80") == config::ListenAddress{"0.0.0.0", 80, false});
+  CHECK(config::parse_listen_address("[::]:80") == config::ListenAddress{"::", 80, false});
+  CHECK(config::parse_listen_address("[::ffff:10.0.0.1]:80") == config::ListenAddress{"::ffff:10.0.0.1", 80, false});
 }
 
 TEST_CASE("what is no address of listen.tcp") {
@@ -46,7 +46,7 @@ TEST_CASE("what is no address of listen.tcp") {
                                  "256.0.0.1:80",
                                  "0x7f.0.0.1:80"}) {
     CAPTURE(text);
-    CHECK_FALSE(parse_listen_address(text).has_value());
+    CHECK_FALSE(config::parse_listen_address(text).has_value());
   }
-  CHECK_FALSE(parse_listen_address(std::string_view("127.0.0.1\0x:80", 14)).has_value());
+  CHECK_FALSE(config::parse_listen_address(std::string_view("127.0.0.1\0x:80", 14)).has_value());
 }

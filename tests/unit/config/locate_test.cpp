@@ -12,6 +12,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::config;
 namespace fs = std::filesystem;
 using sessiond::testing::TempDir;
 

@@ -11,6 +11,7 @@
 #include "config/syntax.hpp"
 
 using namespace sessiond;
+using namespace sessiond::config;
 
 namespace {
 

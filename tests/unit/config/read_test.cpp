@@ -8,6 +8,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::config;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 TEST_CASE("when the agent answers") {
   struct Case {

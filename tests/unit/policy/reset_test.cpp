@@ -9,6 +9,7 @@
 #include <string>
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 TEST_CASE("triggers") {
   const std::vector<std::string> triggers{"/new", " /Reset ", "", "/new chat", "新"};

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 namespace {
 

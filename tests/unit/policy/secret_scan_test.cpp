@@ -8,6 +8,7 @@
 #include "store/json/raw_json.hpp"
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 namespace {
 

@@ -3,10 +3,11 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 namespace {
 
-SendPolicy policy(std::string_view json) {
+SendPolicy policy_of(std::string_view json) {
   const auto parsed = parse_send_policy(json, "");
   REQUIRE(parsed);
   return *parsed;
@@ -23,7 +24,7 @@ std::string faults(std::string_view json, std::string_view prefix = "") {
 
 std::string decide(std::string_view policy_json, std::string_view key, std::string_view entry,
                    const SendCall& call = {}) {
-  return to_json(evaluate(policy(policy_json), send_question(key, entry, call)));
+  return to_json(evaluate(policy_of(policy_json), send_question(key, entry, call)));
 }
 
 constexpr std::string_view allowed_by_0 = R"({"action":"allow","source":"rule","rule":0})";
@@ -33,8 +34,8 @@ constexpr std::string_view undecided = R"({"action":"allow","source":"none","rul
 }  // namespace
 
 TEST_CASE("a policy is read and written") {
-  CHECK(to_json(policy("{}")) == R"({"evaluation":"first-match","rules":[]})");
-  const SendPolicy full = policy(
+  CHECK(to_json(policy_of("{}")) == R"({"evaluation":"first-match","rules":[]})");
+  const SendPolicy full = policy_of(
       R"( {"default":"deny","evaluation":"deny-overrides","rules":[{"action":"deny"},{"match":{},"action":"allow"},
           {"match":{"channel":" Slack ","chatType":"DM","keyPrefix":"agent:\u006dain","rawKeyPrefix":"a","to":"\"x","accountId":"ä"},"action":"deny"}]} )");
   CHECK(full.default_action == SendAction::deny);
@@ -43,7 +44,7 @@ TEST_CASE("a policy is read and written") {
   CHECK(full.rules[0].match == SendMatch{});
   CHECK(full.rules[2].match.channel == "Slack");
   CHECK(full.rules[2].match.key_prefix == "agent:main");
-  CHECK(policy(to_json(full)) == full);
+  CHECK(policy_of(to_json(full)) == full);
 }
 
 TEST_CASE("every fault is named") {
@@ -141,7 +142,7 @@ TEST_CASE("deny-overrides: any matching deny wins") {
 }
 
 TEST_CASE("the trace is given when asked for and stops where the decision fell") {
-  const SendPolicy rules = policy(
+  const SendPolicy rules = policy_of(
       R"({"rules":[{"match":{"channel":"a\"b"},"action":"allow"},{"match":{"to":"x"},"action":"allow"},{"action":"deny"},{"action":"allow"}]})");
   const SendQuestion question = send_question("agent:m:slack:group:g", "", {});
   CHECK(evaluate(rules, question).trace.empty());

@@ -5,6 +5,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::policy;
 
 TEST_CASE("fault 29: usage in each provider's words") {
   struct Case {

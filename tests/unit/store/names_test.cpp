@@ -6,6 +6,7 @@
 #include <set>
 
 using namespace sessiond;
+using namespace sessiond::store;
 
 TEST_CASE("agent ids are trimmed, lower-cased and made of what is allowed") {
   struct Case {
@@ -201,7 +202,7 @@ TEST_CASE("topics round-trip through file names, each to a file of its own") {
                                         "é",       "e\u0301",
                                         "A",       "a",
                                         "~-_.",    "a%2Fb",
-                                        "🚀🚀",    "x.jsonl",
+                                        "🚀🚀",      "x.jsonl",
                                         "-topic-", "\\",
                                         "*?",      "\"'",
                                         "#:;+"};

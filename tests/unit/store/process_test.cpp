@@ -7,6 +7,7 @@
 #include "tests/unit/store/child.hpp"
 
 using namespace sessiond;
+using namespace sessiond::store;
 using sessiond::testing::Child;
 using sessiond::testing::Signal;
 

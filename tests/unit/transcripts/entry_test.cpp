@@ -10,6 +10,7 @@
 #include "store/utf8.hpp"
 
 using namespace sessiond;
+using namespace sessiond::transcripts;
 
 namespace {
 
@@ -311,7 +312,7 @@ TEST_CASE("values keep their bytes; what is not UTF-8 is made so") {
         const auto shown = view_entry(entry, 0, view);
         if (shown) CHECK_MESSAGE(json::check(*shown, {.utf8 = true}).has_value(), *shown);
       }
-      CHECK_FALSE(invalid_utf8(entry_id(entry, 0)).has_value());
+      CHECK_FALSE(store::invalid_utf8(entry_id(entry, 0)).has_value());
       CHECK(json::string_at(*view_entry(entry, 0, View::full), "id") == entry_id(entry, 0));
     }
   }

@@ -5,6 +5,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::transcripts;
 using sessiond::testing::TempDir;
 
 namespace {

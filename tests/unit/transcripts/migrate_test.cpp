@@ -10,6 +10,7 @@
 #include "transcripts/transcript.hpp"
 
 using namespace sessiond;
+using namespace sessiond::transcripts;
 using sessiond::testing::TempDir;
 
 namespace {

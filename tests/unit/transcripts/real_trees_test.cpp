@@ -13,6 +13,7 @@
 #include "transcripts/transcript.hpp"
 
 using namespace sessiond;
+using namespace sessiond::transcripts;
 namespace fs = std::filesystem;
 
 namespace {

@@ -15,6 +15,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::api;
 using sessiond::testing::TempDir;
 
 namespace {
@@ -24,21 +25,22 @@ namespace asio = boost::asio;
 // Enough of a daemon for its routes to be added; none of them is asked anything.
 struct World {
   World() : config{.state_dir = dir.path().native()} {
-    auto opened = Ledger::open(io, disk, config, Rules{}, false);
+    auto opened = ledger::Ledger::open(io, disk, config, decide::Rules{}, false);
     REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
     ledger = std::move(*opened);
-    auto loaded = Tokens::load(dir.path() / "tokens.json");
+    auto loaded = auth::Tokens::load(dir.path() / "tokens.json");
     REQUIRE(loaded);
     tokens = std::move(*loaded);
-    streams = std::make_unique<Streams>(
+    streams = std::make_unique<stream::Streams>(
         *ledger,
-        StreamContext{.journal = ledger->journal(),
-                      .disk = disk,
-                      .again = [](const Principal& principal) -> Result<Principal> { return principal; },
-                      .token_generation = [] { return std::uint64_t{1}; }},
-        StreamSettings{});
-    tickets = std::make_unique<Tickets>(dir.path() / "tickets", "secret", *tokens);
-    cookies = std::make_unique<LoginCookies>(dir.path() / "logouts", "secret");
+        stream::StreamContext{
+            .journal = ledger->journal(),
+            .disk = disk,
+            .again = [](const auth::Principal& principal) -> Result<auth::Principal> { return principal; },
+            .token_generation = [] { return std::uint64_t{1}; }},
+        stream::StreamSettings{});
+    tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
+    cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator =
         std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
@@ -56,18 +58,19 @@ struct World {
   World& operator=(const World&) = delete;
 
   TempDir dir;
-  Config config;
+  config::Config config;
   asio::io_context io{1};
   asio::thread_pool disk{1};
-  std::unique_ptr<Ledger> ledger{};
-  std::unique_ptr<Tokens> tokens{};
-  std::unique_ptr<Streams> streams{};
-  std::unique_ptr<Tickets> tickets{};
-  std::unique_ptr<LoginCookies> cookies{};
+  std::unique_ptr<ledger::Ledger> ledger{};
+  std::unique_ptr<auth::Tokens> tokens{};
+  std::unique_ptr<stream::Streams> streams{};
+  std::unique_ptr<auth::Tickets> tickets{};
+  std::unique_ptr<auth::LoginCookies> cookies{};
   std::unique_ptr<Authenticator> authenticator{};
   std::unique_ptr<AuditLog> audit{};
   std::unique_ptr<Api> api{};
-  Router router{[](const Request&, Permission) -> Result<Principal> { return Principal{}; }};
+  http::Router router{
+      [](const http::Request&, auth::Permission) -> Result<auth::Principal> { return auth::Principal{}; }};
 };
 
 std::string upper(std::string_view method) {
@@ -101,8 +104,8 @@ const std::set<std::string> open_routes{"GET /",        "GET /healthz",      "GE
 TEST_CASE("each route declares one permission, and openapi.json declares the same") {
   const World world;
   Table built;
-  for (const Router::Route& route : world.router.routes()) {
-    const std::string_view permission = name(route.permission);
+  for (const http::Router::Route& route : world.router.routes()) {
+    const std::string_view permission = auth::name(route.permission);
     CHECK_MESSAGE(!permission.empty(), route.pattern);
     const bool first = built.emplace(route.method + " " + route.pattern, permission).second;
     CHECK_MESSAGE(first, route.pattern << " stands twice in the table");
@@ -147,10 +150,10 @@ TEST_CASE("fault 26: a route takes the query parameters that openapi.json names,
   const World world;
   const auto told = documented_query();
   std::set<std::string> any;
-  for (const Router::Route& route : world.router.routes()) {
+  for (const http::Router::Route& route : world.router.routes()) {
     const std::string name = route.method + " " + route.pattern;
     CAPTURE(name);
-    if (route.query == any_query) {
+    if (route.query == http::any_query) {
       any.insert(name);
       continue;
     }
@@ -163,8 +166,8 @@ TEST_CASE("fault 26: a route takes the query parameters that openapi.json names,
 TEST_CASE("without a token nothing is served but what is known to be open") {
   const World world;
   std::set<std::string> open;
-  for (const Router::Route& route : world.router.routes()) {
-    if (route.permission == Permission::open) open.insert(route.method + " " + route.pattern);
+  for (const http::Router::Route& route : world.router.routes()) {
+    if (route.permission == auth::Permission::open) open.insert(route.method + " " + route.pattern);
   }
   CHECK(open == open_routes);
 }

@@ -9,6 +9,7 @@
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::auth;
 
 TEST_CASE("a login cookie names its token until it ends, is logged out, or was changed") {
   const journal_test::TempDir dir;
@@ -43,7 +44,7 @@ TEST_CASE("fault 12: a logout is kept, whatever others log out") {
   std::size_t largest = 0;
   for (std::int64_t time = 1000; time < 2000; ++time) {
     REQUIRE(cookies.log_out(cookies.make("wxyz1234", time), time));
-    largest = std::max(largest, read_file(path)->size());
+    largest = std::max(largest, store::read_file(path)->size());
   }
   CHECK(largest < 100 * LoginCookies::most_logouts);
   const auto holds = [&](const LoginCookies& them) {
@@ -58,10 +59,10 @@ TEST_CASE("fault 12: a logout is kept, whatever others log out") {
   holds(again);
   const std::int64_t later = 2000 + LoginCookies::life_ms;
   REQUIRE(again.log_out(again.make("abcd1234", later), later));
-  CHECK(read_file(path)->size() < 200);  // what has ended needs no place
+  CHECK(store::read_file(path)->size() < 200);  // what has ended needs no place
 
   SUBCASE("a file with a flipped bit, or none that can be read, ends all logins before it") {
-    const std::string whole = *read_file(path);
+    const std::string whole = *store::read_file(path);
     for (const std::string& bad : {std::string(), whole.substr(0, whole.size() / 2), [&whole] {
                                      std::string flipped = whole;
                                      flipped[flipped.size() / 2] ^= 1;

@@ -8,6 +8,7 @@
 #include "tests/unit/daemon/auth/auth_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::auth;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 using namespace sessiond;
+using namespace sessiond::auth;
 
 namespace {
 

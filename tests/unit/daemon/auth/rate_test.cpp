@@ -4,14 +4,14 @@
 
 #include <string>
 
-using sessiond::Rates;
+using sessiond::auth::Rates;
 
 namespace {
-constexpr Rates::Limit ten{.per_second = 10, .at_once = 10};
+constexpr auth::Rates::Limit ten{.per_second = 10, .at_once = 10};
 }
 
 TEST_CASE("as many at once as the bucket holds, then as it fills") {
-  Rates rates;
+  auth::Rates rates;
   for (int i = 9; i >= 0; --i) {
     const auto left = rates.take("a", ten, 1000);
     CHECK(left.granted);
@@ -30,14 +30,14 @@ TEST_CASE("as many at once as the bucket holds, then as it fills") {
 }
 
 TEST_CASE("no limit, and clocks that go back") {
-  Rates rates;
+  auth::Rates rates;
   for (int i = 0; i < 1000; ++i) CHECK(rates.take("a", {}, 0).granted);
   CHECK(rates.take("a", ten, 5000).granted);
   CHECK(rates.take("a", ten, 0).remaining == 8);
 }
 
 TEST_CASE("strangers without end share a bucket, those who were here keep theirs") {
-  Rates rates;
+  auth::Rates rates;
   CHECK(rates.take("known", ten, 0).granted);
   for (int i = 0; i < 10'500; ++i) rates.take(std::to_string(i), ten, 0);
   CHECK_FALSE(rates.take("one more", ten, 0).granted);

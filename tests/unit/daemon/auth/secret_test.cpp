@@ -6,6 +6,7 @@
 #include <utility>
 
 using namespace sessiond;
+using namespace sessiond::auth;
 
 TEST_CASE("a token has the shape that is documented, its prefix constant, and is never the same twice") {
   std::set<std::string> seen;

@@ -10,6 +10,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::auth;
 namespace fs = std::filesystem;
 
 namespace {

@@ -9,6 +9,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::backup;
 using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
 
@@ -46,8 +47,8 @@ void make_state(const fs::path& dir) {
   fs::create_symlink(dir / "openclaw.json", dir / "agents/main/sessions/link.jsonl");
 }
 
-StateSnapshot cut_of(const fs::path& dir) {
-  auto cut = snapshot_at_rest(Paths(dir, "agents/{agentId}/sessions/sessions.json"));
+ledger::StateSnapshot cut_of(const fs::path& dir) {
+  auto cut = ledger::snapshot_at_rest(ledger::Paths(dir, "agents/{agentId}/sessions/sessions.json"));
   REQUIRE(cut);
   return std::move(*cut);
 }
@@ -110,19 +111,19 @@ TEST_CASE("unpacked it is the same, modes and times too; a backup directory pack
   REQUIRE(manifest);
   CHECK_FALSE(fs::exists(temp / "out/MANIFEST.json"));
   for (const auto& [name, file] : manifest->files) {
-    struct stat was{};
-    struct stat is{};
+    struct stat was {};
+    struct stat is {};
     REQUIRE(::lstat((temp / "state" / name).c_str(), &was) == 0);
     REQUIRE(::lstat((temp / "out" / name).c_str(), &is) == 0);
-    CHECK(read_file(temp / "state" / name).value() == read_file(temp / "out" / name).value());
+    CHECK(store::read_file(temp / "state" / name).value() == store::read_file(temp / "out" / name).value());
     CHECK((is.st_mode & 07777) == 0600);
     CHECK(is.st_mtim.tv_sec == was.st_mtim.tv_sec);
   }
-  struct stat folder{};
+  struct stat folder {};
   REQUIRE(::lstat((temp / "out/agents/main/sessions").c_str(), &folder) == 0);
   CHECK((folder.st_mode & 07777) == 0700);
 
-  REQUIRE(replace_file(temp / "out/MANIFEST.json", unpacker.manifest_text()));
+  REQUIRE(store::replace_file(temp / "out/MANIFEST.json", unpacker.manifest_text()));
   auto again = cut_of_backup(temp / "out");
   REQUIRE(again);
   const auto same = unpacked(archive_of(Packer(std::move(*again))), temp / "again");
@@ -172,7 +173,7 @@ TEST_CASE("an archive of a backup directory has its files one below") {
   Unpacker first(dir);
   REQUIRE(first.feed(archive_of(temp / "state")));
   REQUIRE(first.finish());
-  REQUIRE(replace_file(dir / "MANIFEST.json", first.manifest_text()));
+  REQUIRE(store::replace_file(dir / "MANIFEST.json", first.manifest_text()));
   auto cut = cut_of_backup(temp / "all");
   REQUIRE(cut);
   fs::create_directory(temp / "out");
@@ -186,10 +187,10 @@ TEST_CASE("an archive of a backup directory has its files one below") {
 TEST_CASE("a file that becomes shorter under the cut makes it fail, one that grows does not") {
   const TempDir temp;
   make_state(temp / "state");
-  StateSnapshot cut = cut_of(temp / "state");
+  ledger::StateSnapshot cut = cut_of(temp / "state");
   write(temp / "state/journal/CHECKPOINT", "{} and more");
   REQUIRE(unpacked(archive_of(Packer(std::move(cut), "x", 1))));
-  StateSnapshot shorter = cut_of(temp / "state");
+  ledger::StateSnapshot shorter = cut_of(temp / "state");
   fs::resize_file(temp / "state/agents/main/sessions/s.jsonl", 10);
   Packer packer(std::move(shorter), "x", 1);
   auto bytes = packer.next();
@@ -207,14 +208,14 @@ TEST_CASE("a store that is written in place under the cut makes it fail, one tha
     return bytes.has_value();
   };
   SUBCASE("as long as it was") {
-    StateSnapshot cut = cut_of(temp / "state");
+    ledger::StateSnapshot cut = cut_of(temp / "state");
     const auto cut_at = fs::last_write_time(store);
     write(store, "[]");
     fs::last_write_time(store, cut_at + std::chrono::milliseconds(3));
     CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
   }
   SUBCASE("longer") {
-    StateSnapshot cut = cut_of(temp / "state");
+    ledger::StateSnapshot cut = cut_of(temp / "state");
     write(store, "{} ");
     CHECK_FALSE(whole(Packer(std::move(cut), "x", 1)));
   }
@@ -225,16 +226,16 @@ TEST_CASE("links keep what was cut, whatever becomes of the names, and go with t
   const TempDir temp;
   make_state(temp / "state");
   const fs::path journal = temp / "state/journal";
-  LinkDir::remove_left(journal);
+  ledger::LinkDir::remove_left(journal);
   CHECK_FALSE(fs::exists(journal / "backup.1.x.tmp"));
-  const Paths paths(temp / "state", "agents/{agentId}/sessions/sessions.json");
+  const ledger::Paths paths(temp / "state", "agents/{agentId}/sessions/sessions.json");
   const fs::path transcript = temp / "state/agents/main/sessions/s.jsonl";
-  StateSnapshot cut;
-  auto links = LinkDir::make(journal);
+  ledger::StateSnapshot cut;
+  auto links = ledger::LinkDir::make(journal);
   REQUIRE(links);
   cut.links = std::move(*links);
-  REQUIRE(take_stores(cut, paths));
-  REQUIRE(take_transcripts(cut, paths, "main"));
+  REQUIRE(ledger::take_stores(cut, paths));
+  REQUIRE(ledger::take_transcripts(cut, paths, "main"));
   fs::rename(transcript, transcript.native() + ".reset.x");
   write(transcript, "another");
   fs::remove(temp / "state/agents/main/sessions/sessions.json");

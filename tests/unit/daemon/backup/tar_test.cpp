@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::backup;
 
 namespace {
 

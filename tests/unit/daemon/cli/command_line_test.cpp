@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::cli;
 
 namespace {
 
@@ -30,11 +31,11 @@ Answered answered(std::vector<std::string> arguments) {
 }  // namespace
 
 TEST_CASE("every subcommand becomes its command") {
-  const auto serve = as<ServeOptions>({"serve"});
+  const auto serve = as<serve::ServeOptions>({"serve"});
   CHECK_FALSE(serve.config);
   CHECK_FALSE(serve.state_dir);
   CHECK_FALSE(serve.repair);
-  const auto repair = as<ServeOptions>({"serve", "--repair", "--config", "/c.json", "--state-dir=/var/lib/x"});
+  const auto repair = as<serve::ServeOptions>({"serve", "--repair", "--config", "/c.json", "--state-dir=/var/lib/x"});
   CHECK(repair.config == "/c.json");
   CHECK(repair.state_dir == "/var/lib/x");
   CHECK(repair.repair);
@@ -87,7 +88,7 @@ TEST_CASE("token create takes every limit, agents again and again") {
 }
 
 TEST_CASE("a state directory is made absolute, the home directory is left to the configuration") {
-  CHECK(as<ServeOptions>({"serve", "--state-dir", "x/../y"}).state_dir ==
+  CHECK(as<serve::ServeOptions>({"serve", "--state-dir", "x/../y"}).state_dir ==
         (std::filesystem::current_path() / "y").native());
   CHECK(as<DoctorCommand>({"doctor", "--state-dir", "~/.openclaw"}).where.state_dir == "~/.openclaw");
 }

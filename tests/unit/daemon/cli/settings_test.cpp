@@ -9,6 +9,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::cli;
 using sessiond::testing::TempDir;
 
 namespace {
@@ -23,30 +24,30 @@ std::string write(const std::filesystem::path& path, std::string_view text) {
 TEST_CASE("--state-dir moves the socket with it") {
   TempDir dir;
   const std::string file = write(dir / "c.json", R"({"stateDir":"/somewhere","log":{"level":"warn"}})");
-  const auto plain = load_settings(file, {});
+  const auto plain = serve::load_settings(file, {});
   REQUIRE(plain);
   CHECK(plain->config.listen.unix == "/somewhere/sessiond.sock");
   CHECK(plain->file == file);
-  const auto moved = load_settings(file, "/elsewhere/");
+  const auto moved = serve::load_settings(file, "/elsewhere/");
   REQUIRE(moved);
   CHECK(moved->config.state_dir == "/elsewhere");
   CHECK(moved->config.listen.unix == "/elsewhere/sessiond.sock");
-  CHECK(moved->config.log.level == Config::LogLevel::warn);
+  CHECK(moved->config.log.level == config::Config::LogLevel::warn);
 }
 
 TEST_CASE("every fault is told with file and pointer, those of the send policy too") {
   TempDir dir;
   const std::string broken = write(dir / "a.json", R"({"listen":{"tcp":"nonsense"},"colour":1})");
-  const auto faults = load_settings(broken, {});
+  const auto faults = serve::load_settings(broken, {});
   REQUIRE_FALSE(faults);
-  CHECK(to_text(faults.error()).contains(broken + ": /listen/tcp"));
-  CHECK(to_text(faults.error()).contains(broken + ": /colour: "));
+  CHECK(serve::to_text(faults.error()).contains(broken + ": /listen/tcp"));
+  CHECK(serve::to_text(faults.error()).contains(broken + ": /colour: "));
   const std::string policy = write(dir / "b.json", R"({"sendPolicy":{"rules":[{"action":"perhaps"}],"x":1}})");
-  const auto refused = load_settings(policy, {});
+  const auto refused = serve::load_settings(policy, {});
   REQUIRE_FALSE(refused);
-  CHECK(to_text(refused.error()).contains(policy + ": /sendPolicy/rules/0/action: "));
-  CHECK(to_text(refused.error()).contains(policy + ": /sendPolicy/x: "));
-  CHECK_FALSE(load_settings((dir / "none.json").native(), {}));
+  CHECK(serve::to_text(refused.error()).contains(policy + ": /sendPolicy/rules/0/action: "));
+  CHECK(serve::to_text(refused.error()).contains(policy + ": /sendPolicy/x: "));
+  CHECK_FALSE(serve::load_settings((dir / "none.json").native(), {}));
 }
 
 TEST_CASE("exit codes of config --check and doctor") {

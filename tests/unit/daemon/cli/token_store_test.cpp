@@ -18,6 +18,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::cli;
 using sessiond::testing::Child;
 using sessiond::testing::TempDir;
 namespace fs = std::filesystem;
@@ -26,8 +27,8 @@ namespace {
 
 constexpr std::int64_t now = 1'795'298'400'000;
 
-Config config_for(const fs::path& state_dir) {
-  Config config;
+config::Config config_for(const fs::path& state_dir) {
+  config::Config config;
   config.state_dir = state_dir.native();
   config.listen.unix = (state_dir / "sessiond.sock").native();
   return config;
@@ -37,7 +38,7 @@ Config config_for(const fs::path& state_dir) {
 class OneAnswer {
  public:
   OneAnswer(const fs::path& socket, const std::string& answer)
-      : fd_(Fd(listen_on(socket))), child_([this, answer] { return serve(answer); }) {}
+      : fd_(store::Fd(listen_on(socket))), child_([this, answer] { return serve(answer); }) {}
 
   int wait() { return child_.wait(); }  // 0: it was asked as it should be
 
@@ -71,11 +72,11 @@ class OneAnswer {
     return 0;
   }
 
-  Fd fd_;
+  store::Fd fd_;
   Child child_;
 };
 
-std::string http(int status, const std::string& body) {
+std::string http_answer(int status, const std::string& body) {
   return "HTTP/1.1 " + std::to_string(status) +
          " X\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
@@ -97,16 +98,16 @@ TEST_CASE("without a daemon tokens.json is written itself") {
 
   const auto token = store.create({.role = "bridge", .agents = {"main"}, .channel = "slack"}, now);
   REQUIRE(token);
-  CHECK(id_of_token(*token));
-  struct stat status{};
+  CHECK(auth::id_of_token(*token));
+  struct stat status {};
   REQUIRE(::stat((state / "tokens.json").c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
   const auto listed = store.list();
   REQUIRE(listed);
   REQUIRE(listed->size() == 1);
-  CHECK((*listed)[0].id == *id_of_token(*token));
+  CHECK((*listed)[0].id == *auth::id_of_token(*token));
   CHECK((*listed)[0].channel == "slack");
-  const auto tokens = Tokens::load(state / "tokens.json");
+  const auto tokens = auth::Tokens::load(state / "tokens.json");
   REQUIRE(tokens);
   CHECK((*tokens)->authenticate("Bearer " + *token, now));
 
@@ -114,12 +115,12 @@ TEST_CASE("without a daemon tokens.json is written itself") {
   CHECK(store.rotate("../../etc", 0, now).error().code == Code::not_found);
   const auto next = store.rotate((*listed)[0].id, 1000, now);
   REQUIRE(next);
-  const auto both = Tokens::load(state / "tokens.json");
+  const auto both = auth::Tokens::load(state / "tokens.json");
   REQUIRE(both);
   CHECK((*both)->authenticate("Bearer " + *next, now + 1000).value().channel == "slack");
   CHECK((*both)->authenticate("Bearer " + *token, now + 999));
   CHECK_FALSE((*both)->authenticate("Bearer " + *token, now + 1000));
-  REQUIRE(store.revoke(std::string(*id_of_token(*next))));
+  REQUIRE(store.revoke(std::string(*auth::id_of_token(*next))));
 
   CHECK(store.revoke("zzzzzzzz").error().code == Code::not_found);
   CHECK(store.revoke("../../etc").error().code == Code::not_found);
@@ -129,7 +130,7 @@ TEST_CASE("without a daemon tokens.json is written itself") {
 
 TEST_CASE("a state directory in use whose socket does not answer is told, not written") {
   TempDir dir;
-  const auto lock = StateLock::acquire(dir.path(), "serve");
+  const auto lock = serve::StateLock::acquire(dir.path(), "serve");
   REQUIRE(lock);
   TokenStore store(config_for(dir.path()));
   const auto token = store.create({.role = "viewer"}, now);
@@ -143,18 +144,18 @@ TEST_CASE("a state directory in use whose socket does not answer is told, not wr
 
 TEST_CASE("a damaged tokens.json is never written over") {
   TempDir dir;
-  REQUIRE(replace_file(dir / "tokens.json", "{\"tokens\":"));
+  REQUIRE(store::replace_file(dir / "tokens.json", "{\"tokens\":"));
   TokenStore store(config_for(dir.path()));
   CHECK_FALSE(store.create({.role = "viewer"}, now));
   CHECK_FALSE(store.list());
-  CHECK(read_file(dir / "tokens.json").value() == "{\"tokens\":");
+  CHECK(store::read_file(dir / "tokens.json").value() == "{\"tokens\":");
 }
 
 TEST_CASE("the daemon is asked when it answers") {
   TempDir dir;
   TokenStore store(config_for(dir.path()));
   SUBCASE("create") {
-    OneAnswer daemon(dir / "sessiond.sock", http(201, R"({"id":"abcd1234","token":"sd_abcd1234_x"})"));
+    OneAnswer daemon(dir / "sessiond.sock", http_answer(201, R"({"id":"abcd1234","token":"sd_abcd1234_x"})"));
     CHECK(store.create({.role = "viewer"}, now).value() == "sd_abcd1234_x");
     CHECK(daemon.wait() == 0);
     CHECK_FALSE(fs::exists(dir / "tokens.json"));
@@ -162,22 +163,22 @@ TEST_CASE("the daemon is asked when it answers") {
   SUBCASE("list") {
     OneAnswer daemon(
         dir / "sessiond.sock",
-        http(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5,"lastUsed":7}]})"));
+        http_answer(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5,"lastUsed":7}]})"));
     const auto tokens = store.list();
     REQUIRE(tokens);
     REQUIRE(tokens->size() == 1);
-    CHECK((*tokens)[0].role == Role::bridge);
+    CHECK((*tokens)[0].role == auth::Role::bridge);
     CHECK((*tokens)[0].agents == std::vector<std::string>{"main"});
     CHECK((*tokens)[0].created_at == 5);
     CHECK((*tokens)[0].last_used_at == 7);
   }
   SUBCASE("rotate") {
-    OneAnswer daemon(dir / "sessiond.sock", http(201, R"({"id":"efgh5678","token":"sd_efgh5678_x"})"));
+    OneAnswer daemon(dir / "sessiond.sock", http_answer(201, R"({"id":"efgh5678","token":"sd_efgh5678_x"})"));
     CHECK(store.rotate("abcd1234", 0, now).value() == "sd_efgh5678_x");
     CHECK(daemon.wait() == 0);
   }
   SUBCASE("revoke, of a token that is not there") {
-    OneAnswer daemon(dir / "sessiond.sock", http(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));
+    OneAnswer daemon(dir / "sessiond.sock", http_answer(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));
     const auto revoked = store.revoke("zzzzzzzz");
     REQUIRE_FALSE(revoked);
     CHECK(revoked.error().code == Code::not_found);
@@ -188,13 +189,13 @@ TEST_CASE("the daemon is asked when it answers") {
     CHECK(store.revoke("abcd1234"));
   }
   SUBCASE("a refusal says who should ask") {
-    OneAnswer daemon(dir / "sessiond.sock", http(401, R"({"detail":"this needs a token"})"));
+    OneAnswer daemon(dir / "sessiond.sock", http_answer(401, R"({"detail":"this needs a token"})"));
     CHECK(store.list().error().detail.contains("as the user that the daemon runs as"));
   }
   SUBCASE("garbage, cut answers and silence are errors, never an empty list") {
     for (const std::string& answer :
-         {std::string(), std::string("garbage"), http(200, "{"), http(200, R"({"data":{}})"),
-          http(200, R"({"data":[{"role":"boss"}]})"), http(200, R"({"data":[]})").substr(0, 80),
+         {std::string(), std::string("garbage"), http_answer(200, "{"), http_answer(200, R"({"data":{}})"),
+          http_answer(200, R"({"data":[{"role":"boss"}]})"), http_answer(200, R"({"data":[]})").substr(0, 80),
           std::string("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")}) {
       fs::remove(dir / "sessiond.sock");
       OneAnswer daemon(dir / "sessiond.sock", answer);
@@ -239,16 +240,16 @@ TEST_CASE("replies are parsed strictly") {
 }
 
 TEST_CASE("a wish is written as the API reads it") {
-  NewToken wish{.role = "bridge",
-                .agents = {"main", "codex"},
-                .key_prefix = "agent:\"x\"",
-                .channel = "slack",
-                .note = "n",
-                .expires_at = now + 1};
-  const auto read = parse_new_token(to_json(wish), now);
+  auth::NewToken wish{.role = "bridge",
+                      .agents = {"main", "codex"},
+                      .key_prefix = "agent:\"x\"",
+                      .channel = "slack",
+                      .note = "n",
+                      .expires_at = now + 1};
+  const auto read = auth::parse_new_token(to_json(wish), now);
   REQUIRE(read);
   CHECK(read->agents == wish.agents);
   CHECK(read->key_prefix == wish.key_prefix);
   CHECK(read->expires_at == wish.expires_at);
-  CHECK(to_json(NewToken{.role = "viewer"}) == R"({"role":"viewer"})");
+  CHECK(to_json(auth::NewToken{.role = "viewer"}) == R"({"role":"viewer"})");
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 

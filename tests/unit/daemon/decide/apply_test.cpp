@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
@@ -17,33 +18,38 @@ void put(AgentState& state, std::string_view entry) { state.insert(std::string(m
 
 TEST_CASE("live events say what is") {
   AgentState state("main");
-  apply(state, event_of(4, 10, EventType::session_created, main_key, R"({"entry":{"sessionId":"s1","updatedAt":10}})"));
+  apply(state, event_of(4, 10, journal::EventType::session_created, main_key,
+                        R"({"entry":{"sessionId":"s1","updatedAt":10}})"));
   CHECK(entry_of(state) == R"({"sessionId":"s1","updatedAt":10,"rev":4})");
   CHECK(state.dirty.contains(std::string(main_key)));
   state.dirty.clear();
-  apply(state, event_of(5, 11, EventType::session_updated, main_key, R"({"set":{"label":"x"},"unset":["nope"]})"));
+  apply(state,
+        event_of(5, 11, journal::EventType::session_updated, main_key, R"({"set":{"label":"x"},"unset":["nope"]})"));
   CHECK(entry_of(state) == R"({"sessionId":"s1","updatedAt":10,"rev":5,"label":"x"})");
-  apply(state, event_of(6, 12, EventType::message_appended, main_key,
+  apply(state, event_of(6, 12, journal::EventType::message_appended, main_key,
                         R"({"set":{"updatedAt":12,"messageCount":1},"message":{"seq":0}})"));
   CHECK(entry_of(state) == R"({"sessionId":"s1","updatedAt":12,"rev":5,"label":"x","messageCount":1})");
   CHECK(state.find_key(main_key)->last_seq == 6);
-  apply(state, event_of(7, 13, EventType::session_archived, main_key, R"({"archivedAs":[],"set":{"archivedAt":13}})"));
+  apply(state, event_of(7, 13, journal::EventType::session_archived, main_key,
+                        R"({"archivedAs":[],"set":{"archivedAt":13}})"));
   CHECK(state.find_key(main_key)->archived_at == 13);
-  apply(state, event_of(8, 14, EventType::session_unarchived, main_key, R"({"unset":["archivedAt"]})"));
+  apply(state, event_of(8, 14, journal::EventType::session_unarchived, main_key, R"({"unset":["archivedAt"]})"));
   CHECK_FALSE(state.find_key(main_key)->archived_at);
   CHECK(state.find_key(main_key)->rev == 8);
-  apply(state, event_of(9, 15, EventType::session_deleted, main_key, "{}"));
+  apply(state, event_of(9, 15, journal::EventType::session_deleted, main_key, "{}"));
   CHECK(state.size() == 0);
   CHECK(state.dirty.contains(std::string(main_key)));
   CHECK(state.last_seq == 9);
 }
 
 TEST_CASE("only session.created makes an absent entry") {
-  for (const EventType type : {EventType::session_updated, EventType::session_reset, EventType::session_archived,
-                               EventType::session_unarchived, EventType::session_deleted, EventType::message_appended,
-                               EventType::topic_deleted, EventType::policy_denied, EventType::store_external_change}) {
+  for (const journal::EventType type :
+       {journal::EventType::session_updated, journal::EventType::session_reset, journal::EventType::session_archived,
+        journal::EventType::session_unarchived, journal::EventType::session_deleted,
+        journal::EventType::message_appended, journal::EventType::topic_deleted, journal::EventType::policy_denied,
+        journal::EventType::store_external_change}) {
     for (const Replay replay : {Replay::no, Replay::yes}) {
-      CAPTURE(name(type));
+      CAPTURE(journal::name(type));
       AgentState state("main");
       apply(state, event_of(3, 1, type, main_key, R"({"set":{"sessionId":"x","updatedAt":1},"unset":[]})"), replay);
       CHECK(state.size() == 0);
@@ -56,27 +62,29 @@ TEST_CASE("replay: what the store has already is left alone") {
   struct Case {
     std::string_view what, entry;
     std::uint64_t seq;
-    EventType type;
+    journal::EventType type;
     std::string_view data;
     bool applied;
   };
   const std::vector<Case> cases{
-      {"older rev", R"({"rev":4,"updatedAt":9})", 5, EventType::session_updated, R"({"set":{"n":1}})", true},
-      {"same rev", R"({"rev":5,"updatedAt":9})", 5, EventType::session_updated, R"({"set":{"n":1}})", false},
-      {"newer rev", R"({"rev":6,"updatedAt":1})", 5, EventType::session_updated, R"({"set":{"n":1}})", false},
-      {"no rev, older", R"({"updatedAt":9})", 5, EventType::session_updated, R"({"set":{"n":1,"updatedAt":10}})", true},
-      {"no rev, newer", R"({"updatedAt":11})", 5, EventType::session_updated, R"({"set":{"n":1,"updatedAt":10}})",
-       false},
-      {"no rev, the event's time counts", R"({"updatedAt":51})", 5, EventType::session_updated, R"({"set":{"n":1}})",
-       false},
-      {"no rev, no updatedAt", R"({"x":1})", 5, EventType::session_updated, R"({"set":{"n":1}})", true},
-      {"message, older", R"({"rev":2,"updatedAt":9})", 5, EventType::message_appended,
+      {"older rev", R"({"rev":4,"updatedAt":9})", 5, journal::EventType::session_updated, R"({"set":{"n":1}})", true},
+      {"same rev", R"({"rev":5,"updatedAt":9})", 5, journal::EventType::session_updated, R"({"set":{"n":1}})", false},
+      {"newer rev", R"({"rev":6,"updatedAt":1})", 5, journal::EventType::session_updated, R"({"set":{"n":1}})", false},
+      {"no rev, older", R"({"updatedAt":9})", 5, journal::EventType::session_updated,
+       R"({"set":{"n":1,"updatedAt":10}})", true},
+      {"no rev, newer", R"({"updatedAt":11})", 5, journal::EventType::session_updated,
+       R"({"set":{"n":1,"updatedAt":10}})", false},
+      {"no rev, the event's time counts", R"({"updatedAt":51})", 5, journal::EventType::session_updated,
+       R"({"set":{"n":1}})", false},
+      {"no rev, no updatedAt", R"({"x":1})", 5, journal::EventType::session_updated, R"({"set":{"n":1}})", true},
+      {"message, older", R"({"rev":2,"updatedAt":9})", 5, journal::EventType::message_appended,
        R"({"set":{"updatedAt":10,"messageCount":2}})", true},
-      {"message, newer", R"({"rev":2,"updatedAt":11})", 5, EventType::message_appended,
+      {"message, newer", R"({"rev":2,"updatedAt":11})", 5, journal::EventType::message_appended,
        R"({"set":{"updatedAt":10,"messageCount":2}})", false},
-      {"reset, newer rev", R"({"rev":9,"sessionId":"new"})", 5, EventType::session_reset,
+      {"reset, newer rev", R"({"rev":9,"sessionId":"new"})", 5, journal::EventType::session_reset,
        R"({"previousSessionId":"s0","set":{"sessionId":"old"}})", false},
-      {"archived, older rev", R"({"rev":1})", 5, EventType::session_archived, R"({"set":{"archivedAt":2}})", true},
+      {"archived, older rev", R"({"rev":1})", 5, journal::EventType::session_archived, R"({"set":{"archivedAt":2}})",
+       true},
   };
   for (const Case& one : cases) {
     CAPTURE(one.what);
@@ -106,13 +114,13 @@ TEST_CASE("replay: creations") {
     CAPTURE(one.entry);
     AgentState state("main");
     put(state, one.entry);
-    apply(state, event_of(5, 50, EventType::session_created, main_key, data), Replay::yes);
+    apply(state, event_of(5, 50, journal::EventType::session_created, main_key, data), Replay::yes);
     CHECK(state.size() == 1);
     CHECK((entry_of(state) != one.entry) == one.applied);
   }
   AgentState other_case("main");
   other_case.insert("AGENT:main:main", raw(R"({"rev":9})"));  // another main_key, whatever lookups say
-  apply(other_case, event_of(5, 50, EventType::session_created, main_key, data), Replay::yes);
+  apply(other_case, event_of(5, 50, journal::EventType::session_created, main_key, data), Replay::yes);
   CHECK(other_case.size() == 2);
 }
 
@@ -123,7 +131,7 @@ TEST_CASE("replay: deletions") {
     CAPTURE(entry);
     AgentState state("main");
     put(state, entry);
-    apply(state, event_of(5, 50, EventType::session_deleted, main_key, R"({"archivedAs":[]})"), Replay::yes);
+    apply(state, event_of(5, 50, journal::EventType::session_deleted, main_key, R"({"archivedAs":[]})"), Replay::yes);
     CHECK((state.size() == 1) == left);
   }
 }
@@ -131,7 +139,7 @@ TEST_CASE("replay: deletions") {
 TEST_CASE("replay: an entry without rev that is newer than a deletion stays") {
   AgentState state("main");
   put(state, R"({"sessionId":"theirs","updatedAt":60})");
-  apply(state, event_of(5, 50, EventType::session_deleted, main_key, R"({"archivedAs":[]})"), Replay::yes);
+  apply(state, event_of(5, 50, journal::EventType::session_deleted, main_key, R"({"archivedAs":[]})"), Replay::yes);
   CHECK(state.size() == 1);
 }
 
@@ -139,7 +147,8 @@ TEST_CASE("replay: a message from before the entry's rev is in the entry, also w
   AgentState state("main");
   put(state, R"({"sessionId":"new","updatedAt":50,"messageCount":0,"rev":6})");  // as the reset of seq 6 left it
   apply(state,
-        event_of(5, 50, EventType::message_appended, main_key, R"({"set":{"updatedAt":50,"messageCount":7}})", "old"),
+        event_of(5, 50, journal::EventType::message_appended, main_key, R"({"set":{"updatedAt":50,"messageCount":7}})",
+                 "old"),
         Replay::yes);
   CHECK(state.find_key(main_key)->message_count == 0);
 }
@@ -150,16 +159,17 @@ TEST_CASE("topics and transcripts come and go with their events") {
   for (const std::string_view file : {"s1.jsonl", "s1-topic-a.jsonl", "s1-topic-b.jsonl"})
     state.transcripts.find_or_add(file).size = 9;
   for (int twice = 0; twice < 2; ++twice) {
-    apply(state, event_of(2, 1, EventType::topic_created, main_key, "{}", "s1", "a"));
-    apply(state, event_of(3, 1, EventType::topic_created, main_key, "{}", "s1", "b"));
+    apply(state, event_of(2, 1, journal::EventType::topic_created, main_key, "{}", "s1", "a"));
+    apply(state, event_of(3, 1, journal::EventType::topic_created, main_key, "{}", "s1", "b"));
   }
   CHECK(state.transcripts.topics("s1")->size() == 2);
-  apply(state, event_of(4, 1, EventType::topic_deleted, main_key, R"({"set":{"updatedAt":5},"unset":[]})", "s1", "a"));
+  apply(state, event_of(4, 1, journal::EventType::topic_deleted, main_key, R"({"set":{"updatedAt":5},"unset":[]})",
+                        "s1", "a"));
   CHECK(*state.transcripts.topics("s1") == std::set<std::string>{"b"});
   CHECK(state.transcripts.find("s1-topic-a.jsonl") == nullptr);
   CHECK(state.transcripts.find("s1-topic-b.jsonl") != nullptr);
   CHECK(state.find_key(main_key)->rev == 4);
-  apply(state, event_of(5, 1, EventType::session_deleted, main_key, "{}"));
+  apply(state, event_of(5, 1, journal::EventType::session_deleted, main_key, "{}"));
   CHECK(state.transcripts.all().empty());
   CHECK(state.transcripts.topics("s1") == nullptr);
 }
@@ -167,8 +177,8 @@ TEST_CASE("topics and transcripts come and go with their events") {
 TEST_CASE("a reset forgets the old session's topics") {
   AgentState state("main");
   put(state, R"({"sessionId":"s1"})");
-  apply(state, event_of(2, 1, EventType::topic_created, main_key, "{}", "s1", "a"));
-  apply(state, event_of(3, 1, EventType::session_reset, main_key,
+  apply(state, event_of(2, 1, journal::EventType::topic_created, main_key, "{}", "s1", "a"));
+  apply(state, event_of(3, 1, journal::EventType::session_reset, main_key,
                         R"({"previousSessionId":"s1","set":{"sessionId":"s2"},"unset":["label"]})", "s2"));
   CHECK(state.transcripts.topics("s1") == nullptr);
   CHECK(state.find("s1") == nullptr);
@@ -179,7 +189,7 @@ TEST_CASE("a reset forgets where the archived transcripts ended") {
   AgentState state("main");
   put(state, R"({"sessionId":"s1"})");
   state.transcripts.find_or_add("s1.jsonl").size = 9;
-  apply(state, event_of(3, 1, EventType::session_reset, main_key,
+  apply(state, event_of(3, 1, journal::EventType::session_reset, main_key,
                         R"({"previousSessionId":"s1","archivedAs":["s1.jsonl.reset.x"],"set":{"sessionId":"s2"}})"));
   CHECK(state.transcripts.find("s1.jsonl") == nullptr);
 }

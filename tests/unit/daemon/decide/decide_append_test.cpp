@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
@@ -10,7 +11,7 @@ AppendMessages append(std::vector<std::string> entries, std::optional<std::strin
                       std::optional<std::uint64_t> expected = {}) {
   AppendMessages command{.target = {.key = main_key}, .append = {.topic = std::move(topic), .expected_seq = expected}};
   for (const auto& entry : entries) {
-    auto draft = parse_entry(entry, "");
+    auto draft = transcripts::parse_entry(entry, "");
     REQUIRE(draft);
     command.append.entries.push_back(std::move(*draft));
   }
@@ -98,7 +99,7 @@ TEST_CASE("topics: created once, in files of their own") {
   WithSession world;
   const Decision first = world.run(append({hello}, "t"));
   REQUIRE(first.events.size() == 2);
-  CHECK(first.events[0].envelope.type == EventType::topic_created);
+  CHECK(first.events[0].envelope.type == journal::EventType::topic_created);
   CHECK(first.events[1].envelope.topic == "t");
   CHECK(at(first.body, "topic") == "\"t\"");
   CHECK(world.run(append({hello}, "t")).events.size() == 1);
@@ -181,7 +182,7 @@ TEST_CASE("ids minted by us count too, and other entries than messages") {
 TEST_CASE("an id whose hash is another's is no duplicate") {
   WithSession world;
   world.run(append({R"({"role":"user","text":"a","id":"x"})"}));
-  world.state.transcripts.find_or_add("s.jsonl").ids->insert(id_hash("y"));
+  world.state.transcripts.find_or_add("s.jsonl").ids->insert(transcripts::id_hash("y"));
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"y"})"})).events.size() == 1);
   CHECK(world.asked.size() == 1);
 }

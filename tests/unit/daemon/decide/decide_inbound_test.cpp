@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
@@ -18,7 +19,7 @@ Inbound in_group(std::string text = "hi") {
 }
 std::vector<std::string> types(const Decision& decision) {
   std::vector<std::string> out;
-  for (const Event& event : decision.events) out.emplace_back(name(event.envelope.type));
+  for (const journal::Event& event : decision.events) out.emplace_back(journal::name(event.envelope.type));
   return out;
 }
 using Types = std::vector<std::string>;
@@ -73,7 +74,7 @@ TEST_CASE("metadata: origin once, what is new later") {
   message.subject = "Dinner";
   message.label = "Other";
   message.thread_id = "7";
-  world.rules.routing.threads = ThreadScope::inherit;
+  world.rules.routing.threads = policy::ThreadScope::inherit;
   const Decision second = world.run(message);
   CHECK(types(second) == Types{"session.updated", "message.appended"});
   CHECK(world.field(group, "origin") == origin);
@@ -89,13 +90,13 @@ TEST_CASE("metadata: origin once, what is new later") {
 TEST_CASE("resets: trigger, idle, daily") {
   struct Case {
     std::string text;
-    ResetRule rule;
+    policy::ResetRule rule;
     std::int64_t later;
     std::string reason;
     std::string stored;  // text of the new session's first message; "-": none
   };
-  const ResetRule idle{.mode = ResetRule::Mode::idle, .idle_minutes = 10};
-  const ResetRule daily{.mode = ResetRule::Mode::daily, .at_hour = 23};
+  const policy::ResetRule idle{.mode = policy::ResetRule::Mode::idle, .idle_minutes = 10};
+  const policy::ResetRule daily{.mode = policy::ResetRule::Mode::daily, .at_hour = 23};
   const std::vector<Case> cases{{"/new", {}, 1, "trigger", "-"},
                                 {" /RESET  do this ", {}, 1, "trigger", "do this"},
                                 {"/newest", {}, 1, "", ""},
@@ -123,7 +124,7 @@ TEST_CASE("resets: trigger, idle, daily") {
     CHECK(at(at(done.body, "reset"), "reason") == json::quote(one.reason));
     CHECK(at(at(done.body, "reset"), "previousSessionId") == json::quote(old));
     CHECK(at(done.body, "sessionId") == json::quote(session.session_id));
-    CHECK(done.events.at(0).envelope.type == EventType::session_reset);
+    CHECK(done.events.at(0).envelope.type == journal::EventType::session_reset);
     CHECK(done.through_checkpoint);
     CHECK(session.session_id != old);
     CHECK_FALSE(world.files.contains(old + ".jsonl"));
@@ -144,7 +145,7 @@ TEST_CASE("resets: trigger, idle, daily") {
 
 TEST_CASE("rules by kind of chat, and a trigger that comes first") {
   World world;
-  world.rules.reset_group = ResetRule{.mode = ResetRule::Mode::idle, .idle_minutes = 1};
+  world.rules.reset_group = policy::ResetRule{.mode = policy::ResetRule::Mode::idle, .idle_minutes = 1};
   world.run(from_user());
   world.run(in_group());
   world.now += 2 * minute;

@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
@@ -37,7 +38,7 @@ TEST_CASE("what is sent is recorded and to be delivered") {
 
 TEST_CASE("mirrorOnly records what was sent already, whatever the policy says") {
   WithChannel world;
-  world.rules.send_policy.default_action = SendAction::deny;
+  world.rules.send_policy.default_action = policy::SendAction::deny;
   const Decision done = world.run(Outbound{.target = {.key = channel_key}, .text = "x", .mirror_only = true});
   CHECK(done.status == 201);
   CHECK(at(done.body, "deliver") == "false");
@@ -47,14 +48,14 @@ TEST_CASE("mirrorOnly records what was sent already, whatever the policy says") 
 
 TEST_CASE("a denial is an event and a problem") {
   WithChannel world;
-  world.rules.send_policy.rules = {{.match = {.channel = "discord"}, .action = SendAction::deny},
-                                   {.match = {.channel = "slack"}, .action = SendAction::deny}};
+  world.rules.send_policy.rules = {{.match = {.channel = "discord"}, .action = policy::SendAction::deny},
+                                   {.match = {.channel = "slack"}, .action = policy::SendAction::deny}};
   const std::string text = std::string(199, 'x') + "é and more";
   const Decision done = world.run(Outbound{
       .target = {.key = channel_key}, .topic = "t", .text = text, .instance = "/v1/x", .request_id = "req\"1"});
   CHECK(done.status == 403);
   REQUIRE(done.events.size() == 1);
-  CHECK(done.events[0].envelope.type == EventType::policy_denied);
+  CHECK(done.events[0].envelope.type == journal::EventType::policy_denied);
   CHECK(done.events[0].envelope.topic == "t");
   CHECK(at(done.events[0].data, "rule") == "1");
   CHECK(at(done.events[0].data, "source") == "\"rule\"");
@@ -79,7 +80,7 @@ TEST_CASE("a denial is an event and a problem") {
 
 TEST_CASE("the policy asks whom the call names") {
   WithChannel world;
-  world.rules.send_policy.rules = {{.match = {.to = "boss"}, .action = SendAction::deny}};
+  world.rules.send_policy.rules = {{.match = {.to = "boss"}, .action = policy::SendAction::deny}};
   CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x", .to = "BOSS"}).status == 403);
   CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x"}).status == 201);
 }

@@ -3,12 +3,14 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
 AppendMessages one_message(const std::string& key, std::optional<std::string> topic = {}) {
   return {.target = {.key = key},
-          .append = {.topic = std::move(topic), .entries = {*parse_entry(R"({"role":"user","text":"hi"})", "")}}};
+          .append = {.topic = std::move(topic),
+                     .entries = {*transcripts::parse_entry(R"({"role":"user","text":"hi"})", "")}}};
 }
 
 }  // namespace
@@ -309,14 +311,14 @@ TEST_CASE("archiving twice is one event") {
   World world;
   world.run(CreateSession{.key = "main"});
   const Decision first = world.run(ArchiveSession{.target = {.key = main_key}});
-  CHECK(first.events.at(0).envelope.type == EventType::session_archived);
+  CHECK(first.events.at(0).envelope.type == journal::EventType::session_archived);
   CHECK(first.etag == "r2");
   const Decision second = world.run(ArchiveSession{.target = {.key = main_key}});
   CHECK(second.events.empty());
   CHECK(second.etag == "r2");
   CHECK(world.refused(one_message(main_key)).code == Code::session_archived);
   CHECK(world.run(ArchiveSession{.target = {.key = main_key}, .archived = false}).events.at(0).envelope.type ==
-        EventType::session_unarchived);
+        journal::EventType::session_unarchived);
   CHECK(world.field(main_key, "archivedAt") == "-");
   CHECK(world.run(ArchiveSession{.target = {.key = main_key}, .archived = false}).events.empty());
 }

@@ -5,14 +5,15 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
-ForeignChange::Changed changed(std::string_view base, std::string_view theirs, std::string key = "k") {
+sessions::ForeignChange::Changed changed(std::string_view base, std::string_view theirs, std::string key = "k") {
   return {.key = std::move(key), .edit = {}, .base = raw(base), .theirs = raw(theirs)};
 }
 
-Decision take(World& world, const ForeignChange& change, bool at_load = false) {
+Decision take(World& world, const sessions::ForeignChange& change, bool at_load = false) {
   const Context context = world.context("external");
   return world.commit(decide_foreign_change(world.state, change, context, at_load));
 }
@@ -21,7 +22,7 @@ Decision take(World& world, const ForeignChange& change, bool at_load = false) {
 
 TEST_CASE("created elsewhere") {
   World world;
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.created = {{"Odd Key", raw(R"({"sessionId":"x","rev":99,"n":1e400,"createdAt":7})")},
                     {"no object", raw("[]")},
                     {"null", {}}};
@@ -29,7 +30,7 @@ TEST_CASE("created elsewhere") {
   REQUIRE(done.events.size() == 2);
   CHECK(at(done.events[0].data, "reason") == "\"external\"");
   CHECK(done.events[0].envelope.source == "external");
-  CHECK(done.events[1].envelope.type == EventType::store_external_change);
+  CHECK(done.events[1].envelope.type == journal::EventType::store_external_change);
   CHECK(done.events[1].envelope.key.empty());
   CHECK(at(done.events[1].data, "changed") == R"(["Odd Key"])");
   CHECK(at(done.events[1].data, "resync") == "true");
@@ -39,7 +40,7 @@ TEST_CASE("created elsewhere") {
 
 TEST_CASE("created elsewhere without saying when: chosen once") {
   World world;
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.created = {{"a", raw(R"({"sessionId":"a","updatedAt":5})")},
                     {"b", raw(R"({"sessionId":"b","updatedAt":5,"sessionStartedAt":3})")},
                     {"c", raw(R"({"sessionId":"c"})")}};
@@ -53,16 +54,16 @@ TEST_CASE("created elsewhere without saying when: chosen once") {
 TEST_CASE("created elsewhere and here: merged; the same: nothing") {
   World world;
   world.store("k", R"({"sessionId":"x","updatedAt":5,"a":1})");
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.created = {{"k", raw(R"({"sessionId":"x","updatedAt":9,"b":2})")}};
   const Decision done = take(world, change);
-  CHECK(done.events.at(0).envelope.type == EventType::session_updated);
+  CHECK(done.events.at(0).envelope.type == journal::EventType::session_updated);
   CHECK(world.field("k", "a") == "1");
   CHECK(world.field("k", "b") == "2");
   change.created = {{"k", raw(R"({"sessionId":"x","a":1})")}};
   CHECK(take(world, change).events.empty());
   change.created = {{"K", raw(R"({"sessionId":"y"})")}};  // keys are exact here
-  CHECK(take(world, change).events.at(0).envelope.type == EventType::session_created);
+  CHECK(take(world, change).events.at(0).envelope.type == journal::EventType::session_created);
   CHECK(world.state.size() == 2);
 }
 
@@ -84,7 +85,7 @@ TEST_CASE("updated elsewhere: theirs, ours, and both") {
     World world;
     world.store("k", one.ours);
     world.state.dirty.insert("k");
-    ForeignChange change;
+    sessions::ForeignChange change;
     change.updated = {changed(one.base, one.theirs)};
     const Decision done = take(world, change);
     CHECK(json::apply(*world.session("k").entry(), {.set = {}, .unset = {"rev"}}) == one.after);
@@ -96,11 +97,11 @@ TEST_CASE("a new session id is their reset") {
   World world;
   world.store("k", R"({"sessionId":"old","a":1})");
   world.state.transcripts.add_topic("old", "t");
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.updated = {changed(R"({"sessionId":"old","a":1})", R"({"sessionId":"new","a":1})")};
   const Decision done = take(world, change);
   REQUIRE(done.events.size() == 2);
-  CHECK(done.events[0].envelope.type == EventType::session_reset);
+  CHECK(done.events[0].envelope.type == journal::EventType::session_reset);
   CHECK(done.events[0].envelope.session_id == "new");
   CHECK(at(done.events[0].data, "previousSessionId") == "\"old\"");
   CHECK(at(done.events[0].data, "archivedAs") == "[]");
@@ -110,7 +111,7 @@ TEST_CASE("a new session id is their reset") {
 
 TEST_CASE("what we deleted stays deleted") {
   World world;
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.updated = {changed(R"({"a":1})", R"({"a":2})")};
   CHECK(take(world, change).events.empty());
   CHECK(world.state.size() == 0);
@@ -119,12 +120,12 @@ TEST_CASE("what we deleted stays deleted") {
 TEST_CASE("fault 38: a deletion stands though a foreign change of the entry is still to be written") {
   World world;
   world.store("k", R"({"sessionId":"s","a":1})");
-  ForeignChange first;
+  sessions::ForeignChange first;
   first.updated = {changed(R"({"sessionId":"s","a":1})", R"({"sessionId":"s","a":2})")};
   take(world, first);
   CHECK(world.state.dirty.contains("k"));  // our rev goes into it
   CHECK_FALSE(world.state.changed_by_us.contains("k"));
-  ForeignChange then;
+  sessions::ForeignChange then;
   then.deleted = {"k"};
   CHECK(take(world, then).events.size() == 2);
   CHECK(world.state.size() == 0);
@@ -134,11 +135,11 @@ TEST_CASE("deleted elsewhere") {
   for (const bool at_load : {false, true}) {
     World world;
     world.store("k", R"({"sessionId":"s"})");
-    ForeignChange change;
+    sessions::ForeignChange change;
     change.deleted = {"k"};
     const Decision done = take(world, change, at_load);
     REQUIRE(done.events.size() == 2);
-    CHECK(done.events[0].envelope.type == EventType::session_deleted);
+    CHECK(done.events[0].envelope.type == journal::EventType::session_deleted);
     CHECK(done.events[0].envelope.session_id == "s");
     CHECK(at(done.events[0].data, "archivedAs") == "[]");
     CHECK(world.state.size() == 0);
@@ -166,7 +167,7 @@ TEST_CASE("several at once: one event tells all") {
   World world;
   world.store("a", R"({"x":1})");
   world.store("b", R"({"x":1})");
-  ForeignChange change;
+  sessions::ForeignChange change;
   change.created = {{"c", raw("{}")}};
   change.updated = {changed(R"({"x":1})", R"({"x":2})", "a")};
   change.deleted = {"b"};
@@ -210,8 +211,8 @@ TEST_CASE("lines of another program: published, counted, their tokens left to th
                        "garbage", "{\"role\":\"user\",\r\"content\":[ 1 ]}"},
                       4, 100));
   REQUIRE(done.events.size() == 3);
-  for (const Event& event : done.events) {
-    CHECK(event.envelope.type == EventType::message_appended);
+  for (const journal::Event& event : done.events) {
+    CHECK(event.envelope.type == journal::EventType::message_appended);
     CHECK(event.envelope.source == "external");
     CHECK(event.json->find('\r') == std::string::npos);
   }
@@ -242,7 +243,7 @@ TEST_CASE("a transcript that was rewritten: told, its lines are not") {
   world.store("k", R"({"sessionId":"s"})");
   const Decision done = take(world, {.file = "s.jsonl", .inode = 8, .size = 50});
   REQUIRE(done.events.size() == 1);
-  CHECK(done.events[0].envelope.type == EventType::store_external_change);
+  CHECK(done.events[0].envelope.type == journal::EventType::store_external_change);
   CHECK(at(done.events[0].data, "changed") == R"(["k"])");
   CHECK_FALSE(done.line_positions.at(0).at);
   CHECK(done.line_positions[0].length == 50);
@@ -283,12 +284,12 @@ namespace {
 struct LostNote {
   World live;
   World after;  // the power cut
-  std::optional<ForeignChange> change;
+  std::optional<sessions::ForeignChange> change;
   std::size_t replayed_from = 0;
-  std::vector<NamedEntry> before;
+  std::vector<sessions::NamedEntry> before;
 
-  std::vector<NamedEntry> entries() const {
-    std::vector<NamedEntry> all;
+  std::vector<sessions::NamedEntry> entries() const {
+    std::vector<sessions::NamedEntry> all;
     for (const auto& [key, session] : live.state.by_name()) all.push_back({std::string(key), session->entry()});
     return all;
   }
@@ -296,15 +297,15 @@ struct LostNote {
     before = entries();
     replayed_from = live.log.size();
   }
-  void last_generation() { change = diff_stores(before, entries()); }
+  void last_generation() { change = sessions::diff_stores(before, entries()); }
 
   Decision load() {
-    for (const NamedEntry& entry : before) {
+    for (const sessions::NamedEntry& entry : before) {
       if (std::ranges::find(change->deleted, entry.key) == change->deleted.end()) after.store(entry.key, *entry.entry);
     }
     OwnVersions own(change);
     for (std::size_t index = replayed_from; index < live.log.size(); ++index) {
-      auto event = parse_event(live.log[index]);
+      auto event = journal::parse_event(live.log[index]);
       REQUIRE(event);
       apply(after.state, *event, Replay::yes);
       own.applied(after.state, *event);
@@ -353,7 +354,7 @@ TEST_CASE("a large change is taken in slices, each entry once and in order") {
   World world;
   world.store("old", R"({"sessionId":"o","updatedAt":1})");
   world.store("gone", R"({"sessionId":"g","updatedAt":1})");
-  ForeignChange change;
+  sessions::ForeignChange change;
   std::vector<std::string> keys;
   for (int n = 0; n < 600; ++n) {
     keys.push_back("k" + std::to_string(n));
@@ -368,7 +369,7 @@ TEST_CASE("a large change is taken in slices, each entry once and in order") {
     const Decision done = take(world, rest.next());
     ++slices;
     CHECK(done.events.size() <= 257);
-    REQUIRE(done.events.back().envelope.type == EventType::store_external_change);
+    REQUIRE(done.events.back().envelope.type == journal::EventType::store_external_change);
     for (const std::string_view key : json::elements(at(done.events.back().data, "changed")))
       told.push_back(json::as_string(key).value_or(""));
   } while (!rest.done());
@@ -378,7 +379,7 @@ TEST_CASE("a large change is taken in slices, each entry once and in order") {
   CHECK(world.state.size() == 601);
   CHECK(world.field("old", "n") == "1");
 
-  ForeignChange nothing;
+  sessions::ForeignChange nothing;
   ForeignSlices none(nothing);
   CHECK(none.next().empty());
   CHECK(none.done());
@@ -392,7 +393,7 @@ TEST_CASE("messages after the last event that moved rev are ours as well") {
   const auto message = [&] {
     lost.live.now += 1000;
     AppendMessages command{.target = {.key = "agent:main:old"}};
-    command.append.entries.push_back(*parse_entry(R"({"role":"user","text":"hello"})", ""));
+    command.append.entries.push_back(*transcripts::parse_entry(R"({"role":"user","text":"hello"})", ""));
     lost.live.run(command);
   };
   message();

@@ -5,6 +5,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 TEST_CASE("fault 1: ids are the bytes of their source, each byte used once") {
   std::size_t asked = 0;

@@ -5,6 +5,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 namespace {
 
@@ -16,7 +17,7 @@ enum class Clock : std::uint8_t {
 class Life {
  public:
   Life(std::uint32_t seed, Clock clock) : random_(seed), clock_(clock) {
-    world.rules.reset = {.mode = ResetRule::Mode::idle, .idle_minutes = 60};
+    world.rules.reset = {.mode = policy::ResetRule::Mode::idle, .idle_minutes = 60};
     world.rules.spawn_count = 3;
     base_ = snapshot();
   }
@@ -96,7 +97,7 @@ class Life {
   void append() {
     AppendMessages command{.target = target(), .append = {.topic = topic()}};
     for (std::uint32_t count = upto(2) + 1; count > 0; --count)
-      command.append.entries.push_back(*parse_entry(any(messages_), ""));
+      command.append.entries.push_back(*transcripts::parse_entry(any(messages_), ""));
     if (upto(3) == 0) command.append.entries.front().id = any(entry_ids_);
     run(command);
   }
@@ -111,16 +112,16 @@ class Life {
                 .text = any(texts_)});
   }
 
-  std::vector<NamedEntry> snapshot() const {
-    std::vector<NamedEntry> out;
+  std::vector<sessions::NamedEntry> snapshot() const {
+    std::vector<sessions::NamedEntry> out;
     for (const auto& [key, session] : world.state.by_name()) out.push_back({std::string(key), session->entry()});
     return out;
   }
 
   // Another program read the store a while ago and writes it back, changed.
   void external() {
-    std::vector<NamedEntry> theirs;
-    for (const NamedEntry& one : base_) {
+    std::vector<sessions::NamedEntry> theirs;
+    for (const sessions::NamedEntry& one : base_) {
       if (upto(8) == 0) continue;
       json::Edit edit = upto(2) == 0 ? entry() : json::Edit{};
       if (!edit.empty()) {
@@ -136,7 +137,7 @@ class Life {
       theirs.push_back(
           {"Foreign " + std::to_string(upto(2)), raw(R"({"sessionId":")" + session_id() + R"(","updatedAt":1})")});
     const Context context = world.context("external");
-    world.commit(decide_foreign_change(world.state, diff_stores(base_, theirs), context, false));
+    world.commit(decide_foreign_change(world.state, sessions::diff_stores(base_, theirs), context, false));
     base_ = snapshot();
     world.state.dirty.clear();
   }
@@ -144,7 +145,7 @@ class Life {
   std::mt19937 random_;
   Clock clock_;
   std::uint32_t made_ = 0;
-  std::vector<NamedEntry> base_;
+  std::vector<sessions::NamedEntry> base_;
   const std::vector<std::string> names_{"agent:main:main", "agent:main:slack:direct:u1", "agent:main:slack:group:g1",
                                         "agent:main:telegram:group:g:topic:7", "agent:main:x"};
   const std::vector<std::string> entry_ids_{"id-1", "id-2", "id-3"};
@@ -166,7 +167,7 @@ class Life {
 
 void replay(AgentState& state, const std::vector<std::string>& log, std::size_t from, std::size_t to) {
   for (std::size_t index = from; index < to; ++index) {
-    auto event = parse_event(log[index]);
+    auto event = journal::parse_event(log[index]);
     REQUIRE(event);
     apply(state, *event, Replay::yes);
   }
@@ -215,7 +216,7 @@ TEST_CASE("events alone give the same state") {
       replay(again, life.world.log, 0, life.world.log.size());
       REQUIRE(picture(again) == picture(life.world.state));
       AgentState live("main");
-      for (const auto& text : life.world.log) apply(live, *parse_event(text));
+      for (const auto& text : life.world.log) apply(live, *journal::parse_event(text));
       REQUIRE(picture(live) == picture(life.world.state));
     }
   }

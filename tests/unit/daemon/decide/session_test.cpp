@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 TEST_CASE("what is read out of an entry") {
   const Session session("agent:main:slack:channel:c1",

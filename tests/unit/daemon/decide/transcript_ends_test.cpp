@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 TEST_CASE("an end that was forgotten while it was read is told from one that was not") {
   TranscriptEnds ends;

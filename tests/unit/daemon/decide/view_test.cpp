@@ -3,6 +3,7 @@
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
+using namespace sessiond::decide;
 
 TEST_CASE("a session as the API shows it: flat, ours first") {
   const Session session("k", raw(R"({"label":"L","updatedAt":2,"sessionId":"s","rev":7,"odd":1e400,)"

@@ -18,11 +18,11 @@
 #include "daemon/decide/view.hpp"
 #include "store/json/raw_json.hpp"
 
-namespace sessiond {
+namespace sessiond::decide {
 
 inline constexpr const char* main_key = "agent:main:main";
 
-inline RawEntry raw(std::string_view text) { return std::make_shared<const std::string>(text); }
+inline sessions::RawEntry raw(std::string_view text) { return std::make_shared<const std::string>(text); }
 
 // A member's raw JSON; "-" where there is none.
 inline std::string at(std::string_view object, std::string_view name) {
@@ -36,17 +36,18 @@ inline json::Edit edit_of(std::string_view object) {
   return edit;
 }
 
-inline Event event_of(std::uint64_t seq, std::int64_t time, EventType type, std::string_view key, std::string_view data,
-                      std::string_view session_id = "s1", const std::optional<std::string>& topic = {}) {
-  const Event made = make_event({.seq = seq,
-                                 .time = time,
-                                 .type = type,
-                                 .agent = "main",
-                                 .key = std::string(key),
-                                 .session_id = std::string(session_id),
-                                 .topic = topic},
-                                data);
-  auto read = parse_event(*made.json);
+inline journal::Event event_of(std::uint64_t seq, std::int64_t time, journal::EventType type, std::string_view key,
+                               std::string_view data, std::string_view session_id = "s1",
+                               const std::optional<std::string>& topic = {}) {
+  const journal::Event made = journal::make_event({.seq = seq,
+                                                   .time = time,
+                                                   .type = type,
+                                                   .agent = "main",
+                                                   .key = std::string(key),
+                                                   .session_id = std::string(session_id),
+                                                   .topic = topic},
+                                                  data);
+  auto read = journal::parse_event(*made.json);
   REQUIRE(read);
   return std::move(*read);
 }
@@ -145,8 +146,8 @@ struct World {
       end.ends_in_newline = bytes.empty() || bytes.back() == '\n';
       if (!stored.empty()) end.last_id = json::string_at(stored.back(), "id").value_or("");
     } else if (need.what == Need::What::entry_ids) {
-      auto hashes = std::make_shared<IdSet>();
-      for (const auto& line : stored) hashes->insert(id_hash(json::string_at(line, "id").value_or("")));
+      auto hashes = std::make_shared<transcripts::IdSet>();
+      for (const auto& line : stored) hashes->insert(transcripts::id_hash(json::string_at(line, "id").value_or("")));
       state.transcripts.find_or_add(need.file).ids = hashes;
     } else {
       for (const std::string& id : need.ids) {
@@ -181,7 +182,7 @@ struct World {
     return fail(Code::internal, "");
   }
 
-  void archive(const Event& event) {
+  void archive(const journal::Event& event) {
     const auto names = json::find(event.data, "archivedAs");
     for (const std::string_view name : json::elements(names.value_or("[]"))) {
       const std::string archived = json::as_string(name).value_or("");
@@ -191,7 +192,7 @@ struct World {
     }
   }
 
-  void put(const LinePosition& position, const std::vector<Event>& events) {
+  void put(const journal::LinePosition& position, const std::vector<journal::Event>& events) {
     std::string& file = files[position.file];
     if (!file.empty() && file.back() != '\n') file += '\n';
     CHECK(position.at == file.size());
@@ -199,25 +200,26 @@ struct World {
       file += position.line;
       return;
     }
-    const auto event = std::ranges::find(events, position.seq, [](const Event& one) { return one.envelope.seq; });
+    const auto event =
+        std::ranges::find(events, position.seq, [](const journal::Event& one) { return one.envelope.seq; });
     REQUIRE(event != events.end());
-    file += line_of(at(event->data, "message"));
+    file += transcripts::line_of(at(event->data, "message"));
   }
 
   Decision commit(Decision decision) {
-    std::vector<Event> events;
-    for (const Event& made : decision.events) {
+    std::vector<journal::Event> events;
+    for (const journal::Event& made : decision.events) {
       REQUIRE(made.envelope.seq == next_seq);
       ++next_seq;
       REQUIRE(json::check(*made.json, {.max_depth = 64, .unique_names = true, .utf8 = true}));
-      auto read = parse_event(*made.json);
+      auto read = journal::parse_event(*made.json);
       REQUIRE(read);
       log.push_back(*made.json);
       apply(state, *read);
       archive(*read);
       events.push_back(std::move(*read));
     }
-    for (const LinePosition& position : decision.line_positions) put(position, events);
+    for (const journal::LinePosition& position : decision.line_positions) put(position, events);
     for (const TranscriptUpdate& update : decision.transcript_updates) {
       CHECK(update.end.size == files[update.file].size());
       CHECK(update.end.count == entries(update.file).size());
@@ -251,4 +253,4 @@ struct World {
   std::string field(std::string_view key, std::string_view name) const { return at(*session(key).entry(), name); }
 };
 
-}  // namespace sessiond
+}  // namespace sessiond::decide

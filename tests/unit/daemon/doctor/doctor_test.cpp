@@ -23,6 +23,7 @@
 #include "tests/unit/store/child.hpp"
 
 using namespace sessiond;
+using namespace sessiond::doctor;
 using namespace sessiond::testing;
 
 TEST_CASE("a sound tree has no faults, with and without a journal, and nothing is touched") {
@@ -240,7 +241,7 @@ TEST_CASE("what crashes and other programs leave") {
     CHECK(to_text(report).contains("notes.txt"));
   }
   SUBCASE("a folder that is no agent") {
-    REQUIRE(make_dirs(tree.path() / "agents/Not An Agent/sessions"));
+    REQUIRE(store::make_dirs(tree.path() / "agents/Not An Agent/sessions"));
     only(tree.examine(), Level::warning, "agents", "is not an agent id");
   }
 }
@@ -312,9 +313,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
   }
   SUBCASE("holes that a repair knows are only told") {
     fs::remove(segments[1]);
-    {
-      REQUIRE(FileJournal::open({.dir = tree.journal(), .repair = true}));
-    }
+    { REQUIRE(journal::FileJournal::open({.dir = tree.journal(), .repair = true})); }
     const Report report = tree.examine();
     INFO(to_text(report));
     CHECK(report.exit_code() < 2);
@@ -333,7 +332,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
     only(tree.examine(), Level::warning, "checkpoint", "is damaged");
   }
   SUBCASE("a copy of an earlier generation that is damaged") {
-    REQUIRE(make_dirs(tree.journal() / "previous"));
+    REQUIRE(store::make_dirs(tree.journal() / "previous"));
     Tree::write(tree.journal() / "previous/main.json", "");
     only(tree.examine(), Level::warning, "previous", "damaged");
   }
@@ -347,14 +346,14 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
     Tree::write(segments[0], text);
     fs::remove(fs::path(segments[0]).replace_extension(".idx"));
     CHECK(tree.examine().exit_code() == 2);
-    CHECK_FALSE(FileJournal::open({.dir = tree.journal()}));
+    CHECK_FALSE(journal::FileJournal::open({.dir = tree.journal()}));
   }
 }
 
 TEST_CASE("another path template") {
   TempDir dir;
   fs::permissions(dir.path(), fs::perms::owner_all);
-  REQUIRE(make_dirs(dir / "s/main"));
+  REQUIRE(store::make_dirs(dir / "s/main"));
   Tree::write(dir / "s/main/store.json", "");
   const Report report = run_doctor({.state_dir = dir.path(), .path_template = "s/{agentId}/store.json"});
   only(report, Level::error, "sessions", "is damaged");
@@ -417,7 +416,7 @@ TEST_CASE("links out of the state directory") {
   }
   SUBCASE("an agent's folder, which is not looked into") {
     Tree::write(outside / "sessions.json", "damaged");
-    REQUIRE(make_dirs(tree.path() / "agents/evil"));
+    REQUIRE(store::make_dirs(tree.path() / "agents/evil"));
     fs::create_directory_symlink(outside.path(), tree.path() / "agents/evil/sessions");
     only(tree.examine(), Level::error, "agents", "symbolic link out of");
   }
@@ -434,7 +433,7 @@ TEST_CASE("store and journal that do not belong together, a store that is gone")
     only(tree.examine(), Level::error, "checkpoint", "above the journal's last seq 3");
   }
   SUBCASE("gone, with an earlier generation") {
-    REQUIRE(make_dirs(tree.journal() / "previous"));
+    REQUIRE(store::make_dirs(tree.journal() / "previous"));
     Tree::write(tree.journal() / "previous/main.json", store);
     fs::remove(file);
     const Report report = tree.examine();
@@ -446,7 +445,7 @@ TEST_CASE("store and journal that do not belong together, a store that is gone")
 TEST_CASE("idempotency answers that cannot be read") {
   Tree tree;
   tree.write_journal(3);
-  REQUIRE(make_dirs(tree.journal() / "keys"));
+  REQUIRE(store::make_dirs(tree.journal() / "keys"));
   Tree::write(tree.journal() / "keys/00000000000000000001.jsonl", "garbage\n");
   only(tree.examine(), Level::warning, "idempotency", "");
 }

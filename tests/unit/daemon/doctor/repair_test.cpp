@@ -9,12 +9,13 @@
 #include "tests/unit/store/child.hpp"
 
 using namespace sessiond;
+using namespace sessiond::doctor;
 using namespace sessiond::testing;
 
 namespace {
 
-Config config_of(const Tree& tree) {
-  Config config;
+config::Config config_of(const Tree& tree) {
+  config::Config config;
   config.state_dir = tree.path().native();
   return config;
 }
@@ -102,12 +103,12 @@ TEST_CASE("what interrupted writes left is moved away, what lives or is needed s
   }
   SUBCASE("one in flight") {
     const fs::path name = tree.sessions() / ("sessions.json." + std::to_string(::getpid()) + ".0a1b.tmp");
-    REQUIRE(replace_file(name, "{"));
+    REQUIRE(store::replace_file(name, "{"));
     CHECK(run_repair(config_of(tree)).steps().empty());
     CHECK(fs::exists(name));
   }
   SUBCASE("one that the note of a checkpoint names may hold another program's version: the next start settles it") {
-    REQUIRE(make_dirs(tree.journal() / "previous"));
+    REQUIRE(store::make_dirs(tree.journal() / "previous"));
     const std::string name = "sessions.json." + dead + ".0a1b.tmp";
     Tree::write(tree.journal() / "previous/main.note", "{\"temp\":\"" + name + "\"}");
     Tree::write(tree.sessions() / name, "{}");
@@ -184,8 +185,8 @@ TEST_CASE("a damaged store is rebuilt from what was known of it, or left") {
     CHECK(Tree::read(store).empty());
   }
   SUBCASE("adopted once") {
-    REQUIRE(make_dirs(tree.journal()));
-    REQUIRE(SessionsFile({.path = store, .previous = tree.journal() / "previous/main.json"}).load());
+    REQUIRE(store::make_dirs(tree.journal()));
+    REQUIRE(sessions::SessionsFile({.path = store, .previous = tree.journal() / "previous/main.json"}).load());
     for (const std::string& damage :
          {std::string(), std::string(300, '\0'), std::string("{\"agent:"), std::string("[]")}) {
       Tree::write(store, damage);

@@ -7,6 +7,7 @@
 #include "store/json/raw_json.hpp"
 
 using namespace sessiond;
+using namespace sessiond::doctor;
 
 TEST_CASE("the worst finding is the status") {
   Report report;

@@ -20,7 +20,7 @@
 namespace sessiond::testing {
 
 namespace fs = std::filesystem;
-using Level = Finding::Level;
+using Level = doctor::Finding::Level;
 
 inline const std::string id_a = "11111111-1111-4111-8111-111111111111";
 inline const std::string id_b = "22222222-2222-4222-8222-222222222222";
@@ -41,7 +41,7 @@ class Tree {
  public:
   Tree() {
     fs::permissions(dir_.path(), fs::perms::owner_all);
-    REQUIRE(make_dirs(sessions()));
+    REQUIRE(store::make_dirs(sessions()));
     write(sessions() / "sessions.json", R"({"agent:main:main":{"sessionId":")" + id_a +
                                             R"(","updatedAt":1},"agent:main:t:topic:7":{"sessionId":")" + id_b +
                                             R"(","updatedAt":2}})");
@@ -54,17 +54,17 @@ class Tree {
   fs::path transcript() const { return sessions() / (id_a + ".jsonl"); }
 
   static void write(const fs::path& path, std::string_view text) {
-    REQUIRE(replace_file(path, text));
+    REQUIRE(store::replace_file(path, text));
     // As if it had been there for a while: what is fresh may be in flight.
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
   }
-  static std::string read(const fs::path& path) { return read_file(path).value(); }
+  static std::string read(const fs::path& path) { return store::read_file(path).value(); }
 
   void write_journal(int batches) const {
-    auto journal_log = FileJournal::open({.dir = journal(), .segment_bytes = 2000});
+    auto journal_log = journal::FileJournal::open({.dir = journal(), .segment_bytes = 2000});
     REQUIRE(journal_log);
     std::binary_semaphore written{0};
-    (*journal_log)->tail([&written](const BatchOutcome&) { written.release(); });
+    (*journal_log)->tail([&written](const journal::BatchOutcome&) { written.release(); });
     for (int i = 1; i <= batches; ++i) {
       const std::string event = R"({"seq":)" + std::to_string(i) + R"(,"pad":")" + std::string(300, 'x') + R"("})";
       (*journal_log)
@@ -82,23 +82,23 @@ class Tree {
     std::ranges::sort(found);
     return found;
   }
-  Report examine() const { return run_doctor({.state_dir = dir_.path()}); }
+  doctor::Report examine() const { return doctor::run_doctor({.state_dir = dir_.path()}); }
 
  private:
   TempDir dir_;
 };
 
 // Of one check, those that are not ok; the machine's disk and file system are none of these tests' business.
-inline std::vector<Finding> faults(const Report& report) {
-  std::vector<Finding> all;
-  for (const Finding& finding : report.findings())
+inline std::vector<doctor::Finding> faults(const doctor::Report& report) {
+  std::vector<doctor::Finding> all;
+  for (const doctor::Finding& finding : report.findings())
     if (finding.level != Level::ok && finding.check != "disk_space" && finding.check != "file_system")
       all.push_back(finding);
   return all;
 }
 
-inline void only(const Report& report, Level level, std::string_view check, std::string_view detail) {
-  INFO(to_text(report));
+inline void only(const doctor::Report& report, Level level, std::string_view check, std::string_view detail) {
+  INFO(doctor::to_text(report));
   const auto found = faults(report);
   REQUIRE(found.size() == 1);
   CHECK(found[0].level == level);
@@ -111,7 +111,7 @@ inline void only(const Report& report, Level level, std::string_view check, std:
 inline std::string fingerprint(const fs::path& dir) {
   std::vector<std::string> lines;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
-    struct stat status{};
+    struct stat status {};
     REQUIRE(::lstat(entry.path().c_str(), &status) == 0);
     std::ostringstream line;
     line << entry.path() << ' ' << status.st_ino << ' ' << status.st_mode << ' ' << status.st_size << ' '

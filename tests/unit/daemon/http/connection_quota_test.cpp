@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::http;
 namespace ip = boost::asio::ip;
 
 namespace {

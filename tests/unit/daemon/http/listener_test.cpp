@@ -10,6 +10,7 @@
 #include "tests/unit/daemon/http/running_server.hpp"
 
 using namespace sessiond;
+using namespace sessiond::http;
 using namespace sessiond::testing;
 namespace asio = boost::asio;
 
@@ -38,7 +39,7 @@ TEST_CASE("the unix socket: only for us, and its peer is admin") {
   TempDir dir;
   const std::string path = dir.path().native() + "/sock";
   RunningServer running(plain_routes(), {}, path);
-  struct stat about{};
+  struct stat about {};
   REQUIRE(::stat(path.c_str(), &about) == 0);
   CHECK(S_ISSOCK(about.st_mode));
   CHECK((about.st_mode & 0777) == 0600);
@@ -66,9 +67,7 @@ TEST_CASE("a live socket is not taken over, a dead one is") {
     CHECK(std::filesystem::exists(path));
   }
   CHECK(!std::filesystem::exists(path));
-  {
-    asio::local::stream_protocol::acceptor dead(io, asio::local::stream_protocol::endpoint(path));
-  }
+  { asio::local::stream_protocol::acceptor dead(io, asio::local::stream_protocol::endpoint(path)); }
   REQUIRE(std::filesystem::exists(path));
   CHECK(open_unix(io, path));
   std::ofstream(path) << "not a socket";

@@ -4,6 +4,7 @@
 #include "store/json/raw_json.hpp"
 
 using namespace sessiond;
+using namespace sessiond::http;
 
 namespace {
 

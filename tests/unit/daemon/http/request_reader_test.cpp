@@ -10,6 +10,7 @@
 #include <random>
 
 using namespace sessiond;
+using namespace sessiond::http;
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 using namespace sessiond;
+using namespace sessiond::http;
 namespace asio = boost::asio;
 
 namespace {
@@ -21,9 +22,9 @@ Handler says(std::string text) {
   };
 }
 
-Result<Principal> by_header(const Request& request, Permission) {
+Result<auth::Principal> by_header(const Request& request, auth::Permission) {
   if (request.header("authorization").empty()) return fail(Code::unauthorized, "no token");
-  return Principal{.id = "t", .role = *role(request.header("authorization"))};
+  return auth::Principal{.id = "t", .role = *auth::role(request.header("authorization"))};
 }
 
 struct Fixture {
@@ -55,12 +56,12 @@ std::string allow(const Response& response) {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "paths to handlers") {
-  router.add("GET", "/", Permission::open, says("root"));
-  router.add("GET", "/v1/s/{key}", Permission::read, says("one"));
-  router.add("GET", "/v1/s/special", Permission::read, says("special"));
-  router.add("POST", "/v1/s/{key}", Permission::write, says("post"));
-  router.add("GET", "/v1/s/{key}/m/{id}", Permission::read, says("message"));
-  router.add("GET", "/v1/s/special/n", Permission::read, says("n"));
+  router.add("GET", "/", auth::Permission::open, says("root"));
+  router.add("GET", "/v1/s/{key}", auth::Permission::read, says("one"));
+  router.add("GET", "/v1/s/special", auth::Permission::read, says("special"));
+  router.add("POST", "/v1/s/{key}", auth::Permission::write, says("post"));
+  router.add("GET", "/v1/s/{key}/m/{id}", auth::Permission::read, says("message"));
+  router.add("GET", "/v1/s/special/n", auth::Permission::read, says("n"));
   CHECK(ask("GET", "/").body == "root");
   CHECK(ask("GET", "/v1/s/agent:main:x").body == "one|agent:main:x");
   CHECK(ask("GET", "/v1/s/a%2Fb%20c").body == "one|a/b c");
@@ -80,9 +81,9 @@ TEST_CASE_FIXTURE(Fixture, "paths to handlers") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "404 is not 405, and 405 says what is allowed") {
-  router.add("GET", "/a/{x}", Permission::open, says("g"));
-  router.add("DELETE", "/a/{x}", Permission::open, says("d"));
-  router.add("PUT", "/a/b", Permission::open, says("p"));
+  router.add("GET", "/a/{x}", auth::Permission::open, says("g"));
+  router.add("DELETE", "/a/{x}", auth::Permission::open, says("d"));
+  router.add("PUT", "/a/b", auth::Permission::open, says("p"));
   CHECK(ask("POST", "/a/c").status == 405);
   CHECK(allow(ask("POST", "/a/c")) == "DELETE, GET, HEAD, OPTIONS");
   CHECK(allow(ask("POST", "/a/b")) == "DELETE, GET, HEAD, OPTIONS, PUT");
@@ -96,19 +97,19 @@ TEST_CASE_FIXTURE(Fixture, "404 is not 405, and 405 says what is allowed") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "HEAD is GET's unless it has its own") {
-  router.add("GET", "/a", Permission::open, says("get"));
-  router.add("GET", "/b/{x}", Permission::open, says("get"));
-  router.add("HEAD", "/b/{x}", Permission::open, says("head"));
-  router.add("POST", "/c", Permission::open, says("post"));
+  router.add("GET", "/a", auth::Permission::open, says("get"));
+  router.add("GET", "/b/{x}", auth::Permission::open, says("get"));
+  router.add("HEAD", "/b/{x}", auth::Permission::open, says("head"));
+  router.add("POST", "/c", auth::Permission::open, says("post"));
   CHECK(ask("HEAD", "/a").body == "get");
   CHECK(ask("HEAD", "/b/1").body == "head|1");
   CHECK(ask("HEAD", "/c").status == 405);
 }
 
 TEST_CASE_FIXTURE(Fixture, "who may") {
-  router.add("GET", "/open", Permission::open, says("o"));
-  router.add("GET", "/read", Permission::read, says("r"));
-  router.add("POST", "/tokens", Permission::tokens, says("t"));
+  router.add("GET", "/open", auth::Permission::open, says("o"));
+  router.add("GET", "/read", auth::Permission::read, says("r"));
+  router.add("POST", "/tokens", auth::Permission::tokens, says("t"));
   CHECK(ask("GET", "/open", "").status == 200);
   const Response nobody = ask("GET", "/read", "");
   CHECK(nobody.status == 401);
@@ -121,11 +122,11 @@ TEST_CASE_FIXTURE(Fixture, "who may") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "what a handler throws ends at the router and tells the client nothing") {
-  router.add("GET", "/throws", Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/throws", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
     throw std::runtime_error("secret");
     co_return Response{};
   });
-  router.add("GET", "/int", Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/int", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
     throw 7;
     co_return Response{};
   });
@@ -135,11 +136,11 @@ TEST_CASE_FIXTURE(Fixture, "what a handler throws ends at the router and tells t
 }
 
 TEST_CASE_FIXTURE(Fixture, "mistakes in routes are seen at start") {
-  router.add("GET", "/a/{x}", Permission::open, says(""));
-  CHECK_THROWS_AS(router.add("GET", "/a/{y}", Permission::open, says("")), std::invalid_argument);
-  CHECK_THROWS_AS(router.add("GET", "a", Permission::open, says("")), std::invalid_argument);
-  CHECK_THROWS_AS(router.add("GET", "/{", Permission::open, says("")), std::invalid_argument);
-  CHECK_THROWS_AS(router.add("GET", "/{}", Permission::open, says("")), std::invalid_argument);
+  router.add("GET", "/a/{x}", auth::Permission::open, says(""));
+  CHECK_THROWS_AS(router.add("GET", "/a/{y}", auth::Permission::open, says("")), std::invalid_argument);
+  CHECK_THROWS_AS(router.add("GET", "a", auth::Permission::open, says("")), std::invalid_argument);
+  CHECK_THROWS_AS(router.add("GET", "/{", auth::Permission::open, says("")), std::invalid_argument);
+  CHECK_THROWS_AS(router.add("GET", "/{}", auth::Permission::open, says("")), std::invalid_argument);
   REQUIRE(router.routes().size() == 1);
   CHECK(router.routes()[0].pattern == "/a/{x}");
 }

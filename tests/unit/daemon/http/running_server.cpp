@@ -116,8 +116,8 @@ Answer Client::receive(bool head) {
   return answer;
 }
 
-RunningServer::RunningServer(Router routes, ServerOptions options, const std::string& unix_path)
-    : router(std::move(routes)), server(std::make_unique<Server>(io, router, disk, std::move(options))) {
+RunningServer::RunningServer(http::Router routes, http::ServerOptions options, const std::string& unix_path)
+    : router(std::move(routes)), server(std::make_unique<http::Server>(io, router, disk, std::move(options))) {
   const Result<unsigned short> bound = server->listen_tcp("127.0.0.1:0");
   REQUIRE(bound);
   port = *bound;
@@ -141,25 +141,26 @@ void RunningServer::stop() {
 
 std::future<void> RunningServer::stopped() { return asio::co_spawn(io, server->stopped(), asio::use_future); }
 
-Router plain_routes() {
-  Router router(
-      [](const Request&, Permission) -> Result<Principal> { return Principal{.id = "t", .role = Role::admin}; });
-  router.add("GET", "/hello", Permission::open, [](Request&) -> asio::awaitable<Response> {
-    Response response;
+http::Router plain_routes() {
+  http::Router router([](const http::Request&, auth::Permission) -> Result<auth::Principal> {
+    return auth::Principal{.id = "t", .role = auth::Role::admin};
+  });
+  router.add("GET", "/hello", auth::Permission::open, [](http::Request&) -> asio::awaitable<http::Response> {
+    http::Response response;
     response.content_type = "text/plain";
     response.body = "hello";
     co_return response;
   });
-  router.add("POST", "/echo", Permission::write, [](Request& request) -> asio::awaitable<Response> {
-    Response response;
+  router.add("POST", "/echo", auth::Permission::write, [](http::Request& request) -> asio::awaitable<http::Response> {
+    http::Response response;
     response.status = 201;
     response.content_type = "application/octet-stream";
     response.body = std::move(request.body);
     request = {};  // a handler may take all of it
     co_return response;
   });
-  router.add("GET", "/who", Permission::open, [](Request& request) -> asio::awaitable<Response> {
-    Response response;
+  router.add("GET", "/who", auth::Permission::open, [](http::Request& request) -> asio::awaitable<http::Response> {
+    http::Response response;
     response.content_type = "text/plain";
     response.body = request.peer + (request.local_admin ? " admin" : "");
     co_return response;

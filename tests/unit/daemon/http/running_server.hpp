@@ -44,7 +44,7 @@ class Client {
 
 class RunningServer {
  public:
-  explicit RunningServer(Router router, ServerOptions options = {}, const std::string& unix_path = {});
+  explicit RunningServer(http::Router router, http::ServerOptions options = {}, const std::string& unix_path = {});
   ~RunningServer();
 
   template <class Call>
@@ -59,8 +59,8 @@ class RunningServer {
 
   boost::asio::io_context io{1};
   boost::asio::thread_pool disk{2};
-  Router router;
-  std::unique_ptr<Server> server;
+  http::Router router;
+  std::unique_ptr<http::Server> server;
   unsigned short port = 0;
 
  private:
@@ -68,6 +68,6 @@ class RunningServer {
 };
 
 // Routes most tests want: GET /hello, POST /echo (the body back), GET /who (local_admin and peer).
-Router plain_routes();
+http::Router plain_routes();
 
 }  // namespace sessiond::testing

@@ -9,6 +9,7 @@
 #include "tests/unit/daemon/http/running_server.hpp"
 
 using namespace sessiond;
+using namespace sessiond::http;
 using namespace sessiond::testing;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
@@ -209,7 +210,7 @@ TEST_CASE("HEAD, OPTIONS and 405 over the wire") {
 
 TEST_CASE("a handler cannot be made to write header lines") {
   Router router = plain_routes();
-  router.add("GET", "/x", Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/x", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
     Response response;
     response.headers.emplace_back("X-Name", "a\r\nSet-Cookie: b");
     response.headers.emplace_back("Cache-Control", "no-cache");
@@ -300,7 +301,7 @@ TEST_CASE("the head has a deadline of its own, which bytes that trickle in do no
 
 TEST_CASE("a client that takes nothing of its reply is let go") {
   Router router = plain_routes();
-  router.add("GET", "/huge", Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/huge", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
     Response response;
     response.body.assign(64 << 20, 'x');
     co_return response;
@@ -350,7 +351,7 @@ TEST_CASE(
   options.count_loopback = true;
   TakenSocket taken;
   Router router = plain_routes();
-  router.add("GET", "/stream", Permission::open, [&taken](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/stream", auth::Permission::open, [&taken](Request&) -> asio::awaitable<Response> {
     Response response;
     response.take_over = [&taken](TakenSocket socket) { taken = std::move(socket); };
     co_return response;
@@ -407,7 +408,7 @@ TEST_CASE("counters") {
 TEST_CASE("stop lets a running request end, closes idle connections and accepts no more") {
   Gate gate;
   Router router = plain_routes();
-  router.add("GET", "/slow", Permission::open, gate.handler());
+  router.add("GET", "/slow", auth::Permission::open, gate.handler());
   RunningServer running(std::move(router));
   Client idle(running.port);
   idle.send(hello);
@@ -436,7 +437,7 @@ TEST_CASE("stop lets a running request end, closes idle connections and accepts 
 TEST_CASE("a request that never ends is given up after the grace") {
   Gate gate;
   Router router = plain_routes();
-  router.add("GET", "/slow", Permission::open, gate.handler());
+  router.add("GET", "/slow", auth::Permission::open, gate.handler());
   ServerOptions options;
   options.stop_grace = 10ms;
   RunningServer running(std::move(router), options);

@@ -8,6 +8,7 @@
 #include "tests/unit/daemon/http/running_server.hpp"
 
 using namespace sessiond;
+using namespace sessiond::http;
 using namespace sessiond::testing;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
@@ -24,7 +25,8 @@ Response streaming(std::function<asio::awaitable<void>(StreamWriter&)> run) {
 
 Router with_stream(std::function<asio::awaitable<void>(StreamWriter&)> run) {
   Router router = plain_routes();
-  router.add("GET", "/s", Permission::open, [run](Request&) -> asio::awaitable<Response> { co_return streaming(run); });
+  router.add("GET", "/s", auth::Permission::open,
+             [run](Request&) -> asio::awaitable<Response> { co_return streaming(run); });
   return router;
 }
 
@@ -173,7 +175,7 @@ TEST_CASE("file bodies") {
   std::ofstream(path, std::ios::binary) << content;
   Response::FileBody body{path, 0, content.size()};
   Router router = plain_routes();
-  router.add("GET", "/f", Permission::open, [&](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/f", auth::Permission::open, [&](Request&) -> asio::awaitable<Response> {
     Response response;
     response.file = body;
     co_return response;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::http;
 
 TEST_CASE("a path is split before it is decoded, and decoded once") {
   CHECK(*split_path("/") == std::vector<std::string>{""});

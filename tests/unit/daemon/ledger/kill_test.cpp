@@ -31,7 +31,7 @@ void work(const std::string& dir) {
   if (fixture.append(main_session, "two")) note("two");
   if (fixture.create("agent:main:gone", "g")) note("made");
   if (fixture.append("agent:main:gone", "archived")) note("archived");
-  if (fixture.run(DeleteSession{.target = {.key = "agent:main:gone"}})) note("deleted");
+  if (fixture.run(decide::DeleteSession{.target = {.key = "agent:main:gone"}})) note("deleted");
   if (fixture.checkpoint()) note("checkpoint");
   fixture.close();
   fixture.open();

@@ -30,9 +30,10 @@ namespace asio = boost::asio;
 class LedgerFixture {
  public:
   // `dir`: where the state directory is; empty: in a directory that goes with the fixture.
-  explicit LedgerFixture(Config config = {}, const std::filesystem::path& dir = {}) : config_(std::move(config)) {
+  explicit LedgerFixture(config::Config config = {}, const std::filesystem::path& dir = {})
+      : config_(std::move(config)) {
     config_.state_dir = dir.empty() ? dir_.path().native() : dir.native();
-    rules_.shared = config_.store.mode == Config::StoreMode::shared;
+    rules_.shared = config_.store.mode == config::Config::StoreMode::shared;
     open();
   }
   ~LedgerFixture() { close(); }
@@ -42,7 +43,7 @@ class LedgerFixture {
   void open() {
     io_ = std::make_unique<asio::io_context>(1);
     disk_ = std::make_unique<asio::thread_pool>(2);
-    auto opened = Ledger::open(*io_, *disk_, config_, rules_, false, disk_that_may_fail());
+    auto opened = ledger::Ledger::open(*io_, *disk_, config_, rules_, false, disk_that_may_fail());
     REQUIRE_MESSAGE(opened.has_value(), opened.error().detail);
     ledger_ = std::move(*opened);
   }
@@ -72,18 +73,20 @@ class LedgerFixture {
 
   // Decides a command of daemon/decide/commands.hpp and commits what follows from it.
   template <class Command>
-  Result<Reply> run(Command command, const std::string& agent = "main", Requester who = {.actor = "test"}) {
+  Result<ledger::Reply> run(Command command, const std::string& agent = "main",
+                            ledger::Requester who = {.actor = "test"}) {
     return await(ledger_->commit(agent, std::move(who), decision_of(std::move(command)), true));
   }
-  Result<Reply> create(const std::string& key, const std::string& session_id, const std::string& agent = "main") {
-    return run(CreateSession{.key = key, .session_id = session_id}, agent);
+  Result<ledger::Reply> create(const std::string& key, const std::string& session_id,
+                               const std::string& agent = "main") {
+    return run(decide::CreateSession{.key = key, .session_id = session_id}, agent);
   }
-  Result<Reply> append(const std::string& key, const std::string& text, const std::string& agent = "main") {
+  Result<ledger::Reply> append(const std::string& key, const std::string& text, const std::string& agent = "main") {
     return run(append_command(key, text), agent);
   }
-  static AppendMessages append_command(const std::string& key, const std::string& text) {
-    AppendMessages command{.target = {.key = key}, .append = {}};
-    auto entry = parse_entry(R"({"role":"user","text":")" + text + "\"}", "");
+  static decide::AppendMessages append_command(const std::string& key, const std::string& text) {
+    decide::AppendMessages command{.target = {.key = key}, .append = {}};
+    auto entry = transcripts::parse_entry(R"({"role":"user","text":")" + text + "\"}", "");
     REQUIRE(entry);
     command.append.entries.push_back(std::move(*entry));
     return command;
@@ -96,11 +99,12 @@ class LedgerFixture {
 
   // The keys of an agent's sessions, as a client is shown them; `fresh`: after looking at the disk.
   Result<std::vector<std::string>> keys(const std::string& agent = "main", bool fresh = false) {
-    return await(ledger_->show(agent, fresh, [](const AgentState& state, Seen&) -> Result<std::vector<std::string>> {
-      std::vector<std::string> out;
-      for (const auto& [key, session] : state.by_name()) out.emplace_back(key);
-      return out;
-    }));
+    return await(ledger_->show(agent, fresh,
+                               [](const decide::AgentState& state, ledger::Seen&) -> Result<std::vector<std::string>> {
+                                 std::vector<std::string> out;
+                                 for (const auto& [key, session] : state.by_name()) out.emplace_back(key);
+                                 return out;
+                               }));
   }
   std::vector<std::string> shown(const std::string& agent = "main", bool fresh = false) {
     auto found = keys(agent, fresh);
@@ -108,21 +112,24 @@ class LedgerFixture {
     return std::move(*found);
   }
   Result<std::string> entry(const std::string& key, const std::string& agent = "main", bool fresh = false) {
-    return await(ledger_->show(agent, fresh, [key](const AgentState& state, Seen&) -> Result<std::string> {
-      const Session* session = state.find(key);
-      if (session == nullptr) return fail(Code::session_not_found, key);
-      return *session->entry();
-    }));
+    return await(
+        ledger_->show(agent, fresh, [key](const decide::AgentState& state, ledger::Seen&) -> Result<std::string> {
+          const decide::Session* session = state.find(key);
+          if (session == nullptr) return fail(Code::session_not_found, key);
+          return *session->entry();
+        }));
   }
   // The lines of a transcript without its header, as a client reads them.
   Result<std::vector<std::string>> lines(const std::string& file, const std::string& agent = "main") {
-    return await(ledger_->read_transcript(agent, file, [](Transcript& transcript) -> Result<std::vector<std::string>> {
-      auto page = transcript.page({.limit = 1000});
-      if (!page) return std::unexpected(std::move(page.error()));
-      std::vector<std::string> out;
-      for (const StoredLine& line : page->lines) out.push_back(line.line);
-      return out;
-    }));
+    return await(ledger_->read_transcript(agent, file,
+                                          [](transcripts::Transcript& transcript) -> Result<std::vector<std::string>> {
+                                            auto page = transcript.page({.limit = 1000});
+                                            if (!page) return std::unexpected(std::move(page.error()));
+                                            std::vector<std::string> out;
+                                            for (const transcripts::StoredLine& line : page->lines)
+                                              out.push_back(line.line);
+                                            return out;
+                                          }));
   }
 
   // From here on every write of the journal fails.
@@ -153,14 +160,14 @@ class LedgerFixture {
     });
   }
   template <class Command>
-  void start_run(Command command, std::optional<Result<Reply>>& out, const std::string& agent = "main") {
+  void start_run(Command command, std::optional<Result<ledger::Reply>>& out, const std::string& agent = "main") {
     start(ledger_->commit(agent, {.actor = "test"}, decision_of(std::move(command)), true), out);
   }
 
-  Ledger& ledger() const { return *ledger_; }
+  ledger::Ledger& ledger() const { return *ledger_; }
   asio::io_context& io() { return *io_; }
   asio::thread_pool& disk() { return *disk_; }
-  const Config& config() const { return config_; }
+  const config::Config& config() const { return config_; }
   // What lies in the agent's folder.
   std::filesystem::path in_agent(const std::string& name, const std::string& agent = "main") const {
     return std::filesystem::path(config_.state_dir) / "agents" / agent / "sessions" / name;
@@ -178,23 +185,24 @@ class LedgerFixture {
 
  private:
   template <class Command>
-  static Decide decision_of(Command command) {
-    return [command = std::move(command)](const AgentState& state, const Context& context, const FetchedLines& lines) {
-      if constexpr (requires { decide(state, command, context, lines); }) {
-        return decide(state, command, context, lines);
+  static ledger::Decide decision_of(Command command) {
+    return [command = std::move(command)](const decide::AgentState& state, const decide::Context& context,
+                                          const decide::FetchedLines& lines) {
+      if constexpr (requires { decide::decide(state, command, context, lines); }) {
+        return decide::decide(state, command, context, lines);
       } else {
-        return decide(state, command, context);
+        return decide::decide(state, command, context);
       }
     };
   }
-  std::shared_ptr<const JournalFileOps> disk_that_may_fail() const {
-    auto ops = std::make_shared<JournalFileOps>();
+  std::shared_ptr<const journal::JournalFileOps> disk_that_may_fail() const {
+    auto ops = std::make_shared<journal::JournalFileOps>();
     ops->write = [failing = failing_](int fd, const void* bytes, std::size_t length) -> ssize_t {
       if (!*failing) return ::write(fd, bytes, length);
       errno = EIO;
       return -1;
     };
-    ops->create = [failing = failing_, create = ops->create](const std::filesystem::path& path) -> Result<Fd> {
+    ops->create = [failing = failing_, create = ops->create](const std::filesystem::path& path) -> Result<store::Fd> {
       if (*failing) return fail(Code::storage_full, "the disk fails");
       return create(path);
     };
@@ -202,12 +210,12 @@ class LedgerFixture {
   }
 
   TempDir dir_;
-  Config config_;
-  Rules rules_;
+  config::Config config_;
+  decide::Rules rules_;
   std::shared_ptr<std::atomic<bool>> failing_ = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::thread_pool> disk_;
-  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<ledger::Ledger> ledger_;
 };
 
 }  // namespace sessiond::testing

@@ -11,6 +11,7 @@
 #include "tests/unit/daemon/ledger/ledger_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::ledger;
 using sessiond::testing::LedgerFixture;
 
 namespace {
@@ -18,9 +19,9 @@ namespace {
 const std::string key = "agent:main:main";
 using Keys = std::vector<std::string>;
 
-Config shared_mode(std::int64_t lock_timeout_ms = 10'000) {
-  Config config;
-  config.store.mode = Config::StoreMode::shared;
+config::Config shared_mode(std::int64_t lock_timeout_ms = 10'000) {
+  config::Config config;
+  config.store.mode = config::Config::StoreMode::shared;
   config.store.lock.timeout_ms = lock_timeout_ms;
   return config;
 }
@@ -30,7 +31,7 @@ class ForeignLock {
  public:
   explicit ForeignLock(const std::filesystem::path& target) : path_(target.native() + ".lock") {
     LedgerFixture::write_file(path_, fmt::format(R"({{"pid":{},"startedAt":1,"starttime":{}}})", ::getppid(),
-                                                 process_status(::getppid()).starttime));
+                                                 store::process_status(::getppid()).starttime));
   }
   ~ForeignLock() { release(); }
   ForeignLock(const ForeignLock&) = delete;
@@ -111,7 +112,7 @@ TEST_CASE("recovering twice from one journal changes nothing more") {
   LedgerFixture fixture;
   ok(fixture.create(key, "s"));
   ok(fixture.append(key, "one"));
-  ok(fixture.run(ResetSession{.target = {.key = key}}));
+  ok(fixture.run(decide::ResetSession{.target = {.key = key}}));
   ok(fixture.append(key, "after the reset"));
   const auto entry = fixture.entry(key);
   REQUIRE(entry);
@@ -184,10 +185,10 @@ TEST_CASE("a read is never shown what is taken back") {
   ok(fixture.create(key, "s"));
   fixture.fail_disk();
   std::optional<Result<Reply>> lost;
-  fixture.start_run(CreateSession{.key = "agent:main:lost", .session_id = "t"}, lost);
+  fixture.start_run(decide::CreateSession{.key = "agent:main:lost", .session_id = "t"}, lost);
   std::optional<Result<Keys>> shown;
   fixture.start(fixture.ledger().show("main", false,
-                                      [](const AgentState& state, Seen&) -> Result<Keys> {
+                                      [](const decide::AgentState& state, Seen&) -> Result<Keys> {
                                         Keys out;
                                         for (const auto& [name, session] : state.by_name()) out.emplace_back(name);
                                         return out;
@@ -252,7 +253,7 @@ TEST_CASE("a foreign change and one of ours to the same session both stand") {
   LedgerFixture fixture;
   ok(fixture.create(key, "s"));
   fixture.checkpointed();
-  ok(fixture.run(PatchSession{.target = {.key = key}, .patch = R"({"label":"ours"})"}));
+  ok(fixture.run(decide::PatchSession{.target = {.key = key}, .patch = R"({"label":"ours"})"}));
   std::string text = fixture.store_text();
   text.insert(text.find(R"("sessionId")"), R"("theirs":1,)");
   LedgerFixture::write_file(fixture.in_agent("sessions.json"), text);
@@ -390,7 +391,7 @@ TEST_CASE("an answer is replayed to whoever brings its key again, after a kill t
   LedgerFixture fixture;
   ok(fixture.create(key, "s"));
   const auto who = [](std::string_view request) {
-    return Requester{.actor = "test", .scope = IdempotencyScope{.before = "k "}, .request = digest(request)};
+    return Requester{.actor = "test", .scope = IdempotencyScope{.before = "k "}, .request = answers::digest(request)};
   };
   const auto first = fixture.run(fixture.append_command(key, "once"), "main", who("a"));
   REQUIRE(first);

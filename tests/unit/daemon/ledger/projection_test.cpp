@@ -9,6 +9,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::ledger;
 using sessiond::testing::TempDir;
 
 TEST_CASE("ends that lines on their way need are not let go") {
@@ -17,8 +18,8 @@ TEST_CASE("ends that lines on their way need are not let go") {
   const std::atomic<bool> adopting{false};
   FlushedSizes sizes;
   Projection projection(paths, {}, adopting, sizes);
-  const std::vector<Bytes> events{std::make_shared<const std::string>(R"({"type":"message.appended"})")};
-  const std::vector<LinePosition> positions{
+  const std::vector<journal::Bytes> events{std::make_shared<const std::string>(R"({"type":"message.appended"})")};
+  const std::vector<journal::LinePosition> positions{
       {.file = "s.jsonl", .agent = "main", .at = 0, .seq = 1, .line = "{\"type\":\"message\",\"id\":\"a\"}\n"}};
   REQUIRE(projection.add(1, events, positions));
   projection.unload_agent("main");
@@ -39,14 +40,14 @@ TEST_CASE("ends that lines on their way need are not let go") {
 
 namespace {
 
-Bytes purge_of(std::uint64_t seq) {
-  return make_event({.seq = seq,
-                     .time = 1,
-                     .type = EventType::session_deleted,
-                     .agent = "main",
-                     .key = "agent:main:k",
-                     .session_id = "s"},
-                    R"({"archivedAs":["s.jsonl.deleted.2026-02-21T21-31-50.885Z"],"purged":true})")
+journal::Bytes purge_of(std::uint64_t seq) {
+  return journal::make_event({.seq = seq,
+                              .time = 1,
+                              .type = journal::EventType::session_deleted,
+                              .agent = "main",
+                              .key = "agent:main:k",
+                              .session_id = "s"},
+                             R"({"archivedAs":["s.jsonl.deleted.2026-02-21T21-31-50.885Z"],"purged":true})")
       .json;
 }
 
@@ -57,26 +58,26 @@ TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
   const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
   const std::atomic<bool> adopting{false};
   const auto file = dir.path() / "agents/main/sessions/s.jsonl";
-  REQUIRE(make_dirs(file.parent_path()));
-  REQUIRE(replace_file(file, "{\"old\":1}\n"));
-  const std::vector<Bytes> events{purge_of(7)};
+  REQUIRE(store::make_dirs(file.parent_path()));
+  REQUIRE(store::replace_file(file, "{\"old\":1}\n"));
+  const std::vector<journal::Bytes> events{purge_of(7)};
   const auto nowhere = [](std::uint64_t, const std::string&) { return std::optional<std::string>(); };
   {
     FlushedSizes sizes;
     Projection projection(paths, {}, adopting, sizes);
     REQUIRE(projection.add(7, events, {}));
     CHECK_FALSE(std::filesystem::exists(file));
-    REQUIRE(replace_file(file, "{\"newer\":1}\n"));
+    REQUIRE(store::replace_file(file, "{\"newer\":1}\n"));
     REQUIRE(projection.add(7, events, {}));  // tried again
-    CHECK(read_file(file) == "{\"newer\":1}\n");
+    CHECK(store::read_file(file) == "{\"newer\":1}\n");
   }
   FlushedSizes sizes;
   Projection again(paths, {}, adopting, sizes);  // after a kill
   CHECK(again.archived("main", 7) == true);
   REQUIRE(again.add(7, events, {}, nowhere));
-  CHECK(read_file(file) == "{\"newer\":1}\n");
+  CHECK(store::read_file(file) == "{\"newer\":1}\n");
   // One that was killed before it was recorded goes on: the next purge takes the file.
-  const std::vector<Bytes> next{purge_of(8)};
+  const std::vector<journal::Bytes> next{purge_of(8)};
   REQUIRE(again.add(8, next, {}, nowhere));
   CHECK_FALSE(std::filesystem::exists(file));
 }
@@ -86,31 +87,32 @@ TEST_CASE("fault 6: a purge that was killed between rename and record destroys o
   const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
   const std::atomic<bool> adopting{false};
   const auto folder = dir.path() / "agents/main/sessions";
-  REQUIRE(make_dirs(folder));
-  REQUIRE(replace_file(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z", "{\"old\":1}\n"));
-  REQUIRE(replace_file(folder / "s.jsonl", "{\"newer\":1}\n"));
+  REQUIRE(store::make_dirs(folder));
+  REQUIRE(store::replace_file(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z", "{\"old\":1}\n"));
+  REQUIRE(store::replace_file(folder / "s.jsonl", "{\"newer\":1}\n"));
   FlushedSizes sizes;
   Projection projection(paths, {}, adopting, sizes);
-  const std::vector<Bytes> events{purge_of(7)};
+  const std::vector<journal::Bytes> events{purge_of(7)};
   REQUIRE(
       projection.add(7, events, {}, [](std::uint64_t, const std::string&) { return std::optional<std::string>(); }));
-  CHECK(read_file(folder / "s.jsonl") == "{\"newer\":1}\n");
+  CHECK(store::read_file(folder / "s.jsonl") == "{\"newer\":1}\n");
   CHECK_FALSE(std::filesystem::exists(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z"));
 }
 
 TEST_CASE("fault 50: records of archives outlive a torn line, and dead ones go") {
   const TempDir dir;
   const auto path = dir.path() / "archives" / "main.jsonl";
-  const ArchiveRecord kept{.seq = 1, .time = 2, .key = "k", .session_id = "a", .reason = "r", .archived_as = {"n"}};
-  REQUIRE(append_archive_records(path, to_line(kept) + "{\"seq\":2,\"ses", false));
-  REQUIRE(append_archive_records(path, to_line({.seq = 3, .session_id = "b", .purged = true}), true));
-  auto read = read_archive_records(path);
+  const decide::ArchiveRecord kept{
+      .seq = 1, .time = 2, .key = "k", .session_id = "a", .reason = "r", .archived_as = {"n"}};
+  REQUIRE(decide::append_archive_records(path, decide::to_line(kept) + "{\"seq\":2,\"ses", false));
+  REQUIRE(decide::append_archive_records(path, decide::to_line({.seq = 3, .session_id = "b", .purged = true}), true));
+  auto read = decide::read_archive_records(path);
   REQUIRE(read);
   REQUIRE(read->size() == 2);
-  CHECK(to_line(read->at(0)) == to_line(kept));
+  CHECK(decide::to_line(read->at(0)) == decide::to_line(kept));
   CHECK(read->at(1).purged);
-  REQUIRE(compact_archive_records(path, [](const ArchiveRecord& record) { return record.seq == 3; }));
-  read = read_archive_records(path);
+  REQUIRE(decide::compact_archive_records(path, [](const decide::ArchiveRecord& record) { return record.seq == 3; }));
+  read = decide::read_archive_records(path);
   REQUIRE(read);
   REQUIRE(read->size() == 1);
   CHECK(read->at(0).seq == 3);

@@ -11,12 +11,13 @@
 #include "store/files.hpp"
 
 using namespace sessiond;
+using namespace sessiond::ledger;
 namespace fs = std::filesystem;
 
 namespace {
 
 struct Watching {
-  fs::path dir = fs::temp_directory_path() / ("sessiond-watch-" + random_hex(12));
+  fs::path dir = fs::temp_directory_path() / ("sessiond-watch-" + store::random_hex(12));
   boost::asio::io_context io;
   Watch::Changes seen;
   Watch watch{io, [this](const Watch::Changes& what) {

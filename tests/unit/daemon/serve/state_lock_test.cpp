@@ -15,6 +15,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::serve;
 using sessiond::testing::Child;
 using sessiond::testing::Signal;
 using sessiond::testing::TempDir;
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 mode_t mode_of(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777;
 }
@@ -35,17 +36,17 @@ TEST_CASE("the lock makes no directory, signs itself and is let go") {
   const fs::path state = dir / "a/b";
   CHECK_FALSE(StateLock::acquire(state, "serve"));
   CHECK_FALSE(fs::exists(dir / "a"));
-  REQUIRE(make_dirs(state));
+  REQUIRE(store::make_dirs(state));
   {
     const auto lock = StateLock::acquire(state, "serve");
     REQUIRE(lock);
     CHECK(mode_of(state) == 0700);
     CHECK(mode_of(state / "sessiond.lock") == 0600);
-    const auto owner = state_owner(state);
+    const auto owner = doctor::state_owner(state);
     REQUIRE(owner);
     REQUIRE(*owner);
     CHECK((*owner)->pid == ::getpid());
-    CHECK((*owner)->state() == StateOwner::State::alive);
+    CHECK((*owner)->state() == doctor::StateOwner::State::alive);
     // Another open of the same file is another holder, also in one process.
     const auto second = StateLock::acquire(state, "serve");
     REQUIRE_FALSE(second);
@@ -69,13 +70,13 @@ TEST_CASE("another process's lock names its pid and ends with it, however it end
   const auto refused = StateLock::acquire(dir.path(), "serve");
   REQUIRE_FALSE(refused);
   CHECK(refused.error().detail.ends_with("is in use by pid " + std::to_string(holder.pid()) + " (sessiond serve)"));
-  CHECK(state_owner(dir.path()).value()->state() == StateOwner::State::alive);
+  CHECK(doctor::state_owner(dir.path()).value()->state() == doctor::StateOwner::State::alive);
 
   holder.kill();
-  CHECK(state_owner(dir.path()).value()->state() == StateOwner::State::gone);
+  CHECK(doctor::state_owner(dir.path()).value()->state() == doctor::StateOwner::State::gone);
   const auto lock = StateLock::acquire(dir.path(), "serve");
   REQUIRE(lock);
-  CHECK(state_owner(dir.path()).value()->pid == ::getpid());
+  CHECK(doctor::state_owner(dir.path()).value()->pid == ::getpid());
 }
 
 TEST_CASE("a lock file that somebody removed excludes nobody, and the next has one of its own") {
@@ -92,9 +93,9 @@ TEST_CASE("whatever stands in the file, it is taken and written anew") {
   TempDir dir;
   for (const std::string_view text : {"", "4711\n", "{\"pid\":", "[]", "{\"pid\":\"x\"}"}) {
     std::ofstream(dir / "sessiond.lock") << text;
-    CHECK_FALSE(state_owner(dir.path()).value());
+    CHECK_FALSE(doctor::state_owner(dir.path()).value());
     REQUIRE(StateLock::acquire(dir.path(), "serve"));
-    CHECK(state_owner(dir.path()).value()->pid == ::getpid());
+    CHECK(doctor::state_owner(dir.path()).value()->pid == ::getpid());
   }
 }
 
@@ -107,12 +108,12 @@ TEST_CASE("a symbolic link in its place is not followed") {
 }
 
 TEST_CASE("a pid that was given to another process, or that is another host's, is not the owner") {
-  StateOwner owner = this_process(0);
-  CHECK(owner.state() == StateOwner::State::alive);
+  doctor::StateOwner owner = doctor::this_process(0);
+  CHECK(owner.state() == doctor::StateOwner::State::alive);
   ++owner.starttime;
-  CHECK(owner.state() == StateOwner::State::gone);
+  CHECK(owner.state() == doctor::StateOwner::State::gone);
   owner.host = "another";
-  CHECK(owner.state() == StateOwner::State::elsewhere);
+  CHECK(owner.state() == doctor::StateOwner::State::elsewhere);
 }
 
 TEST_CASE(
@@ -133,7 +134,7 @@ TEST_CASE(
   REQUIRE(lock);
   REQUIRE(waited.size() == 1);
   CHECK(waited[0] == "pid " + std::to_string(::getpid()) + " (sessiond backup)");
-  CHECK(state_owner(dir.path()).value()->command == "serve");
+  CHECK(doctor::state_owner(dir.path()).value()->command == "serve");
   const auto second =
       StateLock::acquire_for_daemon(dir.path(), [&](const std::string& holder) { waited.push_back(holder); });
   REQUIRE_FALSE(second);

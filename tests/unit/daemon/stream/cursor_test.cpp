@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::stream;
 
 TEST_CASE("a cursor moves forward by what is sent, skipped and reported") {
   StreamCursor cursor;

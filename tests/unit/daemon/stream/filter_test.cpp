@@ -3,13 +3,14 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::stream;
 
 namespace {
 
 using Query = std::vector<std::pair<std::string, std::string>>;
 
 Result<EventFilter> parse(Query query) {
-  Request request;
+  http::Request request;
   request.query = std::move(query);
   return EventFilter::parse(request);
 }
@@ -20,36 +21,40 @@ EventFilter filter(Query query) {
   return std::move(*parsed);
 }
 
-Envelope of(EventType type) { return {.seq = 1, .type = type, .agent = "main", .key = "agent:main:main"}; }
+journal::Envelope of(journal::EventType type) {
+  return {.seq = 1, .type = type, .agent = "main", .key = "agent:main:main"};
+}
 
-const Envelope message{.seq = 1,
-                       .type = EventType::message_appended,
-                       .agent = "main",
-                       .key = "agent:main:slack:direct:U1",
-                       .channel = "slack",
-                       .topic = "t1"};
-const Envelope of_agent{.seq = 2, .type = EventType::lock_evicted, .agent = "main"};
-const Envelope of_store{.seq = 3, .type = EventType::token_created};
+const journal::Envelope message{.seq = 1,
+                                .type = journal::EventType::message_appended,
+                                .agent = "main",
+                                .key = "agent:main:slack:direct:U1",
+                                .channel = "slack",
+                                .topic = "t1"};
+const journal::Envelope of_agent{.seq = 2, .type = journal::EventType::lock_evicted, .agent = "main"};
+const journal::Envelope of_store{.seq = 3, .type = journal::EventType::token_created};
 
 }  // namespace
 
 TEST_CASE("types: names, globs, lists") {
-  const auto types = [](std::string text, EventType type) { return filter({{"types", text}}).matches(of(type)); };
-  CHECK(types("*", EventType::token_revoked));
-  CHECK(types("", EventType::token_revoked));
-  CHECK(types("message.appended", EventType::message_appended));
-  CHECK(!types("message.appended", EventType::session_created));
-  CHECK(types("message.*", EventType::message_appended));
-  CHECK(!types("message.*", EventType::session_created));
-  CHECK(types("message.*, session.*", EventType::session_deleted));
-  CHECK(types("*.created", EventType::token_created));
-  CHECK(types("*.created", EventType::session_created));
-  CHECK(!types("*.created", EventType::session_updated));
-  CHECK(types("s*r*.e*l_*", EventType::store_external_change));
-  CHECK(types("**", EventType::store_external_change));
-  CHECK(!types("run.*", EventType::message_appended));
-  CHECK(!types("compaction.started", EventType::message_appended));
-  CHECK(types("run.*,*.appended", EventType::message_appended));
+  const auto types = [](std::string text, journal::EventType type) {
+    return filter({{"types", text}}).matches(of(type));
+  };
+  CHECK(types("*", journal::EventType::token_revoked));
+  CHECK(types("", journal::EventType::token_revoked));
+  CHECK(types("message.appended", journal::EventType::message_appended));
+  CHECK(!types("message.appended", journal::EventType::session_created));
+  CHECK(types("message.*", journal::EventType::message_appended));
+  CHECK(!types("message.*", journal::EventType::session_created));
+  CHECK(types("message.*, session.*", journal::EventType::session_deleted));
+  CHECK(types("*.created", journal::EventType::token_created));
+  CHECK(types("*.created", journal::EventType::session_created));
+  CHECK(!types("*.created", journal::EventType::session_updated));
+  CHECK(types("s*r*.e*l_*", journal::EventType::store_external_change));
+  CHECK(types("**", journal::EventType::store_external_change));
+  CHECK(!types("run.*", journal::EventType::message_appended));
+  CHECK(!types("compaction.started", journal::EventType::message_appended));
+  CHECK(types("run.*,*.appended", journal::EventType::message_appended));
 }
 
 TEST_CASE("types that nothing can match are refused, naming the parameter") {
@@ -92,13 +97,14 @@ TEST_CASE("keyPrefix: of the key or of what follows the agent, in any case and e
     CHECK(!filter({{"keyPrefix", prefix}}).matches(message));
   }
   CHECK(!filter({{"keyPrefix", "agent:"}}).matches(of_agent));
-  const Envelope per_peer{.type = EventType::message_appended, .agent = "main", .key = "agent:main:direct:u1"};
+  const journal::Envelope per_peer{
+      .type = journal::EventType::message_appended, .agent = "main", .key = "agent:main:direct:u1"};
   CHECK(filter({{"keyPrefix", "direct:u"}}).matches(per_peer));
   CHECK(filter({{"keyPrefix", "dm:u"}}).matches(per_peer));
 }
 
 TEST_CASE("who sees what") {
-  const auto sees_all = [](const Principal& who) {
+  const auto sees_all = [](const auth::Principal& who) {
     return std::vector<bool>{sees(who, message), sees(who, of_agent), sees(who, of_store)};
   };
   using Seen = std::vector<bool>;
@@ -117,14 +123,14 @@ TEST_CASE("a view is the path, the query and the token together") {
                         .filter = filter({{"types", "message.*"}}),
                         .principal = {.id = "a", .agents = {"main"}}};
   CHECK(view.shows(message));
-  Envelope other = message;
+  journal::Envelope other = message;
   other.key += "2";
   CHECK(!view.shows(other));
   other = message;
   other.agent = "x";
   CHECK(!view.shows(other));
   other = message;
-  other.type = EventType::session_updated;
+  other.type = journal::EventType::session_updated;
   CHECK(!view.shows(other));
   CHECK(!view.shows(of_agent));
 }

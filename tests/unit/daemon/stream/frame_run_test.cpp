@@ -7,12 +7,13 @@
 #include "daemon/stream/frames.hpp"
 
 using namespace sessiond;
+using namespace sessiond::stream;
 
 namespace {
 
 StreamView view(std::string channel = {}) {
   StreamView all;
-  all.principal = {.id = "a", .role = Role::admin, .channel = std::move(channel)};
+  all.principal = {.id = "a", .role = auth::Role::admin, .channel = std::move(channel)};
   return all;
 }
 
@@ -20,16 +21,16 @@ StreamView view(std::string channel = {}) {
 Tail filled(std::initializer_list<int> batches, std::size_t bytes = 0, std::size_t most = 1 << 30) {
   Tail tail(0, most);
   for (const int size : batches) {
-    std::vector<Event> events;
+    std::vector<journal::Event> events;
     for (int i = 0; i < size; ++i) {
       const std::uint64_t seq = tail.head() + events.size() + 1;
-      events.push_back(make_event({.seq = seq,
-                                   .time = 1,
-                                   .type = EventType::session_updated,
-                                   .agent = "main",
-                                   .key = "agent:main:x",
-                                   .channel = seq % 3 == 0 ? "irc" : "slack"},
-                                  "{\"text\":\"" + std::string(bytes + seq % 5, 'x') + "\"}"));
+      events.push_back(journal::make_event({.seq = seq,
+                                            .time = 1,
+                                            .type = journal::EventType::session_updated,
+                                            .agent = "main",
+                                            .key = "agent:main:x",
+                                            .channel = seq % 3 == 0 ? "irc" : "slack"},
+                                           "{\"text\":\"" + std::string(bytes + seq % 5, 'x') + "\"}"));
     }
     tail.push(std::make_shared<const StreamBatch>("3f9a1c02", std::move(events)));
   }

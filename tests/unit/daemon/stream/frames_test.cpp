@@ -16,7 +16,8 @@ TEST_CASE("frames") {
 }
 
 TEST_CASE("the frame of an event, and its data again") {
-  const Event event = make_event({.seq = 7, .time = 1, .type = EventType::message_appended}, R"({"text":"\ndata: x"})");
+  const journal::Event event = journal::make_event({.seq = 7, .time = 1, .type = journal::EventType::message_appended},
+                                                   R"({"text":"\ndata: x"})");
   std::string text;
   frames::append_event(text, "3f9a1c02", 7, "message.appended", *event.json);
   CHECK(text == "id: 3f9a1c02-7\nevent: message.appended\ndata: " + *event.json + "\n\n");

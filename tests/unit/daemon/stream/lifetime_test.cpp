@@ -35,7 +35,7 @@ TEST_CASE("silence: pings, and a bare id only when events were filtered away") {
   CHECK(std::ranges::count_if(client->frames(), [](const Frame& f) { return !f.id.empty() && f.type.empty(); }) == 1);
 
   // Where the bare id was taken up again nothing is missing.
-  fixture.commit({{.type = EventType::message_appended, .key = key}});
+  fixture.commit({{.type = journal::EventType::message_appended, .key = key}});
   const auto again = fixture.open({{"types", "message.*"}}, fixture.id(3));
   fixture.run_to(*again, 4);
   fixture.run_to(*client, 4);
@@ -54,14 +54,14 @@ TEST_CASE("ping=event") {
 TEST_CASE("a revoked token: its stream ends and shows nothing of what came since") {
   Fixture fixture;
   const auto client = fixture.open({});
-  const auto other = fixture.open({}, {}, {}, {.id = "b", .role = Role::viewer});
+  const auto other = fixture.open({}, {}, {}, {.id = "b", .role = auth::Role::viewer});
   fixture.run_until([&] { return other->first("stream.hello").has_value(); });
-  fixture.again = [](const Principal& who) -> Result<Principal> {
+  fixture.again = [](const auth::Principal& who) -> Result<auth::Principal> {
     if (who.id == "a") return fail(Code::unauthorized, "revoked");
     return who;
   };
   ++fixture.generation;
-  fixture.commit({{.type = EventType::token_revoked, .agent = ""}});
+  fixture.commit({{.type = journal::EventType::token_revoked, .agent = ""}});
   fixture.run_until([&] { return client->ended; });
   CHECK(client->ids().empty());
   CHECK(!client->first("stream.bye"));
@@ -73,19 +73,19 @@ TEST_CASE("an expired token: the generation says nothing, the stream ends all th
   Fixture fixture;
   const auto client = fixture.open({{"heartbeatMs", "60000"}});
   fixture.run_until([&] { return client->first("stream.hello").has_value(); });
-  fixture.again = [](const Principal&) -> Result<Principal> { return fail(Code::unauthorized, "expired"); };
+  fixture.again = [](const auth::Principal&) -> Result<auth::Principal> { return fail(Code::unauthorized, "expired"); };
   fixture.run_until([&] { return client->ended; });
 }
 
 TEST_CASE("a token with another scope: the stream ends, so that the next has the new one") {
-  for (const Principal& now :
-       {Principal{.id = "a", .role = Role::viewer}, Principal{.id = "a", .role = Role::admin, .agents = {"main"}},
-        Principal{.id = "a", .role = Role::admin, .key_prefix = "x"},
-        Principal{.id = "a", .role = Role::admin, .channel = "x"}}) {
+  for (const auth::Principal& now : {auth::Principal{.id = "a", .role = auth::Role::viewer},
+                                     auth::Principal{.id = "a", .role = auth::Role::admin, .agents = {"main"}},
+                                     auth::Principal{.id = "a", .role = auth::Role::admin, .key_prefix = "x"},
+                                     auth::Principal{.id = "a", .role = auth::Role::admin, .channel = "x"}}) {
     Fixture fixture;
     const auto client = fixture.open({});
     fixture.run_until([&] { return client->first("stream.hello").has_value(); });
-    fixture.again = [&now](const Principal&) -> Result<Principal> { return now; };
+    fixture.again = [&now](const auth::Principal&) -> Result<auth::Principal> { return now; };
     ++fixture.generation;
     fixture.commit({{.key = key}});
     fixture.run_until([&] { return client->ended; });
@@ -98,7 +98,7 @@ TEST_CASE("other tokens changing ends nothing") {
   const auto client = fixture.open({});
   fixture.run_until([&] { return client->first("stream.hello").has_value(); });
   ++fixture.generation;
-  fixture.commit({{.type = EventType::token_created, .agent = ""}});
+  fixture.commit({{.type = journal::EventType::token_created, .agent = ""}});
   fixture.run_to(*client, 1);
   CHECK(fixture.times_asked > 0);
   CHECK(!client->ended);
@@ -185,7 +185,7 @@ TEST_CASE("pings between the parts of a round, and sockets that are full at any 
 }
 
 TEST_CASE("who takes nothing is closed, costs the others nothing, and has it all when it comes back") {
-  Config config;
+  config::Config config;
   config.stream.stall_timeout_ms = 1000;
   config.stream.tail_bytes = 100'000;
   for (const std::size_t threads : {1U, 3U}) {
@@ -212,7 +212,7 @@ TEST_CASE("who takes nothing is closed, costs the others nothing, and has it all
 
 TEST_CASE("a blocked reader goes on where it was, in the tail and behind it") {
   for (const std::uint64_t tail_bytes : {100'000U, 100'000'000U}) {
-    Config config;
+    config::Config config;
     config.stream.tail_bytes = tail_bytes;
     Fixture fixture(config);
     const auto client = fixture.open({});
@@ -229,7 +229,7 @@ TEST_CASE("a blocked reader goes on where it was, in the tail and behind it") {
 }
 
 TEST_CASE("an operator closes one stream") {
-  Fixture fixture(Config{}, 2);
+  Fixture fixture(config::Config{}, 2);
   const auto one = fixture.open({});
   const auto two = fixture.open({});
   fixture.run_until([&] { return one->first("stream.hello") && two->first("stream.hello"); });

@@ -3,11 +3,12 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::stream;
 
 namespace {
 
 Result<StreamOptions> parse(std::string name, std::string value) {
-  Request request;
+  http::Request request;
   request.query = {{std::move(name), std::move(value)}};
   return stream_options(request, 15'000);
 }

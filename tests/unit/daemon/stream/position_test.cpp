@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 using namespace sessiond;
+using namespace sessiond::stream;
 
 TEST_CASE("positions") {
   CHECK(parse_position("3f9a1c02-1842") == Position{"3f9a1c02", 1842});
@@ -37,7 +38,7 @@ TEST_CASE("positions") {
 }
 
 TEST_CASE("Last-Event-ID wins over after; what is malformed is named") {
-  Request request;
+  http::Request request;
   CHECK(asked_position(request).value() == std::nullopt);
   request.query = {{"after", "0000000a-1"}};
   CHECK(asked_position(request).value() == Position{"0000000a", 1});

@@ -48,12 +48,12 @@ Client::Client(asio::io_context& io) : socket_(io) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0);
   socket_.assign({}, ends[0]);
-  server_end_ = Fd(ends[1]);
+  server_end_ = store::Fd(ends[1]);
   const int small = 4096;
   ::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
 }
 
-TakenSocket Client::server_end() { return {.fd = std::move(server_end_), .peer = "test", .slot = {}}; }
+http::TakenSocket Client::server_end() { return {.fd = std::move(server_end_), .peer = "test", .slot = {}}; }
 
 void Client::read() {
   reading_ = true;
@@ -106,23 +106,25 @@ std::string Client::last_id() const {
   return std::string(whole.substr(at + 4, whole.find('\n', at) - at - 4));
 }
 
-Fixture::Fixture(Config changed, std::size_t threads) : base_(std::move(changed)), threads_(threads) { launch(); }
+Fixture::Fixture(config::Config changed, std::size_t threads) : base_(std::move(changed)), threads_(threads) {
+  launch();
+}
 
 void Fixture::launch() {
-  streams_.reset(new Streams(base_.ledger(),
-                             {.journal = base_.ledger().journal(),
-                              .disk = base_.disk(),
-                              .version = "0.1.0",
-                              .again = [this](const Principal& principal) -> Result<Principal> {
-                                ++times_asked;
-                                return again ? again(principal) : principal;
-                              },
-                              .token_generation = [this] { return generation; }},
-                             {.heartbeat_ms = 100,
-                              .stall_timeout_ms = base_.config().stream.stall_timeout_ms,
-                              .coalesce_ms = base_.config().stream.coalesce_ms,
-                              .tail_bytes = base_.config().stream.tail_bytes},
-                             threads_));
+  streams_.reset(new stream::Streams(base_.ledger(),
+                                     {.journal = base_.ledger().journal(),
+                                      .disk = base_.disk(),
+                                      .version = "0.1.0",
+                                      .again = [this](const auth::Principal& principal) -> Result<auth::Principal> {
+                                        ++times_asked;
+                                        return again ? again(principal) : principal;
+                                      },
+                                      .token_generation = [this] { return generation; }},
+                                     {.heartbeat_ms = 100,
+                                      .stall_timeout_ms = base_.config().stream.stall_timeout_ms,
+                                      .coalesce_ms = base_.config().stream.coalesce_ms,
+                                      .tail_bytes = base_.config().stream.tail_bytes},
+                                     threads_));
 }
 
 void Fixture::stop() {
@@ -152,17 +154,18 @@ std::uint64_t Fixture::commit(std::vector<Said> said) {
   }
   auto done = await(ledger().commit(
       agent, {.actor = "test"},
-      [&said](const AgentState&, const Context& context, const FetchedLines&) -> Result<Decision> {
-        Decision decision;
+      [&said](const decide::AgentState&, const decide::Context& context,
+              const decide::FetchedLines&) -> Result<decide::Decision> {
+        decide::Decision decision;
         for (const Said& one : said) {
-          decision.events.push_back(make_event({.seq = context.next_seq + decision.events.size(),
-                                                .time = context.now,
-                                                .type = one.type,
-                                                .agent = one.agent,
-                                                .key = one.key,
-                                                .channel = one.channel,
-                                                .topic = one.topic},
-                                               "{\"text\":" + json::quote(one.text) + "}"));
+          decision.events.push_back(journal::make_event({.seq = context.next_seq + decision.events.size(),
+                                                         .time = context.now,
+                                                         .type = one.type,
+                                                         .agent = one.agent,
+                                                         .key = one.key,
+                                                         .channel = one.channel,
+                                                         .topic = one.topic},
+                                                        "{\"text\":" + json::quote(one.text) + "}"));
         }
         return decision;
       },
@@ -171,8 +174,9 @@ std::uint64_t Fixture::commit(std::vector<Said> said) {
   return head();
 }
 
-Result<Response> Fixture::ask(Query query, std::string last_event_id, StreamScope scope, Principal who) {
-  Request request;
+Result<http::Response> Fixture::ask(Query query, std::string last_event_id, stream::StreamScope scope,
+                                    auth::Principal who) {
+  http::Request request;
   request.method = "GET";
   request.path = "/v1/events";
   request.query = std::move(query);
@@ -182,13 +186,14 @@ Result<Response> Fixture::ask(Query query, std::string last_event_id, StreamScop
   return await(streams_->open(request, std::move(scope)));
 }
 
-std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, StreamScope scope, Principal who) {
+std::shared_ptr<Client> Fixture::open(Query query, std::string last_event_id, stream::StreamScope scope,
+                                      auth::Principal who) {
   auto response = ask(std::move(query), std::move(last_event_id), std::move(scope), std::move(who));
   REQUIRE_MESSAGE(response.has_value(), response.error().detail);
   return start(std::move(*response));
 }
 
-std::shared_ptr<Client> Fixture::start(Response response, bool reading) {
+std::shared_ptr<Client> Fixture::start(http::Response response, bool reading) {
   auto client = std::make_shared<Client>(base_.io());
   clients_.push_back(client);
   if (reading) client->read();

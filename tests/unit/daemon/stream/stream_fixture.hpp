@@ -33,7 +33,7 @@ std::vector<Frame> parse_frames(std::string_view text);
 class Client : public std::enable_shared_from_this<Client> {
  public:
   explicit Client(asio::io_context& io);
-  TakenSocket server_end();  // once
+  http::TakenSocket server_end();  // once
 
   void read();   // on and on, from now
   void pause();  // reads nothing more
@@ -51,7 +51,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void read_some();
 
   asio::local::stream_protocol::socket socket_;
-  Fd server_end_;
+  store::Fd server_end_;
   std::array<char, 16384> buffer_;
   bool reading_ = false;
   bool waiting_ = false;  // for a read that was begun
@@ -59,7 +59,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
 // What the tests commit: enough of an envelope to be filtered by.
 struct Said {
-  EventType type = EventType::session_updated;
+  journal::EventType type = journal::EventType::session_updated;
   std::string agent = "main";
   std::string key{};
   std::string channel{};
@@ -69,24 +69,25 @@ struct Said {
 
 class Fixture {
  public:
-  explicit Fixture(Config changed = {}, std::size_t threads = 1);
+  explicit Fixture(config::Config changed = {}, std::size_t threads = 1);
   ~Fixture();
   Fixture(const Fixture&) = delete;
   Fixture& operator=(const Fixture&) = delete;
 
-  Ledger& ledger() const { return base_.ledger(); }
+  ledger::Ledger& ledger() const { return base_.ledger(); }
   std::string id(std::uint64_t seq) const { return ledger().epoch() + "-" + std::to_string(seq); }
-  Streams& streams() { return *streams_; }
+  stream::Streams& streams() { return *streams_; }
   std::uint64_t head() { return streams_->tail().head(); }
 
   std::uint64_t commit(std::vector<Said> said);  // durable when it returns; the last seq
   void restart();                                // the tail is empty afterwards
 
   using Query = std::vector<std::pair<std::string, std::string>>;
-  Result<Response> ask(Query query, std::string last_event_id = {}, StreamScope scope = {}, Principal who = admin());
-  std::shared_ptr<Client> open(Query query, std::string last_event_id = {}, StreamScope scope = {},
-                               Principal who = admin());
-  std::shared_ptr<Client> start(Response response, bool reading = true);
+  Result<http::Response> ask(Query query, std::string last_event_id = {}, stream::StreamScope scope = {},
+                             auth::Principal who = admin());
+  std::shared_ptr<Client> open(Query query, std::string last_event_id = {}, stream::StreamScope scope = {},
+                               auth::Principal who = admin());
+  std::shared_ptr<Client> start(http::Response response, bool reading = true);
 
   template <class Until>
   void run_until(Until until) {
@@ -101,7 +102,7 @@ class Fixture {
     return base_.await(std::move(call));
   }
 
-  static Principal admin() { return {.id = "a", .role = Role::admin}; }
+  static auth::Principal admin() { return {.id = "a", .role = auth::Role::admin}; }
 
   // Until the stream of this client, the only one, is in this state.
   void run_until_state(std::string_view state) {
@@ -109,7 +110,7 @@ class Fixture {
   }
 
   // Who the tokens are: what `again` answers, null for as they were.
-  std::function<Result<Principal>(const Principal&)> again{};
+  std::function<Result<auth::Principal>(const auth::Principal&)> again{};
   std::uint64_t generation = 1;
   std::int64_t times_asked = 0;
 
@@ -119,7 +120,7 @@ class Fixture {
 
   testing::LedgerFixture base_;
   const std::size_t threads_;
-  std::unique_ptr<Streams> streams_;
+  std::unique_ptr<stream::Streams> streams_;
   std::vector<std::shared_ptr<Client>> clients_;
 };
 

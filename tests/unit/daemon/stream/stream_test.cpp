@@ -7,14 +7,16 @@
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::stream;
 using namespace sessiond::stream_test;
 
 namespace {
 
 constexpr std::array<const char*, 4> keys{"agent:main:slack:direct:u1", "agent:main:slack:group:g1",
                                           "agent:main:irc:direct:u1", ""};
-constexpr std::array types{EventType::session_created, EventType::message_appended, EventType::session_updated,
-                           EventType::topic_created, EventType::message_appended};
+constexpr std::array types{journal::EventType::session_created, journal::EventType::message_appended,
+                           journal::EventType::session_updated, journal::EventType::topic_created,
+                           journal::EventType::message_appended};
 
 // A history with a bit of everything; what was said at each seq.
 std::vector<Said> history(std::size_t n) {
@@ -22,9 +24,9 @@ std::vector<Said> history(std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     Said said{.type = types[i % types.size()], .agent = i % 7 == 6 ? "other" : "main", .key = keys[i % keys.size()]};
     if (i % 11 == 10) {
-      said = {.type = EventType::store_degraded, .agent = ""};
+      said = {.type = journal::EventType::store_degraded, .agent = ""};
     } else if (said.key.empty()) {
-      said.type = EventType::lock_evicted;
+      said.type = journal::EventType::lock_evicted;
     } else if (said.agent == "other") {
       said.key = "agent:other:slack:group:g1";
     }
@@ -48,15 +50,19 @@ void commit_all(Fixture& fixture, const std::vector<Said>& all) {
 struct Case {
   Fixture::Query query{};
   StreamScope scope{};
-  Principal who = Fixture::admin();
+  auth::Principal who = Fixture::admin();
   bool (*shows)(const Said&);  // said without the filter's code
 };
 
 const std::vector<Case> cases{
     {.shows = [](const Said&) { return true; }},
-    {.query = {{"types", "message.*"}}, .shows = [](const Said& s) { return s.type == EventType::message_appended; }},
+    {.query = {{"types", "message.*"}},
+     .shows = [](const Said& s) { return s.type == journal::EventType::message_appended; }},
     {.query = {{"types", "lock.evicted,store.*"}},
-     .shows = [](const Said& s) { return s.type == EventType::lock_evicted || s.type == EventType::store_degraded; }},
+     .shows =
+         [](const Said& s) {
+           return s.type == journal::EventType::lock_evicted || s.type == journal::EventType::store_degraded;
+         }},
     {.query = {{"channel", "irc"}}, .shows = [](const Said& s) { return s.channel == "irc"; }},
     {.query = {{"keyPrefix", "slack:group:"}},
      .shows = [](const Said& s) { return s.key.find(":slack:group:") != s.key.npos; }},
@@ -110,12 +116,12 @@ TEST_CASE("from every position under every filter, out of memory") {
 }
 
 TEST_CASE("from every position under every filter, on threads of their own") {
-  Fixture fixture(Config{}, 4);
+  Fixture fixture(config::Config{}, 4);
   check_every_position(fixture, 40, 25);
 }
 
 TEST_CASE("from every position under every filter, with a tail that holds next to nothing") {
-  Config config;
+  config::Config config;
   config.stream.tail_bytes = 700;
   Fixture fixture(config);
   check_every_position(fixture, 40, 25);
@@ -154,7 +160,7 @@ TEST_CASE("the first things said: retry, then hello with the place the stream st
         R"({"epoch":")" + fixture.ledger().epoch() +
             R"(","head":5,"oldest":1,"version":"0.1.0","filters":{"agent":"main","types":["message.*"]}})");
 
-  fixture.commit({{.type = EventType::message_appended, .key = keys[0], .text = "später"}});
+  fixture.commit({{.type = journal::EventType::message_appended, .key = keys[0], .text = "später"}});
   fixture.run_to(*client, 6);
   const auto said = client->first("message.appended");
   REQUIRE(said);
@@ -174,7 +180,7 @@ TEST_CASE("nobody who opened without a position sees what was before") {
 }
 
 TEST_CASE("a slow reader of a tiny tail gets everything, in order") {
-  Config config;
+  config::Config config;
   config.stream.tail_bytes = 2000;
   Fixture fixture(config);
   auto response = fixture.ask({}, {});
@@ -183,7 +189,7 @@ TEST_CASE("a slow reader of a tiny tail gets everything, in order") {
   fixture.run_until([&] { return slow->first("stream.hello").has_value(); });
   std::vector<Said> all;
   for (int i = 0; i < 1200; ++i) {
-    all.push_back({.type = EventType::message_appended, .key = keys[0], .text = std::string(1500, 'z')});
+    all.push_back({.type = journal::EventType::message_appended, .key = keys[0], .text = std::string(1500, 'z')});
   }
   for (std::size_t i = 0; i < all.size(); i += 100) {
     fixture.commit({all.begin() + static_cast<std::ptrdiff_t>(i), all.begin() + static_cast<std::ptrdiff_t>(i) + 100});
@@ -197,12 +203,12 @@ TEST_CASE("a slow reader of a tiny tail gets everything, in order") {
 }
 
 TEST_CASE("a batch bigger than any page, and its last event") {
-  Config config;
+  config::Config config;
   config.stream.tail_bytes = 1;
   Fixture fixture(config);
   std::vector<Said> all;
   for (int i = 0; i < 700; ++i) {
-    all.push_back({.type = EventType::message_appended,
+    all.push_back({.type = journal::EventType::message_appended,
                    .key = keys[static_cast<std::size_t>(i % 2)],
                    .text = std::string(2000, 'z')});
   }
@@ -237,7 +243,7 @@ TEST_CASE("gaps: another epoch, ahead of head") {
 }
 
 TEST_CASE("a gap: older than what is kept") {
-  Config config;
+  config::Config config;
   config.stream.tail_bytes = 1;
   config.journal.segment_bytes = 2000;
   config.journal.max_bytes = 6000;
@@ -278,7 +284,7 @@ TEST_CASE("a gap: older than what is kept") {
 }
 
 TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served without a gap") {
-  Config config;
+  config::Config config;
   config.journal.segment_bytes = 2000;
   config.journal.max_bytes = 6000;
   Fixture fixture(config);
@@ -295,7 +301,7 @@ TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served
 
 TEST_CASE("replay=n: the last n that match, from memory and from disk") {
   for (const std::uint64_t tail_bytes : {1ULL, 1500ULL, 16ULL << 20}) {
-    Config config;
+    config::Config config;
     config.stream.tail_bytes = tail_bytes;
     Fixture fixture(config);
     const std::vector<Said> all = history(700);

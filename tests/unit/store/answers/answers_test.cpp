@@ -12,7 +12,7 @@
 #include "store/json/raw_json.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
-namespace sessiond {
+namespace sessiond::answers {
 namespace {
 
 using journal_test::TempDir;
@@ -95,7 +95,7 @@ TEST_CASE("put is found at once, kept over a restart once flushed, and not found
   CHECK(store->find(answer(1).scope, start + 1001) == answer(1));
   CHECK_FALSE(store->find(answer(1).scope, start + 1002).has_value());
   CHECK_FALSE(store->find(answer(2).scope, start + 1).has_value());  // it was not flushed
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat(files(options.dir, ".jsonl").at(0).c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
   CHECK(files(options.dir, ".jsonl").at(0).filename() == fmt::format("{:020}.jsonl", start + 1));
@@ -110,7 +110,7 @@ TEST_CASE("putting again is harmless; the newer answer of a scope wins, in one s
     const auto store = open_store(options);
     for (int i = 0; i < 100; ++i) store->put(answer(1));
     REQUIRE(store->flush(false).has_value());
-    CHECK(fs::file_size(files(dir.path(), ".jsonl").at(0)) == with_crc(to_json(answer(1))).size() + 1);
+    CHECK(fs::file_size(files(dir.path(), ".jsonl").at(0)) == json::with_crc(to_json(answer(1))).size() + 1);
     for (int i = 2; i < 30; ++i) store->put(answer(i));
     REQUIRE(store->flush(true).has_value());
     CHECK(files(dir.path(), ".idx").size() >= 5);
@@ -140,8 +140,8 @@ TEST_CASE(
     REQUIRE(store->flush(false).has_value());
   }
   const fs::path file = files(dir.path(), ".jsonl").at(0);
-  const std::string text = *read_file(file);
-  const std::size_t line = with_crc(to_json(answer(0))).size() + 1;
+  const std::string text = *store::read_file(file);
+  const std::size_t line = json::with_crc(to_json(answer(0))).size() + 1;
   for (std::size_t size = 0; size <= text.size(); ++size) {
     CAPTURE(size);
     write_file(file, text.substr(0, size));
@@ -170,7 +170,7 @@ TEST_CASE("a damaged or missing index is made again; a damaged line costs itself
   fill(*open_store(options), 200);
   const auto indexes = files(dir.path(), ".idx");
   REQUIRE(indexes.size() >= 4);
-  const std::string good = *read_file(indexes[1]);
+  const std::string good = *store::read_file(indexes[1]);
   fs::remove(indexes[0]);
   for (const std::size_t at :
        {std::size_t{0}, std::size_t{9}, std::size_t{17}, std::size_t{30}, good.size() / 2, good.size() - 1}) {
@@ -178,20 +178,20 @@ TEST_CASE("a damaged or missing index is made again; a damaged line costs itself
     bad[at] = static_cast<char>(bad[at] ^ 0x40);
     write_file(indexes[1], bad);
     const auto store = open_store(options);
-    CHECK(*read_file(indexes[1]) == good);
+    CHECK(*store::read_file(indexes[1]) == good);
     for (int i = 0; i < 200; ++i) CHECK(store->find(answer(i).scope, start).has_value());
     CHECK(store->take_repairs().empty());
   }
   for (const std::string& bad :
-       {std::string(), std::string("x"), good.substr(0, 64), good + "x", *read_file(indexes[2])}) {
+       {std::string(), std::string("x"), good.substr(0, 64), good + "x", *store::read_file(indexes[2])}) {
     write_file(indexes[1], bad);
     CHECK(open_store(options)->find(answer(199).scope, start).has_value());
-    CHECK(*read_file(indexes[1]) == good);
+    CHECK(*store::read_file(indexes[1]) == good);
   }
 
   const auto lines = files(dir.path(), ".jsonl");
   for (const fs::path& file : {lines[2], lines.back()}) {
-    std::string text = *read_file(file);
+    std::string text = *store::read_file(file);
     text[3] = '\xff';
     write_file(file, text);
   }
@@ -295,4 +295,4 @@ TEST_CASE("found from one thread while others put, flush and expire") {
 }
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::answers

@@ -9,6 +9,7 @@
 #include <vector>
 
 using namespace sessiond;
+using namespace sessiond::delivery;
 
 namespace {
 

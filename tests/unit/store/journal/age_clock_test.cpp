@@ -5,7 +5,7 @@
 #include "store/files.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 using journal_test::TempDir;
@@ -92,8 +92,8 @@ TEST_CASE_FIXTURE(World, "fault 10: events grow old by the clock of ages") {
   CHECK(clock->older_than(64 * hour, 90) == 20);
   CHECK(open()->older_than(64 * hour, 90) == 20);
   CHECK(open(0, 5)->older_than(64 * hour, 5) == 0);  // what it knew of is no longer there
-  CHECK(read_file(dir.path() / "clock")->size() < 8000);
+  CHECK(store::read_file(dir.path() / "clock")->size() < 8000);
 }
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -32,8 +32,8 @@ enum class Failure : std::uint8_t {
 // Keeps the outcomes that a journal tells, and waits for them.
 class Outcomes {
  public:
-  explicit Outcomes(Journal& journal, std::function<void(const BatchOutcome&)> also = {}) {
-    journal.tail([this, also = std::move(also)](BatchOutcome outcome) {
+  explicit Outcomes(journal::Journal& journal, std::function<void(const journal::BatchOutcome&)> also = {}) {
+    journal.tail([this, also = std::move(also)](journal::BatchOutcome outcome) {
       if (also) also(outcome);
       const std::scoped_lock lock(mutex_);
       commits_ += outcome.commits.size();
@@ -42,7 +42,7 @@ class Outcomes {
     });
   }
   // Of the first `commits` commits; fails the test when they do not come.
-  std::vector<BatchOutcome> wait(std::size_t commits) {
+  std::vector<journal::BatchOutcome> wait(std::size_t commits) {
     std::unique_lock lock(mutex_);
     REQUIRE(told_.wait_for(lock, std::chrono::seconds(60), [&] { return commits_ >= commits; }));
     CHECK(commits_ == commits);
@@ -52,14 +52,14 @@ class Outcomes {
  private:
   std::mutex mutex_;
   std::condition_variable told_;
-  std::vector<BatchOutcome> all_;
+  std::vector<journal::BatchOutcome> all_;
   std::size_t commits_ = 0;
 };
 
-inline void check_follows(const std::vector<BatchOutcome>& outcomes, std::uint64_t first) {
-  for (const BatchOutcome& outcome : outcomes) {
+inline void check_follows(const std::vector<journal::BatchOutcome>& outcomes, std::uint64_t first) {
+  for (const journal::BatchOutcome& outcome : outcomes) {
     CHECK(outcome.first == first);
-    for (const Commit& commit : outcome.commits) {
+    for (const journal::Commit& commit : outcome.commits) {
       CHECK(commit.first_seq == first);
       first += commit.events.size();
     }
@@ -68,7 +68,7 @@ inline void check_follows(const std::vector<BatchOutcome>& outcomes, std::uint64
 }
 
 // Follows the events up to `last` as a stream does.
-inline std::vector<std::uint64_t> follow(const Journal& journal, std::uint64_t from, std::uint64_t last) {
+inline std::vector<std::uint64_t> follow(const journal::Journal& journal, std::uint64_t from, std::uint64_t last) {
   std::vector<std::uint64_t> seqs;
   while (from <= last) {
     const std::uint64_t head = journal.head();
@@ -90,12 +90,12 @@ inline std::vector<std::uint64_t> up_to(std::uint64_t from, std::uint64_t last) 
   return seqs;
 }
 
-inline std::vector<std::string> answers_from(Journal& journal, std::uint64_t from) {
+inline std::vector<std::string> answers_from(journal::Journal& journal, std::uint64_t from) {
   std::vector<std::string> answers;
   for (;;) {
     const auto page = journal.read(from, 1);
     REQUIRE(page);
-    for (const StoredBatch& batch : page->batches)
+    for (const journal::StoredBatch& batch : page->batches)
       answers.insert(answers.end(), batch.answers.begin(), batch.answers.end());
     if (page->next == from || page->next > journal.head()) return answers;
     from = page->next;
@@ -110,7 +110,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   };
 
   SUBCASE("a new one is empty") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     CHECK(journal.head() == 0);
     CHECK(journal.oldest() == 1);
     CHECK(journal.bytes_after(0) == 0);
@@ -122,7 +122,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("order: outcomes come as the commits were appended, events are read as they were committed") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     std::uint64_t next = 1;
     for (std::size_t events : {1U, 3U, 2U, 1U, 5U}) {
       journal.append(commit(next, events));
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
     }
     const auto told = outcomes->wait(5);
     check_follows(told, 1);
-    for (const BatchOutcome& outcome : told) CHECK(outcome.kind == BatchOutcome::Kind::durable);
+    for (const journal::BatchOutcome& outcome : told) CHECK(outcome.kind == journal::BatchOutcome::Kind::durable);
     CHECK(journal.head() == 12);
     const auto all = read_all(journal, 1);
     REQUIRE(all.size() == 12);
@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("a page begins with the asked event and ends with a whole batch") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     journal.append(commit(1, 5));
     outcomes->wait(1);
     journal.append(commit(6, 3));
@@ -163,18 +163,18 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("what clients never see is kept with its batch, and read once") {
-    const LinePosition position{.file = "f.jsonl", .agent = "main", .at = 7, .seq = 1};
+    const journal::LinePosition position{.file = "f.jsonl", .agent = "main", .at = 7, .seq = 1};
     const auto answer = [](std::uint64_t seq, std::string text) {
-      return Commit{.first_seq = seq, .events = {}, .answers = {std::move(text)}, .line_positions = {}};
+      return journal::Commit{.first_seq = seq, .events = {}, .answers = {std::move(text)}, .line_positions = {}};
     };
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     std::size_t count = 0;
-    const auto one = [&](Commit commit) {
+    const auto one = [&](journal::Commit commit) {
       journal.append(std::move(commit));
       outcomes->wait(++count);
     };
     one(answer(1, "1"));
-    Commit with = commit(1);
+    journal::Commit with = commit(1);
     with.answers = {"2"};
     with.line_positions = {position};
     one(std::move(with));
@@ -188,8 +188,8 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
       CHECK(answers_from(subject.journal(), 3) == std::vector<std::string>{"5"});
       const auto page = subject.journal().read(1, 1 << 20);
       REQUIRE(page);
-      std::vector<LinePosition> positions;
-      for (const StoredBatch& batch : page->batches)
+      std::vector<journal::LinePosition> positions;
+      for (const journal::StoredBatch& batch : page->batches)
         positions.insert(positions.end(), batch.line_positions.begin(), batch.line_positions.end());
       CHECK(positions == std::vector{position});
       subject.reopen();
@@ -206,7 +206,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
     CHECK(subject.journal().head() == 20);
     CHECK(follow(subject.journal(), 1, 20) == up_to(1, 20));
     put(21, 22);
-    CHECK(outcomes->wait(2).front().kind == BatchOutcome::Kind::durable);
+    CHECK(outcomes->wait(2).front().kind == journal::BatchOutcome::Kind::durable);
     CHECK(read_all(subject.journal(), 1).size() == 22);
   }
 
@@ -218,33 +218,33 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("a hole: a commit that does not follow is not stored, nor what comes behind it") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     put(1, 1);
     outcomes->wait(1);
     put(3, 3);
     outcomes->wait(2);
     put(2, 2);
     const auto told = outcomes->wait(3);
-    CHECK(told[1].kind == BatchOutcome::Kind::not_stored);
-    CHECK(told[2].kind == BatchOutcome::Kind::not_stored);
+    CHECK(told[1].kind == journal::BatchOutcome::Kind::not_stored);
+    CHECK(told[2].kind == journal::BatchOutcome::Kind::not_stored);
     CHECK(journal.head() == 1);
     REQUIRE(journal.resume());
     REQUIRE(journal.resume());  // and again changes nothing
     put(2, 2);
     const auto last = outcomes->wait(4).back();
-    CHECK(last.kind == BatchOutcome::Kind::durable);
+    CHECK(last.kind == journal::BatchOutcome::Kind::durable);
     CHECK(last.generation == told[2].generation + 1);
     CHECK(read_all(journal, 1).size() == 2);
   }
 
   SUBCASE("a failed batch is given back with all behind it, and its seqs are assigned again") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     put(1, 3);
     outcomes->wait(3);
-    const auto failed = [&](BatchOutcome::Kind kind) {
+    const auto failed = [&](journal::BatchOutcome::Kind kind) {
       std::uint64_t next = 4;
-      for (const BatchOutcome& outcome : outcomes->wait(3 + 200)) {
-        CHECK(outcome.kind == (outcome.first < 4 ? BatchOutcome::Kind::durable : kind));
+      for (const journal::BatchOutcome& outcome : outcomes->wait(3 + 200)) {
+        CHECK(outcome.kind == (outcome.first < 4 ? journal::BatchOutcome::Kind::durable : kind));
         if (outcome.first < 4) continue;
         CHECK(outcome.first == next);
         next = outcome.last + 1;
@@ -256,18 +256,18 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
     SUBCASE("not stored") {
       subject.fail(Failure::not_stored);
       put(4, 203);
-      failed(BatchOutcome::Kind::not_stored);
+      failed(journal::BatchOutcome::Kind::not_stored);
     }
     SUBCASE("outcome unknown: nothing can be stored until the storage works again") {
       subject.fail(Failure::outcome_unknown);
       put(4, 203);
-      failed(BatchOutcome::Kind::outcome_unknown);
+      failed(journal::BatchOutcome::Kind::outcome_unknown);
       CHECK_FALSE(journal.resume());
       subject.fail(Failure::none);
     }
     REQUIRE(journal.resume());
     journal.append(commit(4, 1, "another"));
-    CHECK(outcomes->wait(204).back().kind == BatchOutcome::Kind::durable);
+    CHECK(outcomes->wait(204).back().kind == journal::BatchOutcome::Kind::durable);
     subject.reopen();
     const auto all = read_all(subject.journal(), 1);
     CHECK(all.size() == 4);
@@ -275,7 +275,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("a lost event is told: nothing is passed over, and what is behind it is given") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     for (std::uint64_t seq = 1; seq <= 9; ++seq) {  // a batch each
       put(seq, seq);
       outcomes->wait(seq);
@@ -298,7 +298,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   }
 
   SUBCASE("release removes old events that are released, and no other") {
-    Journal& journal = subject.journal();
+    journal::Journal& journal = subject.journal();
     for (std::uint64_t seq = 1; seq <= 60; ++seq) {
       put(seq, seq);
       outcomes->wait(seq);
@@ -324,8 +324,8 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
 
 TEST_CASE_TEMPLATE_DEFINE("a batch is durable and can be read before its outcome is told", Subject, durable_journal) {
   Subject subject;
-  Outcomes outcomes(subject.journal(), [&](const BatchOutcome& outcome) {
-    Journal& journal = subject.journal();
+  Outcomes outcomes(subject.journal(), [&](const journal::BatchOutcome& outcome) {
+    journal::Journal& journal = subject.journal();
     CHECK(journal.head() >= outcome.last);
     CHECK(follow(journal, outcome.first, outcome.last) == up_to(outcome.first, outcome.last));
     const auto crashed = subject.after_crash();
@@ -345,11 +345,11 @@ TEST_CASE_TEMPLATE_DEFINE("tail wakes who waits, and readers see each event once
                           followed_journal) {
   constexpr std::uint64_t last = 2000;
   Subject subject;
-  Journal& journal = subject.journal();
+  journal::Journal& journal = subject.journal();
   std::mutex mutex;
   std::condition_variable told;
   std::uint64_t durable = 0;
-  Outcomes outcomes(journal, [&](const BatchOutcome& outcome) {
+  Outcomes outcomes(journal, [&](const journal::BatchOutcome& outcome) {
     const std::scoped_lock lock(mutex);
     durable = outcome.last;
     told.notify_all();

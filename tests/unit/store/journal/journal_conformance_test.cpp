@@ -9,7 +9,7 @@
 
 #include "store/journal/file_journal.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 using namespace journal_test;
@@ -34,7 +34,7 @@ class Files {
   void fail(Failure how) { failure_ = how; }
   void lose(std::uint64_t seq) {
     for (const auto& entry : fs::directory_iterator(dir_.path())) {
-      std::string text = *read_file(entry.path());
+      std::string text = *store::read_file(entry.path());
       const std::size_t at = text.find(event_json(seq));
       if (at == std::string::npos || entry.path().extension() != ".jsonl") continue;
       text[at + 1] = '#';
@@ -53,7 +53,7 @@ class Files {
       return -1;
     };
     ops->sync = [this, ours = dir == dir_.path()](int fd) {
-      struct stat status{};
+      struct stat status {};
       if (ours && ::fstat(fd, &status) == 0)
         synced_[fs::read_symlink(fmt::format("/proc/self/fd/{}", fd)).filename()] =
             static_cast<std::uintmax_t>(status.st_size);
@@ -256,4 +256,4 @@ TEST_CASE_TEMPLATE_INVOKE(durable_journal, Files, Memory);
 TEST_CASE_TEMPLATE_INVOKE(followed_journal, Files, Memory);
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -10,7 +10,7 @@
 #include "store/journal/journal.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 using namespace journal_test;
@@ -23,7 +23,7 @@ std::string three_batches(const fs::path& dir) {
   journal.put(commit(1, 2));
   journal.put(commit(3, 1, "three"));
   journal.put(commit(4, 2, "last"));
-  return *read_file(dir / only);
+  return *store::read_file(dir / only);
 }
 std::size_t start_of_line(const std::string& text, int line) {
   std::size_t at = 0;
@@ -46,7 +46,7 @@ TEST_CASE("cut at any byte of the last batch: that batch is gone, all before it 
       CHECK(journal->head() == 3);
       CHECK(journal->report().repairs.size() == (size == last ? 0 : 1));
       CHECK(count_files(copy.path(), ".torn.") == (size == last ? 0 : 1));
-      CHECK(*read_file(copy.path() / only) == text.substr(0, last));
+      CHECK(*store::read_file(copy.path() / only) == text.substr(0, last));
       CHECK(journal.put(commit(4)).kind == BatchOutcome::Kind::durable);
     }
     TestJournal again({.dir = copy.path()});
@@ -67,7 +67,7 @@ TEST_CASE("a last line with lost pages, newline and all, is a torn batch and kep
   CHECK(journal->head() == 3);
   REQUIRE(count_files(dir.path(), ".torn.") == 1);
   for (const auto& entry : fs::directory_iterator(dir.path()))
-    if (entry.path().native().contains(".torn.")) CHECK(*read_file(entry.path()) == text.substr(last));
+    if (entry.path().native().contains(".torn.")) CHECK(*store::read_file(entry.path()) == text.substr(last));
 }
 
 TEST_CASE("any flipped bit before the last batch is found, named, and repaired only when asked") {
@@ -86,7 +86,7 @@ TEST_CASE("any flipped bit before the last batch is found, named, and repaired o
     CHECK(journal.problem().code == Code::degraded);
     CHECK(journal.problem().detail.contains(only));
     CHECK(journal.problem().detail.contains(fmt::format("offset {}", at < second ? 0 : second)));
-    CHECK(*read_file(dir.path() / only) == damaged);
+    CHECK(*store::read_file(dir.path() / only) == damaged);
   }
   CHECK(count_files(dir.path(), ".damaged.") == 0);
 }
@@ -132,7 +132,7 @@ TEST_CASE("repair keeps what is before and after the damage, puts it aside, and 
       REQUIRE(count_files(dir.path(), ".damaged.") == 1);
       for (const auto& entry : fs::directory_iterator(dir.path()))
         if (entry.path().native().contains(".damaged."))
-          CHECK(*read_file(entry.path()) == text.substr(second, last - second));
+          CHECK(*store::read_file(entry.path()) == text.substr(second, last - second));
     }
     TestJournal again({.dir = dir.path()});
     REQUIRE(again.ok());
@@ -212,9 +212,9 @@ TEST_CASE("indexes are made again when missing, damaged, or another segment's") 
   const TempDir dir;
   const auto names = many_segments(dir.path());
   const auto idx = [&](std::size_t i) { return dir.path() / fs::path(names[i]).replace_extension(".idx"); };
-  const std::string good = *read_file(idx(0));
+  const std::string good = *store::read_file(idx(0));
   fs::remove(idx(0));
-  std::string flipped = *read_file(idx(1));
+  std::string flipped = *store::read_file(idx(1));
   flipped[20] ^= 1;
   write_file(idx(1), flipped);
   write_file(idx(2), good);
@@ -227,13 +227,13 @@ TEST_CASE("indexes are made again when missing, damaged, or another segment's") 
     CHECK(journal->head() == 20);
     CHECK(read_all(*journal, 1).size() == 20);
   }
-  CHECK(*read_file(idx(0)) == good);
+  CHECK(*store::read_file(idx(0)) == good);
 }
 
 TEST_CASE("damage in a sealed segment is found when it is read, or when its index has to be made again") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
-  std::string text = *read_file(dir.path() / names[1]);
+  std::string text = *store::read_file(dir.path() / names[1]);
   text[text.size() / 2] ^= 1;
   write_file(dir.path() / names[1], text);
   {
@@ -279,7 +279,7 @@ TEST_CASE("fault 7: damage anywhere before what recovery needs is stepped over, 
   const TempDir dir;
   const auto names = many_segments(dir.path());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string whole = *read_file(dir.path() / names[i]);
+    const std::string whole = *store::read_file(dir.path() / names[i]);
     for (std::size_t at = 0; at + 1 < whole.size(); at += 37) {
       for (const bool indexed : {true, false}) {
         CAPTURE(names[i]);
@@ -350,7 +350,7 @@ TEST_CASE("fault 51: without indexes an old journal is not read through before i
   const auto names = many_segments(dir.path());
   const auto idx = [&](std::size_t i) { return dir.path() / fs::path(names[i]).replace_extension(".idx"); };
   for (std::size_t i = 0; i + 1 < names.size(); ++i) fs::remove(idx(i));
-  std::string text = *read_file(dir.path() / names[1]);  // nobody has read this when the journal is open
+  std::string text = *store::read_file(dir.path() / names[1]);  // nobody has read this when the journal is open
   text[text.size() / 2] ^= 1;
   write_file(dir.path() / names[1], text);
   std::promise<JournalCheck> done;
@@ -414,7 +414,7 @@ TEST_CASE("a sealed segment that was cut is damage, not a torn batch") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
   const fs::path victim = dir.path() / names[1];
-  const std::string text = *read_file(victim);
+  const std::string text = *store::read_file(victim);
   write_file(victim, text.substr(0, text.size() - 5));
   TestJournal refused({.dir = dir.path()});
   REQUIRE_FALSE(refused.ok());
@@ -480,4 +480,4 @@ TEST_CASE("a journal that ends before what files were made of: named, and with -
 }
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -8,7 +8,7 @@
 #include "store/journal/journal.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 using namespace journal_test;
@@ -40,9 +40,9 @@ std::shared_ptr<const JournalFileOps> ops_on(Disk& disk) {
     errno = disk.error;
     return -1;
   };
-  ops->create = [&disk](const fs::path& path) -> Result<Fd> {
+  ops->create = [&disk](const fs::path& path) -> Result<store::Fd> {
     if (disk.fails()) return std::unexpected(io_problem("create", path.native(), disk.error));
-    return open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
+    return store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
   };
   ops->sync_dir = [&disk](const fs::path& path) -> Result<void> {
     if (disk.fails()) return std::unexpected(io_problem("fsync", path.native(), disk.error));
@@ -177,7 +177,7 @@ TEST_CASE("a killed process after a failed batch whose bytes all reached the fil
     TestJournal whole({.dir = other.path()});
     whole.put(commit(1));
     whole.put(commit(2, 1, "void"));
-    write_file(old, *read_file(other.path() / "00000000000000000001.jsonl"));
+    write_file(old, *store::read_file(other.path() / "00000000000000000001.jsonl"));
   }
   const TempDir copy;
   fs::copy(dir.path(), copy.path(), fs::copy_options::recursive);
@@ -263,4 +263,4 @@ TEST_CASE("short writes and EINTR are carried through") {
 }
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -28,8 +28,8 @@ inline std::string event_json(std::uint64_t seq, std::string_view text = "x") {
   return fmt::format(R"({{"seq":{},"text":"{}"}})", seq, text);
 }
 
-inline Commit commit(std::uint64_t first, std::size_t events = 1, std::string_view text = "x") {
-  Commit made{.first_seq = first, .events = {}, .answers = {}, .line_positions = {}};
+inline journal::Commit commit(std::uint64_t first, std::size_t events = 1, std::string_view text = "x") {
+  journal::Commit made{.first_seq = first, .events = {}, .answers = {}, .line_positions = {}};
   for (std::size_t i = 0; i < events; ++i)
     made.events.push_back(std::make_shared<const std::string>(event_json(first + i, text)));
   return made;
@@ -37,14 +37,14 @@ inline Commit commit(std::uint64_t first, std::size_t events = 1, std::string_vi
 
 class TestJournal {
  public:
-  explicit TestJournal(JournalOptions options) : opened_(open(std::move(options))) {}
+  explicit TestJournal(journal::JournalOptions options) : opened_(open(std::move(options))) {}
 
   bool ok() const { return opened_.has_value(); }
   const Problem& problem() const { return opened_.error(); }
-  FileJournal& operator*() { return **opened_; }
-  FileJournal* operator->() { return opened_->get(); }
+  journal::FileJournal& operator*() { return **opened_; }
+  journal::FileJournal* operator->() { return opened_->get(); }
 
-  void append(Commit one) {
+  void append(journal::Commit one) {
     {
       const std::scoped_lock lock(mutex_);
       ++appended_;
@@ -57,22 +57,22 @@ class TestJournal {
     told_.wait(lock, [&] { return finished_ == appended_; });
   }
   // Appends and waits for what became of it.
-  BatchOutcome put(Commit one) {
+  journal::BatchOutcome put(journal::Commit one) {
     append(std::move(one));
     drain();
     const std::scoped_lock lock(mutex_);
     return outcomes_.back();
   }
-  std::vector<BatchOutcome> outcomes() const {
+  std::vector<journal::BatchOutcome> outcomes() const {
     const std::scoped_lock lock(mutex_);
     return outcomes_;
   }
 
  private:
-  Result<std::unique_ptr<FileJournal>> open(JournalOptions options) {
-    auto opened = FileJournal::open(std::move(options));
+  Result<std::unique_ptr<journal::FileJournal>> open(journal::JournalOptions options) {
+    auto opened = journal::FileJournal::open(std::move(options));
     if (opened)
-      (*opened)->tail([this](BatchOutcome outcome) {
+      (*opened)->tail([this](journal::BatchOutcome outcome) {
         const std::scoped_lock lock(mutex_);
         finished_ += outcome.commits.size();
         outcomes_.push_back(std::move(outcome));
@@ -85,22 +85,22 @@ class TestJournal {
   std::condition_variable told_;
   std::size_t appended_ = 0;  // commits
   std::size_t finished_ = 0;
-  std::vector<BatchOutcome> outcomes_;
-  Result<std::unique_ptr<FileJournal>> opened_;
+  std::vector<journal::BatchOutcome> outcomes_;
+  Result<std::unique_ptr<journal::FileJournal>> opened_;
 };
 
 // Everything there is from `from` on, by small pages: seq -> event. Each seq at most once, in order.
-inline std::map<std::uint64_t, std::string> read_all(Journal& journal, std::uint64_t from,
+inline std::map<std::uint64_t, std::string> read_all(journal::Journal& journal, std::uint64_t from,
                                                      std::size_t page_bytes = 300) {
   std::map<std::uint64_t, std::string> all;
   while (from <= journal.head()) {
     const auto page = journal.read(from, page_bytes);
     REQUIRE_MESSAGE(page.has_value(), page.error().detail);
     REQUIRE(page->next > from);
-    for (const StoredBatch& batch : page->batches) {
+    for (const journal::StoredBatch& batch : page->batches) {
       REQUIRE((all.empty() || batch.first > all.rbegin()->first || batch.events.empty()));
       std::uint64_t seq = batch.first;
-      for (const Bytes& event : batch.events) all.emplace(seq++, *event);
+      for (const journal::Bytes& event : batch.events) all.emplace(seq++, *event);
     }
     from = page->next;
   }
@@ -121,9 +121,9 @@ inline std::size_t count_files(const fs::path& dir, std::string_view part) {
 }
 
 inline void write_file(const fs::path& path, std::string_view bytes) {
-  const auto file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  const auto file = store::open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
   REQUIRE(file.has_value());
-  REQUIRE(write_all(file->get(), bytes, path.native()).has_value());
+  REQUIRE(store::write_all(file->get(), bytes, path.native()).has_value());
 }
 
 }  // namespace sessiond::journal_test

@@ -10,7 +10,7 @@
 #include "store/json/raw_json.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
-namespace sessiond {
+namespace sessiond::journal {
 namespace {
 
 using namespace journal_test;
@@ -60,7 +60,7 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
     CHECK(outcome.commits[0].events.size() == 2);
     CHECK(journal->head() == 2);
   }
-  const auto text = read_file(dir.path() / "00000000000000000001.jsonl");
+  const auto text = store::read_file(dir.path() / "00000000000000000001.jsonl");
   REQUIRE(text.has_value());
   const std::string body = R"({"seq":1,"events":[{"seq":1,"text":"x"},{"seq":2,"text":"x"}],"answers":[{"k":"a"}],)"
                            R"("places":[{"file":"f","agent":"a","at":7,"seq":1,"line":"{\"type\":\"session\"}\n"},)"
@@ -68,7 +68,7 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
                            R"({"agent":"a","seq":2,"archives":["x","\"y\""]}]})";
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
   CHECK(*text == fmt::format("{:08x} {}\n", crc, body));
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat((dir.path() / "00000000000000000001.jsonl").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
 
@@ -366,4 +366,4 @@ TEST_CASE("many threads append, others read meanwhile and see only what is durab
 }
 
 }  // namespace
-}  // namespace sessiond
+}  // namespace sessiond::journal

@@ -67,15 +67,15 @@ TEST_CASE("fault 43: deep values are compared, however deep") {
 
 TEST_CASE("fault 43: an entry that is spelt anew is no change") {
   const auto named = [](std::string key, std::string_view entry) {
-    return NamedEntry{.key = std::move(key), .entry = std::make_shared<const std::string>(entry)};
+    return sessions::NamedEntry{.key = std::move(key), .entry = std::make_shared<const std::string>(entry)};
   };
-  const std::vector<NamedEntry> base{named("k", R"({"label":"é","n":1.0,"o":{"x":1,"y":2}})"),
-                                     named("l", R"({"a":1})")};
-  const std::vector<NamedEntry> theirs{named("k", R"({"o":{"y":2,"x":1},"label":"\u00e9","n":1})"),
-                                       named("l", R"({"a":2})")};
-  const ForeignChange change = diff_stores(base, theirs);
+  const std::vector<sessions::NamedEntry> base{named("k", R"({"label":"é","n":1.0,"o":{"x":1,"y":2}})"),
+                                               named("l", R"({"a":1})")};
+  const std::vector<sessions::NamedEntry> theirs{named("k", R"({"o":{"y":2,"x":1},"label":"\u00e9","n":1})"),
+                                                 named("l", R"({"a":2})")};
+  const sessions::ForeignChange change = sessions::diff_stores(base, theirs);
   REQUIRE(change.updated.size() == 1);
   CHECK(change.updated[0].key == "l");
-  CHECK(merge_entry(R"({"a":"é"})", R"({"a":"é","b":1})", R"({"a":"\u00e9","c":1})") ==
+  CHECK(sessions::merge_entry(R"({"a":"é"})", R"({"a":"é","b":1})", R"({"a":"\u00e9","c":1})") ==
         json::Edit{.set = {{"c", "1"}}, .unset = {}});
 }

@@ -24,6 +24,7 @@
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
+using namespace sessiond::lock;
 using namespace std::chrono_literals;
 using sessiond::testing::Child;
 using sessiond::testing::Signal;
@@ -84,17 +85,17 @@ TEST_CASE("the lock appears with its payload and goes with its holder") {
   {
     auto lock = place.acquire(quick);
     REQUIRE(lock);
-    const auto text = read_file(place.lock);
+    const auto text = store::read_file(place.lock);
     REQUIRE(text);
     REQUIRE(json::check(*text));
     CHECK(json::int_at(*text, "pid") == ::getpid());
-    CHECK(json::string_at(*text, "host") == host_identity());
-    CHECK(json::int_at(*text, "starttime") == static_cast<std::int64_t>(process_status(::getpid()).starttime));
+    CHECK(json::string_at(*text, "host") == store::host_identity());
+    CHECK(json::int_at(*text, "starttime") == static_cast<std::int64_t>(store::process_status(::getpid()).starttime));
     CHECK(json::string_at(*text, "createdAt")->size() == 24);
     CHECK(json::string_at(*text, "createdAt")->back() == 'Z');
     CHECK(*json::int_at(*text, "startedAt") > 1'700'000'000'000);
     CHECK(json::string_at(*text, "token")->size() == 32);
-    struct stat status{};
+    struct stat status {};
     REQUIRE(::stat(place.lock.c_str(), &status) == 0);
     CHECK((status.st_mode & 07777) == 0600);
     CHECK(place.files() == 1);  // no temp name is left
@@ -171,7 +172,7 @@ TEST_CASE("a holder that is provably gone is evicted at once") {
   std::optional<Child> zombie;
   SUBCASE("dead, same host") {
     const pid_t pid = dead_pid();
-    payload = fmt::format(R"({{"pid":{},"host":"{}","token":"t"}})", pid, host_identity());
+    payload = fmt::format(R"({{"pid":{},"host":"{}","token":"t"}})", pid, store::host_identity());
     reason = fmt::format("holder {} is dead", pid);
   }
   SUBCASE("dead, a program that writes no host") {
@@ -196,11 +197,11 @@ TEST_CASE("a holder that is provably gone is evicted at once") {
       return 0;
     });
     zombie->kill();
-    payload = fmt::format(R"({{"pid":{},"host":"{}"}})", zombie->pid(), host_identity());
+    payload = fmt::format(R"({{"pid":{},"host":"{}"}})", zombie->pid(), store::host_identity());
     reason = fmt::format("holder {} is dead", zombie->pid());
   }
   SUBCASE("its pid is another's now") {
-    payload = fmt::format(R"({{"pid":{},"starttime":1,"host":"{}"}})", ::getpid(), host_identity());
+    payload = fmt::format(R"({{"pid":{},"starttime":1,"host":"{}"}})", ::getpid(), store::host_identity());
     reason = fmt::format("pid {} was given to another process", ::getpid());
   }
   place.foreign_lock(payload);
@@ -258,7 +259,7 @@ namespace {
 
 // The host of the same machine before it was started the last time; `machine` false: as 0.1.0 wrote it.
 std::string host_of_earlier_boot(bool machine) {
-  const std::string& ours = host_identity();
+  const std::string& ours = store::host_identity();
   const std::string boot = "01234567-89ab-cdef-0123-456789abcdef";
   return machine ? ours.substr(0, ours.find(':') + 1) + boot + ":4026531836" : boot + ":4026531836";
 }
@@ -280,16 +281,17 @@ TEST_CASE("fault 45: a lock of an earlier boot of this machine is evicted at onc
 }
 
 TEST_CASE("fault 45: a lock of another machine is kept, whatever its boot") {
-  CHECK(where_ran(host_identity(), false) == Host::here);
-  CHECK(where_ran(host_of_earlier_boot(true), false) ==
-        (host_identity().starts_with("-:") ? Host::elsewhere : Host::earlier_boot));
-  CHECK(where_ran(host_of_earlier_boot(false), false) == Host::elsewhere);  // a disk that others write too
-  CHECK(where_ran(host_of_earlier_boot(false), true) == Host::earlier_boot);
-  CHECK(where_ran("fedcba98fedcba98fedcba98fedcba98:01234567-89ab-cdef-0123-456789abcdef:1", true) ==
-        (host_identity().starts_with("-:") ? Host::earlier_boot : Host::elsewhere));
-  CHECK(where_ran(host_identity() + "1", true) == Host::elsewhere);  // another pid namespace
-  CHECK(where_ran("elsewhere:1", true) == Host::elsewhere);
-  CHECK(where_ran("", true) == Host::elsewhere);
+  CHECK(store::where_ran(store::host_identity(), false) == store::Host::here);
+  CHECK(store::where_ran(host_of_earlier_boot(true), false) ==
+        (store::host_identity().starts_with("-:") ? store::Host::elsewhere : store::Host::earlier_boot));
+  CHECK(store::where_ran(host_of_earlier_boot(false), false) ==
+        store::Host::elsewhere);  // a disk that others write too
+  CHECK(store::where_ran(host_of_earlier_boot(false), true) == store::Host::earlier_boot);
+  CHECK(store::where_ran("fedcba98fedcba98fedcba98fedcba98:01234567-89ab-cdef-0123-456789abcdef:1", true) ==
+        (store::host_identity().starts_with("-:") ? store::Host::earlier_boot : store::Host::elsewhere));
+  CHECK(store::where_ran(store::host_identity() + "1", true) == store::Host::elsewhere);  // another pid namespace
+  CHECK(store::where_ran("elsewhere:1", true) == store::Host::elsewhere);
+  CHECK(store::where_ran("", true) == store::Host::elsewhere);
 }
 
 TEST_CASE("fault 45: what does not say where it was written is judged by this boot's beginning") {
@@ -302,7 +304,7 @@ TEST_CASE("fault 45: what does not say where it was written is judged by this bo
     (*seen)->id.ctime_ns = ctime_ns;
     return provably_gone(**seen);
   };
-  const std::int64_t boot = boot_time_ns();
+  const std::int64_t boot = store::boot_time_ns();
   const std::int64_t hour = 3'600'000'000'000;
   const std::string foreign = fmt::format(R"({{"pid":{},"createdAt":"2026-11-21T22:00:00.000Z"}})", ::getpid());
   for (const std::string& payload : {std::string(), std::string("{\"pid\":"), foreign}) {
@@ -312,7 +314,7 @@ TEST_CASE("fault 45: what does not say where it was written is judged by this bo
     CHECK_FALSE(seen_with(payload, boot + 1));
   }
   // A payload that tells needs no clock.
-  CHECK_FALSE(seen_with(fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), host_identity()), boot - hour));
+  CHECK_FALSE(seen_with(fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), store::host_identity()), boot - hour));
 }
 
 TEST_CASE("fault 45: an empty lock has lost its maker after seconds, not after `stale`") {
@@ -333,7 +335,7 @@ TEST_CASE("fault 49: lock names that kills left beside transcripts are swept wit
     std::ofstream(name) << payload;
     return name;
   };
-  const auto of_dead = fmt::format(R"({{"pid":{},"host":"{}"}})", dead, host_identity());
+  const auto of_dead = fmt::format(R"({{"pid":{},"host":"{}"}})", dead, store::host_identity());
   const auto of_boot = fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), host_of_earlier_boot(true));
   const std::array left{make("a.jsonl", dead, of_dead), make("a-topic-1.jsonl", dead, ""),
                         make("b.jsonl", ::getpid(), of_boot), make("sessions.json", dead, of_dead)};
@@ -391,13 +393,13 @@ TEST_CASE("release leaves a lock alone that is not ours any more") {
     fs::remove(place.lock);
     place.foreign_lock("theirs");
     lock->release();
-    CHECK(*read_file(place.lock) == "theirs");
+    CHECK(*store::read_file(place.lock) == "theirs");
     CHECK(place.files() == 1);
   }
   SUBCASE("replaced by a rename") {
-    REQUIRE(replace_file(place.lock, "theirs"));
+    REQUIRE(store::replace_file(place.lock, "theirs"));
     lock->release();
-    CHECK(*read_file(place.lock) == "theirs");
+    CHECK(*store::read_file(place.lock) == "theirs");
   }
   SUBCASE("evicted and free") {
     fs::remove(place.lock);
@@ -473,7 +475,7 @@ TEST_CASE("where there are no hard links the lock still appears whole, and is ev
     std::vector<Eviction> evictions;
     auto lock = FileLock::acquire(place.target, quick, evictions);
     if (!lock || evictions.size() != 1) return 2;
-    if (json::int_at(*read_file(place.lock), "pid") != ::getpid() || place.files() != 1) return 3;
+    if (json::int_at(*store::read_file(place.lock), "pid") != ::getpid() || place.files() != 1) return 3;
     if (FileLock::acquire(place.target, quick, evictions)) return 4;
     lock->release();
     return place.files() == 0 ? 0 : 5;

@@ -6,6 +6,7 @@
 #include "tests/unit/store/sessions/store_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 using namespace sessiond::testing;
 
 namespace {

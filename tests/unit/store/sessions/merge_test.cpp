@@ -7,10 +7,11 @@
 #include "store/sessions/sessions_file.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 
 namespace {
 
-std::vector<NamedEntry> store(std::string_view text) {
+std::vector<NamedEntry> store_text(std::string_view text) {
   std::vector<std::string> oddities;
   auto entries = parse_store(text, oddities);
   REQUIRE(entries);
@@ -24,8 +25,8 @@ std::string merged(std::string_view base, std::string_view ours, std::string_vie
 }  // namespace
 
 TEST_CASE("diff: created, updated field by field, deleted") {
-  const auto change = diff_stores(store(R"({"a":{"x":1,"y":2,"rev":5},"b":{"n":1},"c":{}})"),
-                                  store(R"({"d":{"z":1},"c":{},"a":{"y":3,"w":[1],"updatedAt":77}})"));
+  const auto change = diff_stores(store_text(R"({"a":{"x":1,"y":2,"rev":5},"b":{"n":1},"c":{}})"),
+                                  store_text(R"({"d":{"z":1},"c":{},"a":{"y":3,"w":[1],"updatedAt":77}})"));
   REQUIRE(change.created.size() == 1);
   CHECK(change.created[0].key == "d");
   REQUIRE(change.updated.size() == 1);
@@ -38,18 +39,18 @@ TEST_CASE("diff: created, updated field by field, deleted") {
 }
 
 TEST_CASE("diff: order, layout, duplicates and rev change nothing") {
-  CHECK(diff_stores(store(R"({"a":{"x":1,"y":{"z":[1,2]}},"b":{}})"),
-                    store(R"({"b":{},"a":{"y":{ "z" : [1, 2] },"x":1,"rev":9}})"))
+  CHECK(diff_stores(store_text(R"({"a":{"x":1,"y":{"z":[1,2]}},"b":{}})"),
+                    store_text(R"({"b":{},"a":{"y":{ "z" : [1, 2] },"x":1,"rev":9}})"))
             .empty());
-  CHECK(diff_stores(store(R"({"a":{"x":1}})"), store(R"({"a":{"x":0,"x":1}})")).empty());
+  CHECK(diff_stores(store_text(R"({"a":{"x":1}})"), store_text(R"({"a":{"x":0,"x":1}})")).empty());
   CHECK(diff_stores({}, {}).empty());
 }
 
 TEST_CASE("diff: entries that are no objects are no sessions") {
-  CHECK(diff_stores(store(R"({"a":{},"b":null,"c":1})"), store(R"({"a":null,"b":{},"c":2,"d":3})")).deleted ==
+  CHECK(diff_stores(store_text(R"({"a":{},"b":null,"c":1})"), store_text(R"({"a":null,"b":{},"c":2,"d":3})")).deleted ==
         std::vector<std::string>{"a"});
-  CHECK(diff_stores(store(R"({"a":{},"b":null})"), store(R"({"a":{},"b":{}})")).created.size() == 1);
-  CHECK(diff_stores(store(R"({"b":null})"), store("{}")).empty());
+  CHECK(diff_stores(store_text(R"({"a":{},"b":null})"), store_text(R"({"a":{},"b":{}})")).created.size() == 1);
+  CHECK(diff_stores(store_text(R"({"b":null})"), store_text("{}")).empty());
 }
 
 TEST_CASE("diff finds its way through any reordering") {

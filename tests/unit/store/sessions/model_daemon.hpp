@@ -13,13 +13,13 @@ namespace sessiond::testing {
 
 class ModelDaemon {
  public:
-  explicit ModelDaemon(const SessionsFile::Options& options)
+  explicit ModelDaemon(const sessions::SessionsFile::Options& options)
       : file_(options), foreign_(options.previous.parent_path() / "main.foreign.json") {}
 
   bool load() {
     auto report = file_.load();
     if (!report) return false;
-    for (const NamedEntry& one : report->entries) held_[one.key] = *one.entry;
+    for (const sessions::NamedEntry& one : report->entries) held_[one.key] = *one.entry;
     if (report->foreign) commit(*report->foreign);
     return true;
   }
@@ -38,7 +38,7 @@ class ModelDaemon {
   // Writes until nothing foreign came in between.
   bool checkpoint() {
     for (int round = 0; round < 1000; ++round) {
-      std::vector<NamedEntry> changes;
+      std::vector<sessions::NamedEntry> changes;
       for (const auto& [key, unused] : dirty_) {
         const auto held = held_.find(key);
         changes.push_back({key, held == held_.end() ? nullptr : std::make_shared<const std::string>(held->second)});
@@ -59,15 +59,16 @@ class ModelDaemon {
   bool settle() { return checkpoint() && poll() && checkpoint(); }
 
  private:
-  void commit(const ForeignChange& change) {
-    for (const NamedEntry& created : change.created) {
+  void commit(const sessions::ForeignChange& change) {
+    for (const sessions::NamedEntry& created : change.created) {
       const auto [held, fresh] = held_.try_emplace(created.key, *created.entry);
-      if (!fresh) held->second = json::apply(held->second, merge_entry("{}", held->second, *created.entry));
+      if (!fresh) held->second = json::apply(held->second, sessions::merge_entry("{}", held->second, *created.entry));
       dirty_[created.key] = true;
     }
-    for (const ForeignChange::Changed& updated : change.updated) {
+    for (const sessions::ForeignChange::Changed& updated : change.updated) {
       const auto [held, fresh] = held_.try_emplace(updated.key, *updated.theirs);
-      if (!fresh) held->second = json::apply(held->second, merge_entry(*updated.base, held->second, *updated.theirs));
+      if (!fresh)
+        held->second = json::apply(held->second, sessions::merge_entry(*updated.base, held->second, *updated.theirs));
       dirty_[updated.key] = true;
     }
     for (const std::string& key : change.deleted) {
@@ -77,7 +78,7 @@ class ModelDaemon {
     }
   }
 
-  SessionsFile file_;
+  sessions::SessionsFile file_;
   std::filesystem::path foreign_;
   bool came_out_ = false;
   std::map<std::string, std::string> held_;

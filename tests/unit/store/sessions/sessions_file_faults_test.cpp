@@ -7,6 +7,7 @@
 #include "tests/unit/store/stepped_child.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 using namespace sessiond::testing;
 namespace fs = std::filesystem;
 
@@ -49,7 +50,7 @@ TEST_CASE("a damaged store is put aside and rebuilt from the last generation") {
       const std::string aside = at.the_file("sessions.json.corrupt.");
       REQUIRE_FALSE(aside.empty());
       CHECK_FALSE(aside.contains(':'));
-      CHECK(*read_file(at.sessions / aside) == damage);
+      CHECK(*store::read_file(at.sessions / aside) == damage);
       // The good one is in its place at once: another start needs nothing.
       SessionsFile again(at.options());
       const LoadReport second = loaded(again);
@@ -70,7 +71,7 @@ TEST_CASE("a damaged store of which nothing else is known begins empty, and is k
   CHECK(report.rebuilt);
   CHECK(report.entries.empty());
   checkpointed(file, {});
-  CHECK(*read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == "{\"a\":{}");
+  CHECK(*store::read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == "{\"a\":{}");
 }
 
 TEST_CASE("a damaged previous generation is not taken") {
@@ -81,7 +82,7 @@ TEST_CASE("a damaged previous generation is not taken") {
     checkpointed(file, {named("a", "{}")});
     checkpointed(file, {named("b", "{}")});
   }
-  REQUIRE(replace_file(at.previous, "[]"));
+  REQUIRE(store::replace_file(at.previous, "[]"));
   at.rewrite("");
   SessionsFile file(at.options());
   CHECK(loaded(file).entries.empty());
@@ -108,7 +109,7 @@ TEST_CASE("damage while we run: never read as empty, never written over, made go
     CHECK(at.text() == expected);
     CHECK(file.take_repairs().size() == 1);
     CHECK(file.take_repairs().empty());
-    CHECK(*read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == damage);
+    CHECK(*store::read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == damage);
     CHECK_FALSE(polled(file));
   }
 }
@@ -149,7 +150,7 @@ TEST_CASE("two damages in one millisecond get two names") {
     checkpointed(file, {});
   }
   std::set<std::string> contents;
-  for (const std::string& name : at.names(at.sessions)) contents.insert(*read_file(at.sessions / name));
+  for (const std::string& name : at.names(at.sessions)) contents.insert(*store::read_file(at.sessions / name));
   CHECK(contents.size() == 6);
 }
 
@@ -185,7 +186,7 @@ TEST_CASE("no way to write: a problem, and what we hold stays") {
   loaded(file);
   checkpointed(file, {named("a", "{}")});
   fs::remove_all(at.generations);
-  REQUIRE(replace_file(at.generations, "a file where a directory should be"));
+  REQUIRE(store::replace_file(at.generations, "a file where a directory should be"));
   CHECK_FALSE(file.checkpoint({named("b", "{}")}));
   CHECK(at.names(at.sessions) == std::set<std::string>{"sessions.json"});
   fs::remove(at.generations);
@@ -232,7 +233,7 @@ TEST_CASE(
       std::set<std::string> left = at.names(at.sessions);
       std::erase_if(left, [](const std::string& name) { return name.starts_with("sessions.json.lock."); });
       CHECK(left == std::set<std::string>{"sessions.json"});
-      CHECK(*read_file(at.previous) == text);
+      CHECK(*store::read_file(at.previous) == text);
     }
     CHECK(seen_old);
     CHECK(seen_new);
@@ -265,7 +266,7 @@ TEST_CASE("killed while a damaged store is rebuilt: the damage stands or all of 
     CHECK_FALSE(report.foreign);
     checkpointed(file, {named("journal", "{}")});
     CHECK(at.text() == "{\n\"a\": {},\n\"b\": {},\n\"journal\": {}\n}\n");
-    CHECK(*read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == "damage");
-    CHECK_FALSE(*read_file(at.previous) == "damage");
+    CHECK(*store::read_file(at.sessions / at.the_file("sessions.json.corrupt.")) == "damage");
+    CHECK_FALSE(*store::read_file(at.previous) == "damage");
   }
 }

@@ -11,6 +11,7 @@
 #include "tests/unit/store/stepped_child.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 using namespace sessiond::testing;
 namespace fs = std::filesystem;
 

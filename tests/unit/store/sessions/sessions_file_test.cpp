@@ -7,15 +7,16 @@
 #include "tests/unit/store/sessions/store_fixture.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 using namespace sessiond::testing;
 namespace fs = std::filesystem;
 
 namespace {
 
 std::int64_t mtime_ms(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
-  return identity(status).mtime_ns / 1'000'000;
+  return store::identity(status).mtime_ns / 1'000'000;
 }
 
 }  // namespace
@@ -67,12 +68,12 @@ TEST_CASE("previous is the generation before the last; adopting a foreign store 
     at.replace(R"({"a":{"n":1}})");
     SessionsFile file(at.options());
     loaded(file);
-    CHECK(*read_file(at.previous) == "{\n\"a\": {\"n\":1}\n}\n");
+    CHECK(*store::read_file(at.previous) == "{\n\"a\": {\"n\":1}\n}\n");
     checkpointed(file, {named("a", R"({"n":2})")});
-    CHECK(*read_file(at.previous) == R"({"a":{"n":1}})");
+    CHECK(*store::read_file(at.previous) == R"({"a":{"n":1}})");
     checkpointed(file, {named("a", R"({"n":3})")});
-    CHECK(*read_file(at.previous) == "{\n\"a\": {\"n\":2}\n}\n");
-    CHECK(*read_file(at.generations / "main.current.json") == at.text());
+    CHECK(*store::read_file(at.previous) == "{\n\"a\": {\"n\":2}\n}\n");
+    CHECK(*store::read_file(at.generations / "main.current.json") == at.text());
   }
 }
 

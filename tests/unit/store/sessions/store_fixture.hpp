@@ -16,8 +16,10 @@
 
 namespace sessiond::testing {
 
-inline RawEntry entry(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
-inline NamedEntry named(std::string key, std::string text) { return {std::move(key), entry(std::move(text))}; }
+inline sessions::RawEntry entry(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+inline sessions::NamedEntry named(std::string key, std::string text) {
+  return {std::move(key), entry(std::move(text))};
+}
 
 struct StoreFixture {
   TempDir dir;
@@ -27,19 +29,19 @@ struct StoreFixture {
   std::filesystem::path previous = generations / "main.json";
   bool exchange = true;
 
-  explicit StoreFixture(TempDir::On on = TempDir::On::disk) : dir(on) { REQUIRE(make_dirs(sessions)); }
+  explicit StoreFixture(TempDir::On on = TempDir::On::disk) : dir(on) { REQUIRE(store::make_dirs(sessions)); }
 
-  SessionsFile::Options options() const {
+  sessions::SessionsFile::Options options() const {
     return {.path = path,
             .previous = previous,
             .lock = {.timeout = std::chrono::seconds(60), .poll_interval = std::chrono::milliseconds(1)},
             .exchange = exchange};
   }
   // What another program does: a new file by rename.
-  void replace(std::string_view text) const { REQUIRE(replace_file(path, text)); }
+  void replace(std::string_view text) const { REQUIRE(store::replace_file(path, text)); }
   // What an editor does.
   void rewrite(std::string_view text) const { std::ofstream(path, std::ios::trunc) << text; }
-  std::string text() const { return read_file(path).value_or("(none)"); }
+  std::string text() const { return store::read_file(path).value_or("(none)"); }
   std::set<std::string> names(const std::filesystem::path& where) const {
     std::set<std::string> found;
     for (const auto& file : std::filesystem::directory_iterator(where)) found.insert(file.path().filename());
@@ -57,24 +59,25 @@ struct StoreFixture {
   }
 };
 
-inline LoadReport loaded(SessionsFile& file) {
+inline sessions::LoadReport loaded(sessions::SessionsFile& file) {
   auto report = file.load();
   REQUIRE_MESSAGE(report, (report ? "" : report.error().detail));
   return std::move(*report);
 }
-inline CheckpointResult checkpointed(SessionsFile& file, const std::vector<NamedEntry>& changes) {
+inline sessions::CheckpointResult checkpointed(sessions::SessionsFile& file,
+                                               const std::vector<sessions::NamedEntry>& changes) {
   auto result = file.checkpoint(changes);
   REQUIRE_MESSAGE(result, (result ? "" : result.error().detail));
   return std::move(*result);
 }
-inline std::optional<ForeignChange> polled(SessionsFile& file) {
+inline std::optional<sessions::ForeignChange> polled(sessions::SessionsFile& file) {
   auto change = file.poll();
   REQUIRE_MESSAGE(change, (change ? "" : change.error().detail));
   return std::move(*change);
 }
-inline std::string keys(const std::vector<NamedEntry>& entries) {
+inline std::string keys(const std::vector<sessions::NamedEntry>& entries) {
   std::string text;
-  for (const NamedEntry& one : entries) text += one.key + " ";
+  for (const sessions::NamedEntry& one : entries) text += one.key + " ";
   return text;
 }
 

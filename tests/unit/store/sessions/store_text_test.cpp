@@ -7,6 +7,7 @@
 #include "store/sessions/sessions_file.hpp"
 
 using namespace sessiond;
+using namespace sessiond::sessions;
 
 namespace {
 

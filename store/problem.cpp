@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 namespace sessiond {
@@ -98,6 +98,15 @@ std::unexpected<Problem> fail_at(std::string pointer, std::string detail) {
                   .detail = pointer.empty() ? detail : fmt::format("{}: {}", pointer, detail)};
   problem.errors.push_back({std::move(pointer), std::move(detail)});
   return std::unexpected(std::move(problem));
+}
+
+std::unexpected<Problem> fail_with(std::vector<Fault> faults, std::size_t all) {
+  assert(!faults.empty());
+  const Fault& first = faults.front();
+  std::string detail = fmt::format("{}: {}", first.pointer.empty() ? "/" : first.pointer, first.detail);
+  if (all = std::max(all, faults.size()); all > 1) detail += fmt::format(" (and {} more)", all - 1);
+  return std::unexpected(
+      Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
 }
 
 Problem io_problem(std::string_view doing, std::string_view what, int error) {

@@ -80,7 +80,7 @@ std::string to_line(const ArchiveRecord& record) {
   writer.string("channel", record.channel);
   writer.string("reason", record.reason);
   if (record.topic) writer.string("topic", *record.topic);
-  writer.raw("archivedAs", json_array(record.archived_as));
+  writer.raw("archivedAs", json::array_of(record.archived_as));
   if (record.purged) writer.boolean("purged", true);
   writer.close();
   return out + "\n";
@@ -91,19 +91,10 @@ std::string history_json(const ArchiveRecord& record) {
                      archived_members(record), record.time, json::quote(record.reason));
 }
 
-std::string json_array(std::span<const std::string> texts) {
-  std::string out = "[";
-  for (const std::string& text : texts) {
-    if (out.size() > 1) out += ',';
-    json::append_quoted(out, text);
-  }
-  return out + "]";
-}
-
 std::string archived_members(std::span<const std::string> names, std::size_t more) {
   const std::span told = names.first(std::min(names.size(), limits::archive_names));
   more += names.size() - told.size();
-  std::string out = "\"archivedAs\":" + json_array(told);
+  std::string out = "\"archivedAs\":" + json::array_of(told);
   if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
   return out;
 }
@@ -128,7 +119,7 @@ Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::p
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
   TRY(store::make_dirs(path.parent_path()));
   TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   std::string text;
   if (status.st_size > 0) {  // a line that a kill has torn ends here

@@ -42,7 +42,7 @@ transcripts::NewEntry outbound_entry(const Outbound& command) {
     return given.empty() ? mark : std::string_view(given);
   };
   writer.raw("content", outbound_content(command));
-  if (!command.media_urls.empty()) writer.raw("mediaUrls", json_array(command.media_urls));
+  if (!command.media_urls.empty()) writer.raw("mediaUrls", json::array_of(command.media_urls));
   writer.string("api", "openai-responses");
   // The values with which the OpenClaw family marks messages that were sent, not generated.
   writer.string("provider", or_else(command.provider, "openclaw"));
@@ -124,7 +124,8 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
       .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
   if (!command.mirror_only) append.event_extra = "\"deliver\":true";
   if (!command.media_urls.empty()) {
-    append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"mediaUrls\":" + json_array(command.media_urls));
+    append.event_extra +=
+        (append.event_extra.empty() ? "" : ",") + ("\"mediaUrls\":" + json::array_of(command.media_urls));
   }
   if (!command.to.empty())
     append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"to\":" + json::quote(command.to));

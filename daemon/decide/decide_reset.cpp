@@ -130,7 +130,7 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   edit.put_int("updatedAt", moved_to(session, context.now));
   std::string data;
   json::ObjectWriter writer(data);
-  writer.raw("archivedAs", json_array(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
+  writer.raw("archivedAs", json::array_of(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
   json::append_edit(writer, edit);
   writer.close();
   builder.emit(journal::EventType::topic_deleted, session, data, command.topic);

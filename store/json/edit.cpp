@@ -93,6 +93,15 @@ void ObjectWriter::integer(std::string_view name, std::int64_t number) {
   out_.append(digits.data(), digits.size());
 }
 
+std::string array_of(std::span<const std::string> texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) {
+    if (out.size() > 1) out += ',';
+    append_quoted(out, text);
+  }
+  return out + "]";
+}
+
 void Edit::put(std::string name, std::string value) {
   std::erase(unset, name);
   const auto found = std::ranges::find(set, name, &Set::name);

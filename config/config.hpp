@@ -31,7 +31,6 @@ struct Config {
     std::optional<std::string> cert{};  // the certificate, then what leads to its root; nothing: no TLS
     std::optional<std::string> key{};
     std::optional<std::string> client_ca{};  // nothing: certificates of clients are not looked at
-    friend bool operator==(const Tls&, const Tls&) = default;
   };
   struct Listen {
     std::vector<std::string> tcp{"127.0.0.1:7433"};               // each passes parse_listen_address
@@ -39,7 +38,6 @@ struct Config {
     Tls tls{};
     bool insecure = false;                                              // non-loopback without TLS is meant
     std::vector<std::string> hosts{"localhost", "127.0.0.1", "[::1]"};  // without port, case does not matter
-    friend bool operator==(const Listen&, const Listen&) = default;
   };
   struct Limits {
     std::uint64_t body_bytes = 8ULL << 20;
@@ -57,28 +55,23 @@ struct Config {
     std::uint64_t streams_per_token = 0;                 // 0: no limit
     std::uint64_t failed_logins_per_minute = 60;         // of an address; 0: no limit
     std::uint64_t json_depth = 64;
-    friend bool operator==(const Limits&, const Limits&) = default;
   };
   struct Network {
     std::uint64_t threads = 1;
-    friend bool operator==(const Network&, const Network&) = default;
   };
   struct Journal {
     std::uint64_t segment_bytes = 64ULL << 20;
     std::uint64_t max_bytes = 1ULL << 30;
     std::int64_t retention_ms = 168LL * 3'600'000;
-    friend bool operator==(const Journal&, const Journal&) = default;
   };
   struct Idempotency {
     std::int64_t retention_ms = 24LL * 3'600'000;
     std::uint64_t max_bytes = 1ULL << 30;
-    friend bool operator==(const Idempotency&, const Idempotency&) = default;
   };
   struct Lock {
     std::int64_t timeout_ms = 10'000;
     std::int64_t poll_interval_ms = 25;
     std::int64_t stale_ms = 30'000;
-    friend bool operator==(const Lock&, const Lock&) = default;
   };
   struct Store {
     StoreMode mode = StoreMode::own;
@@ -87,7 +80,6 @@ struct Config {
     bool write_through = false;
     double checkpoint_duty = 0.05;  // share of the time spent on checkpoints, 0..1
     Lock lock{};
-    friend bool operator==(const Store&, const Store&) = default;
   };
   struct Stream {
     std::int64_t heartbeat_ms = 15'000;
@@ -95,25 +87,21 @@ struct Config {
     std::uint64_t tail_bytes = 16ULL << 20;
     std::int64_t retry_ms = 2'000;
     std::int64_t coalesce_ms = 10;  // 0: never
-    friend bool operator==(const Stream&, const Stream&) = default;
   };
   struct Reset {
     ResetMode mode = ResetMode::none;
     std::int64_t idle_minutes = 60;  // mode idle
     int at_hour = 4;                 // mode daily: 0..23, local time
-    friend bool operator==(const Reset&, const Reset&) = default;
   };
   struct ResetByType {  // nothing: as Session::reset
     std::optional<Reset> direct{};
     std::optional<Reset> group{};
     std::optional<Reset> channel{};
     std::optional<Reset> thread{};
-    friend bool operator==(const ResetByType&, const ResetByType&) = default;
   };
   struct Spawn {
     std::uint64_t depth = 3;
     std::uint64_t count = 64;  // children of one session
-    friend bool operator==(const Spawn&, const Spawn&) = default;
   };
   struct Session {
     DmScope dm_scope = DmScope::per_channel_peer;
@@ -124,33 +112,26 @@ struct Config {
     Reset reset{};
     ResetByType reset_by_type{};
     Spawn spawn{};
-    friend bool operator==(const Session&, const Session&) = default;
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
-    friend bool operator==(const Routing&, const Routing&) = default;
   };
   struct Policy {
     SecretScan secret_scan = SecretScan::reject;
-    friend bool operator==(const Policy&, const Policy&) = default;
   };
   struct Cors {
     std::vector<std::string> allowed_origins{};
-    friend bool operator==(const Cors&, const Cors&) = default;
   };
   struct Audit {
     std::optional<std::string> path{"{stateDir}/audit.jsonl"};  // nothing: no audit log
     std::uint64_t max_bytes = 64ULL << 20;
-    friend bool operator==(const Audit&, const Audit&) = default;
   };
   struct Api {
     bool require_if_match = false;
-    friend bool operator==(const Api&, const Api&) = default;
   };
   struct Log {
     LogLevel level = LogLevel::info;
     LogFormat format = LogFormat::text;
-    friend bool operator==(const Log&, const Log&) = default;
   };
 
   std::string state_dir = "~/.sessiond";
@@ -170,7 +151,6 @@ struct Config {
   Api api{};
   Log log{};
   Audit audit{};
-  friend bool operator==(const Config&, const Config&) = default;
 };
 
 }  // namespace sessiond::config

@@ -23,7 +23,7 @@ void describe_listen(Visitor& v, AListen& c) {
   v.key("tcp", c.tcp, OneOrMany{listen_address_fault},
         "One \"address:port\" or a list of them; [] for none. Port 0 takes any free port.");
   v.key(
-      "unix", c.unix, TextRule{socket_path_fault},
+      "unix", c.unix, TextRule{file_path_fault},
       "A socket for this machine: whoever runs as the daemon's user is admin there. null for none. At most 107 bytes.");
   v.group("tls", "TLS 1.2 and 1.3 on every TCP address. The files are read again on SIGHUP.", [&] {
     v.key("cert", c.tls.cert, TextRule{file_path_fault},

@@ -1,6 +1,5 @@
 #include "config/locate.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -11,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
+#include <memory>
 #include <string_view>
 #include <system_error>
 
@@ -42,7 +43,7 @@ std::string working_dir() {
 
 // Whether the file certainly does not exist. A dangling link or a folder without access does not count.
 bool certainly_absent(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
@@ -51,20 +52,11 @@ std::expected<std::string, ConfigFault> read_file_at(const std::string& path) {
     return std::unexpected(
         ConfigFault{"", fmt::format("reading {}: {}", path, std::generic_category().message(error))});
   };
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return failed(errno);
-  std::string text;
-  std::array<char, std::size_t{64} * 1024> buffer{};
-  for (;;) {
-    const ssize_t got = read(fd, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    const int error = errno;
-    if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (got > 0 && text.size() <= most_file_bytes) continue;
-    close(fd);
-    if (got < 0) return failed(error);
-    break;
-  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (!file) return failed(errno);
+  std::string text(most_file_bytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return failed(errno);
   if (text.size() > most_file_bytes)
     return std::unexpected(ConfigFault{"", fmt::format("{} is larger than 1 MiB, which no configuration is", path)});
   return text;
@@ -90,21 +82,24 @@ Environment process_environment() {
     if (const std::size_t equals = text.find('='); equals != std::string_view::npos)
       environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
-  if (lookup(environment, "HOME").empty()) environment["HOME"] = home_of_user();
+  if (!lookup(environment, "HOME").starts_with('/')) environment["HOME"] = home_of_user();
   return environment;
 }
 
-Located locate_config(const std::optional<std::string>& cli_option, const Environment& environment) {
-  if (cli_option && !cli_option->empty()) return {*cli_option};
-  if (const auto named = lookup(environment, "SESSIOND_CONFIG"); !named.empty()) return {std::string(named)};
-  std::string dir(lookup(environment, "XDG_CONFIG_HOME"));
-  if (!dir.starts_with('/')) {  // the XDG specification says to ignore a relative path
-    const auto home = lookup(environment, "HOME");
-    if (!home.starts_with('/')) return {};
-    dir = fmt::format("{}/.config", home);
-  }
-  std::string path = dir + "/sessiond/sessiond.json";
-  return certainly_absent(path) ? Located{} : Located{std::move(path)};
+std::optional<std::string> user_config_dir(const Environment& environment) {
+  // The XDG specification says to ignore a relative path.
+  if (const auto dir = lookup(environment, "XDG_CONFIG_HOME"); dir.starts_with('/'))
+    return fmt::format("{}/sessiond", dir);
+  if (const auto home = lookup(environment, "HOME"); home.starts_with('/'))
+    return fmt::format("{}/.config/sessiond", home);
+  return std::nullopt;
+}
+
+std::string locate_config(const std::optional<std::string>& cli_option, const Environment& environment) {
+  if (cli_option && !cli_option->empty()) return *cli_option;
+  if (const auto named = lookup(environment, "SESSIOND_CONFIG"); !named.empty()) return std::string(named);
+  const auto dir = user_config_dir(environment);
+  return !dir || certainly_absent(*dir + "/sessiond.json") ? "" : *dir + "/sessiond.json";
 }
 
 std::vector<ConfigFault> apply_environment(Config& config, const Environment& environment) {
@@ -119,7 +114,7 @@ std::vector<ConfigFault> apply_environment(Config& config, const Environment& en
     return {
         {"/store/cacheTtlMs", fmt::format("{} must be a whole number of milliseconds, is \"{}\"", ttl_variable, ttl)}};
   std::vector<ConfigFault> faults;
-  config::overlay(config, fmt::format(R"({{"store":{{"cacheTtlMs":{}}}}})", std::stoll(std::string(ttl))), faults);
+  overlay(config, fmt::format(R"({{"store":{{"cacheTtlMs":{}}}}})", std::stoll(std::string(ttl))), faults);
   for (ConfigFault& fault : faults) fault.detail = fmt::format("{} {}", ttl_variable, fault.detail);
   return faults;
 }
@@ -152,13 +147,13 @@ std::vector<ConfigFault> resolve_paths(Config& config, const Environment& enviro
   return faults;
 }
 
-std::expected<Config, std::vector<ConfigFault>> load_config(const Located& located, const Environment& environment,
+std::expected<Config, std::vector<ConfigFault>> load_config(const std::string& file, const Environment& environment,
                                                             const std::optional<std::string>& state_dir,
                                                             const SendPolicyCheck& check_send_policy) {
   std::vector<ConfigFault> faults;
   Config config;
-  if (!located.path.empty()) {
-    const auto text = read_file_at(located.path);
+  if (!file.empty()) {
+    const auto text = read_file_at(file);
     if (!text) return std::unexpected(std::vector{text.error()});
     auto parsed = parse_config(*text, check_send_policy);
     if (parsed)

@@ -16,18 +16,18 @@ namespace sessiond::config {
 
 using Environment = std::map<std::string, std::string, std::less<>>;  // an empty value means not set
 
-// Returns the variables of this process. HOME comes from the user database if it is not set.
+// Returns the variables of this process. HOME comes from the user database if it is not an absolute path.
 Environment process_environment();
 inline constexpr std::string_view state_dir_variable = "SESSIOND_STATE_DIR";
 
-struct Located {
-  std::string path{};  // empty when there is no file and the defaults apply
-  friend bool operator==(const Located&, const Located&) = default;
-};
+// Returns the folder of the user's configuration, $XDG_CONFIG_HOME/sessiond (~/.config/sessiond); nothing when neither
+// variable names an absolute path.
+std::optional<std::string> user_config_dir(const Environment& environment);
 
-// Returns --config, else SESSIOND_CONFIG, else $XDG_CONFIG_HOME/sessiond/sessiond.json (~/.config/…) if it exists. A
-// file that is named explicitly is returned even if it does not exist; load_config then reports the fault.
-Located locate_config(const std::optional<std::string>& cli_option, const Environment& environment);
+// Returns the path of the configuration file; "" when there is none and the defaults apply. The path is --config, else
+// SESSIOND_CONFIG, else $XDG_CONFIG_HOME/sessiond/sessiond.json (~/.config/…) if it exists. A file that is named
+// explicitly is returned even if it does not exist; load_config then reports the fault.
+std::string locate_config(const std::optional<std::string>& cli_option, const Environment& environment);
 
 // Applies SESSIOND_STATE_DIR to stateDir (a relative path starts at the working directory), and
 // OPENCLAW_SESSION_CACHE_TTL_MS to store.cacheTtlMs.
@@ -37,9 +37,10 @@ std::vector<ConfigFault> apply_environment(Config& config, const Environment& en
 // not set; the socket path is longer than the kernel allows (107 bytes).
 std::vector<ConfigFault> resolve_paths(Config& config, const Environment& environment);
 
-// Does all steps: reads the file (at most 1 MiB), parses it, and calls apply_environment and resolve_paths. Returns the
-// faults of all steps. The state directory is `state_dir` (--state-dir), else SESSIOND_STATE_DIR, else the file's.
-std::expected<Config, std::vector<ConfigFault>> load_config(const Located& located, const Environment& environment,
+// Does all steps: reads the file (at most 1 MiB; "": none), parses it, and calls apply_environment and resolve_paths.
+// Returns the faults of all steps. The state directory is `state_dir` (--state-dir), else SESSIOND_STATE_DIR, else the
+// file's.
+std::expected<Config, std::vector<ConfigFault>> load_config(const std::string& file, const Environment& environment,
                                                             const std::optional<std::string>& state_dir = {},
                                                             const SendPolicyCheck& check_send_policy = {});
 

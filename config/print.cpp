@@ -96,7 +96,7 @@ std::string range_of(std::string_view name, const Field& field, Rule rule) {
   } else if constexpr (std::is_same_v<Rule, BetweenReal>) {
     return fmt::format("{} to {}", rule.least, rule.most);
   } else if constexpr (std::is_enum_v<Field>) {
-    return fmt::format("{}", fmt::join(choices<Field>(), " | "));
+    return fmt::format("{}", fmt::join(enum_names<Field>, " | "));
   } else {
     return {};
   }
@@ -159,23 +159,23 @@ std::string print_defaults() {
       "// keep what you change. sessiond reads the file that --config names, else $SESSIOND_CONFIG, else\n"
       "// ~/.config/sessiond/sessiond.json ($XDG_CONFIG_HOME is honoured), else none. Durations end in Ms, sizes in\n"
       "// Bytes; unknown keys are faults. This file is made from config/describe.hpp: edit a copy.\n";
-  config::Annotator annotator;
+  Annotator annotator;
   const Config defaults;
-  config::describe(annotator, defaults);
+  describe(annotator, defaults);
   return fmt::format("{}{{\n{}}}\n", head, annotator.out);
 }
 
 std::string to_json(const Config& config) {
-  config::JsonWriter writer;
-  config::describe(writer, config);
+  JsonWriter writer;
+  describe(writer, config);
   return writer.out + "}";
 }
 
 std::vector<std::string> changed_keys(const Config& before, const Config& after) {
-  config::Values old;
-  config::Values fresh;
-  config::describe(old, before);
-  config::describe(fresh, after);
+  Values old;
+  Values fresh;
+  describe(old, before);
+  describe(fresh, after);
   std::vector<std::string> changed;
   for (const auto& value : fresh.all)
     if (std::ranges::find(old.all, value) == old.all.end()) changed.push_back(value.first);

@@ -1,10 +1,9 @@
 #include "config/read.hpp"
 
-#include <iterator>
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/check.hpp"
 #include "config/describe.hpp"
@@ -89,16 +88,12 @@ void overlay(Config& config, std::string_view text, std::vector<ConfigFault>& fa
   reader.refuse_unknown();
 }
 
-}  // namespace sessiond::config
-
-namespace sessiond::config {
-
 std::expected<Config, std::vector<ConfigFault>> parse_config(std::string_view text,
                                                              const SendPolicyCheck& check_send_policy) {
   Config config;
   std::vector<ConfigFault> faults;
-  config::overlay(config, text, faults);
-  config::find_contradictions(config, faults);
+  overlay(config, text, faults);
+  find_contradictions(config, faults);
   if (check_send_policy) std::ranges::move(check_send_policy(config.send_policy_json), std::back_inserter(faults));
   if (!faults.empty()) return std::unexpected(std::move(faults));
   return config;

@@ -42,8 +42,6 @@ std::string file_path_fault(std::string_view text) {
   return path_fault(text, "{stateDir}/");
 }
 
-std::string socket_path_fault(std::string_view text) { return file_path_fault(text); }
-
 std::string origin_fault(std::string_view text) {
   const std::size_t scheme = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
   if (scheme == 0) return "must be an origin: https://host or https://host:port (or http://)";

@@ -29,8 +29,7 @@ struct OneOrMany {  // a list; a single string means a list of one
 struct RawObject {};  // any JSON object, kept as text
 
 std::string state_dir_fault(std::string_view text);       // absolute or below ~
-std::string socket_path_fault(std::string_view text);     // absolute, below ~ or below {stateDir}
-std::string file_path_fault(std::string_view text);       // as socket_path_fault
+std::string file_path_fault(std::string_view text);       // absolute, below ~ or below {stateDir}
 std::string origin_fault(std::string_view text);          // "https://host[:port]"
 std::string listen_address_fault(std::string_view text);  // see parse_listen_address
 std::string host_name_fault(std::string_view text);       // a host as in a Host header, without port

@@ -44,7 +44,10 @@ std::string folded(std::string_view name) {
   return out;
 }
 
-// The Levenshtein distance. Both texts are short.
+constexpr std::size_t longest_name = 64;  // a longer name is no misspelt key
+
+}  // namespace
+
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -59,10 +62,6 @@ std::size_t distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
-
-constexpr std::size_t longest_name = 64;  // a longer name is no misspelt key
-
-}  // namespace
 
 std::string suggestion(std::string_view unknown_pointer) {
   const std::size_t slash = unknown_pointer.rfind('/');

@@ -61,25 +61,11 @@ std::string ascii_lower(std::string_view text) {
 }  // namespace
 
 std::string kind_name(const boost::json::value& value) {
-  switch (value.kind()) {
-    case boost::json::kind::null:
-      return "null";
-    case boost::json::kind::bool_:
-      return value.get_bool() ? "true" : "false";
-    case boost::json::kind::int64:
-      return fmt::format("{}", value.get_int64());
-    case boost::json::kind::uint64:
-      return fmt::format("{}", value.get_uint64());
-    case boost::json::kind::double_:
-      return fmt::format("{}", value.get_double());
-    case boost::json::kind::string:
-      return "a string";
-    case boost::json::kind::array:
-      return "a list";
-    case boost::json::kind::object:
-      return "an object";
-  }
-  return "unknown";
+  if (value.is_string()) return "a string";
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  if (value.is_double()) return fmt::format("{}", value.get_double());
+  return boost::json::serialize(value);
 }
 
 std::optional<std::int64_t> read_integer(const boost::json::value& value, Between range, const Place& place) {
@@ -171,7 +157,7 @@ void read_value(const boost::json::value& value, Links& field, Any, const Place&
   field = std::move(links);
 }
 
-std::optional<std::size_t> read_choice(const boost::json::value& value, const std::vector<std::string_view>& names,
+std::optional<std::size_t> read_choice(const boost::json::value& value, std::span<const std::string_view> names,
                                        const Place& place) {
   if (value.is_string()) {
     const auto found = std::ranges::find(names, view(value.get_string()));

@@ -2,18 +2,19 @@
 // field unchanged and adds a fault with the pointer of the value.
 #pragma once
 
+#include <array>
 #include <boost/json/value.hpp>
 #include <concepts>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "config/config.hpp"
-#include "config/names.hpp"
 #include "config/rules.hpp"
 #include "config/syntax.hpp"
 
@@ -27,6 +28,26 @@ struct Place {
   void fault(std::string detail) const { faults.push_back({pointer, std::move(detail)}); }
   Place at(std::string_view name) const { return {faults, pointer_to(pointer, name)}; }
 };
+
+// The names that an enum's values have in JSON, in the order of the values.
+template <class E>
+inline constexpr std::array<std::string_view, 0> enum_names{};
+template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::StoreMode>{"own", "shared"};
+template <>
+inline constexpr std::array<std::string_view, 4> enum_names<Config::DmScope>{"main", "per-peer", "per-channel-peer",
+                                                                             "per-account-channel-peer"};
+template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::Threads>{"session", "inherit"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::ResetMode>{"none", "idle", "daily"};
+template <>
+inline constexpr std::array<std::string_view, 5> enum_names<Config::LogLevel>{"trace", "debug", "info", "warn",
+                                                                              "error"};
+template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::LogFormat>{"text", "json"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::SecretScan>{"off", "warn", "reject"};
 
 using Links = std::map<std::string, std::vector<std::string>>;
 
@@ -43,27 +64,19 @@ void read_value(const boost::json::value& value, std::vector<std::string>& field
 void read_value(const boost::json::value& value, Links& field, Any, const Place& place);
 
 template <std::integral Number>
-requires(!std::same_as<Number, bool>) void read_value(const boost::json::value& value, Number& field, Between range,
-                                                      const Place& place) {
+  requires(!std::same_as<Number, bool>)
+void read_value(const boost::json::value& value, Number& field, Between range, const Place& place) {
   if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
 }
 
 // Returns the index of the name that the value has; else adds a fault that lists all names.
-std::optional<std::size_t> read_choice(const boost::json::value& value, const std::vector<std::string_view>& names,
+std::optional<std::size_t> read_choice(const boost::json::value& value, std::span<const std::string_view> names,
                                        const Place& place);
 
 template <class E>
-std::vector<std::string_view> choices() {
-  std::vector<std::string_view> names;
-  names.reserve(std::size(enum_names<E>));
-  for (const auto& each : enum_names<E>) names.push_back(each.second);
-  return names;
-}
-
-template <class E>
-requires std::is_enum_v<E>
+  requires std::is_enum_v<E>
 void read_value(const boost::json::value& value, E& field, Any, const Place& place) {
-  if (const auto choice = read_choice(value, choices<E>(), place)) field = enum_names<E>[*choice].first;
+  if (const auto choice = read_choice(value, enum_names<E>, place)) field = static_cast<E>(*choice);
 }
 
 // JSON text of a value, on one line.
@@ -78,8 +91,14 @@ std::string write_value(const std::vector<std::string>& value, OneOrMany);
 std::string write_value(const Links& value, Any);
 
 template <std::integral Number>
-requires(!std::same_as<Number, bool>) std::string write_value(Number value, Between) { return std::to_string(value); }
+  requires(!std::same_as<Number, bool>)
+std::string write_value(Number value, Between) {
+  return std::to_string(value);
+}
 template <class E>
-requires std::is_enum_v<E> std::string write_value(E value, Any) { return json_quoted(enum_name(value)); }
+  requires std::is_enum_v<E>
+std::string write_value(E value, Any) {
+  return json_quoted(enum_names<E>.at(static_cast<std::size_t>(value)));
+}
 
 }  // namespace sessiond::config

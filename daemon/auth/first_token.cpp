@@ -1,12 +1,8 @@
 #include "daemon/auth/first_token.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <system_error>
-#include <vector>
 
 #include "store/files.hpp"
 #include "store/try.hpp"
@@ -14,15 +10,6 @@
 namespace sessiond::auth {
 namespace fs = std::filesystem;
 namespace {
-
-std::string home() {
-  if (const char* set = std::getenv("HOME"); set != nullptr && *set == '/') return set;
-  std::vector<char> buffer(16384);
-  passwd entry{};
-  passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
-  return entry.pw_dir == nullptr ? "" : entry.pw_dir;
-}
 
 bool lies_below(const fs::path& path, const fs::path& base) {
   std::error_code error;
@@ -38,7 +25,7 @@ Result<void> write_token(const fs::path& path, const fs::path& state_dir, const 
   if (lies_below(path, state_dir))
     return fail(Code::forbidden,
                 fmt::format("{} lies below the state directory, where no token may be written", path.native()));
-  if (auto made = store::make_dirs(path.parent_path()); !made) return made;
+  TRY(store::make_dirs(path.parent_path()));
   return store::replace_file(path, token + "\n");
 }
 
@@ -48,18 +35,6 @@ bool occupied(const fs::path& path) {
 }
 
 }  // namespace
-
-Result<fs::path> admin_token_path() {
-  fs::path config;
-  if (const char* set = std::getenv("XDG_CONFIG_HOME"); set != nullptr && *set == '/') {
-    config = set;
-  } else if (const std::string base = home(); !base.empty()) {
-    config = fs::path(base) / ".config";
-  } else {
-    return fail(Code::not_found, "admin.token has no place: neither XDG_CONFIG_HOME nor HOME is set");
-  }
-  return config / "sessiond" / "admin.token";
-}
 
 Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<fs::path>& path,
                                                    const fs::path& state_dir, std::int64_t now) {

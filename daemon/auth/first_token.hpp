@@ -13,10 +13,6 @@
 
 namespace sessiond::auth {
 
-// Returns the path, from the environment as the XDG base directory specification says: a relative $XDG_CONFIG_HOME is
-// ignored; without $HOME, the password database is asked.
-Result<std::filesystem::path> admin_token_path();
-
 struct FirstToken {
   std::string id;
   std::string token;  // print it once
@@ -25,8 +21,8 @@ struct FirstToken {
   std::optional<Problem> not_written{};  // why the file could not be written (no home, read-only); the token works
 };
 
-// Returns nothing when there is a token already. Writes the file before tokens.json, so that a crash in between never
-// leaves a token in tokens.json that nobody knows.
+// Returns nothing when there is a token already. `path` is a problem when there is no folder for it. Writes the file
+// before tokens.json, so that a crash in between never leaves a token in tokens.json that nobody knows.
 Result<std::optional<FirstToken>> make_first_token(Tokens& tokens, const Result<std::filesystem::path>& path,
                                                    const std::filesystem::path& state_dir, std::int64_t now);
 

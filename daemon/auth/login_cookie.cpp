@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -12,6 +12,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::auth {
 namespace {
@@ -46,8 +47,7 @@ std::optional<LoginCookies::Claims> LoginCookies::claims_of(std::string_view coo
   if (!same_hash(mac, sign(secret_, text))) return std::nullopt;
   Claims claims{.nonce = std::string(text.substr(0, nonce_size)),
                 .token = std::string(text.substr(nonce_size, token_id_size))};
-  const std::string_view made = text.substr(nonce_size + token_id_size);
-  std::from_chars(made.data(), made.data() + made.size(), claims.made);
+  claims.made = store::parse_number<std::int64_t>(text.substr(nonce_size + token_id_size)).value_or(0);
   // It may be made later than now: the age clock can be a little earlier after a reboot.
   if (now - claims.made >= life_ms) return std::nullopt;
   return claims;
@@ -164,12 +164,10 @@ Result<void> LoginCookies::load(std::int64_t now) {
 }
 
 std::optional<std::string_view> cookie_of(std::string_view header, std::string_view name) {
-  while (!header.empty()) {
-    const std::size_t end = std::min(header.find(';'), header.size());
-    const std::string_view pair = store::trim(header.substr(0, end));
+  for (const auto part : std::views::split(header, ';')) {
+    const std::string_view pair = store::trim(std::string_view(part));
     if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
       return pair.substr(name.size() + 1);
-    header.remove_prefix(std::min(end + 1, header.size()));
   }
   return std::nullopt;
 }

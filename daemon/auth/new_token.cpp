@@ -25,13 +25,6 @@ void check_text(std::string_view text, std::string_view pointer, Faults& faults)
   if (has_control(text)) faults.push_back({std::string(pointer), "holds a control character"});
 }
 
-std::unexpected<Problem> invalid(Faults faults) {
-  std::string detail = fmt::format("{}: {}", faults.front().pointer, faults.front().detail);
-  if (faults.size() > 1) detail += fmt::format(" (and {} more)", faults.size() - 1);
-  return std::unexpected(
-      Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
-}
-
 TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   TokenInfo info{.key_prefix = asked.key_prefix,
                  .channel = store::lower(store::trim(asked.channel)),
@@ -130,14 +123,14 @@ Result<NewToken> parse_new_token(std::string_view body, std::int64_t now) {
   Faults faults;
   for (const json::Member member : json::members(body)) read_member(member, asked, faults);
   check(asked, now, faults);
-  if (!faults.empty()) return invalid(std::move(faults));
+  if (!faults.empty()) return fail_with(std::move(faults));
   return asked;
 }
 
 Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now) {
   Faults faults;
   TokenInfo info = check(asked, now, faults);
-  if (!faults.empty()) return invalid(std::move(faults));
+  if (!faults.empty()) return fail_with(std::move(faults));
   return info;
 }
 

@@ -11,18 +11,9 @@
 namespace sessiond::auth {
 namespace {
 
-std::string array_of(const std::vector<std::string>& texts) {
-  std::string out = "[";
-  for (const std::string& text : texts) {
-    if (out.size() > 1) out += ',';
-    json::append_quoted(out, text);
-  }
-  return out + ']';
-}
-
 void write_members(json::ObjectWriter& out, const TokenInfo& info) {
   out.string("role", name(info.role));
-  out.raw("agents", array_of(info.agents));
+  out.raw("agents", json::array_of(info.agents));
   if (!info.key_prefix.empty()) out.string("keyPrefix", info.key_prefix);
   if (!info.channel.empty()) out.string("channel", info.channel);
   if (!info.note.empty()) out.string("note", info.note);
@@ -116,12 +107,10 @@ Result<TokenRecord> read_record(std::string_view object, const std::string& poin
 }  // namespace
 
 std::string to_json(const TokenInfo& info) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.string("id", info.id);
   write_members(out, info);
-  out.close();
-  return text;
+  return out.text();
 }
 
 Principal principal_of(const TokenInfo& info) {

@@ -2,22 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <optional>
-
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::backup {
 namespace {
 
 constexpr std::int64_t format = 1;
-
-std::optional<std::uint32_t> hex(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != 8 || error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
 
 }  // namespace
 
@@ -32,16 +23,14 @@ std::string to_json(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files)
     files += fmt::format("{}\n{{\"name\":{},\"size\":{},\"crc32\":\"{:08x}\"}}", files.size() > 1 ? "," : "",
                          json::quote(name), file.size, file.crc);
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.integer("format", format);
   out.string("sessiond", SESSIOND_VERSION);
   out.integer("createdAt", manifest.created_at);
   if (!manifest.as_of.empty()) out.string("asOf", manifest.as_of);
   out.string("pathTemplate", manifest.path_template);
   out.raw("files", files + "\n]");
-  out.close();
-  return text + "\n";
+  return out.text() + "\n";
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
@@ -56,8 +45,9 @@ Result<Manifest> parse_manifest(std::string_view text) {
   for (const std::string_view one : json::elements(json::find(text, "files").value_or("[]"))) {
     const auto name = json::string_at(one, "name");
     const auto size = json::int_at(one, "size");
-    const auto crc = hex(json::string_at(one, "crc32").value_or(""));
-    if (!name || !size || *size < 0 || !crc) return damaged();
+    const std::string digits = json::string_at(one, "crc32").value_or("");
+    const auto crc = store::parse_number<std::uint32_t>(digits, 16);
+    if (!name || !size || *size < 0 || !crc || digits.size() != 8) return damaged();
     manifest.files[*name] = {.size = static_cast<std::uint64_t>(*size), .crc = *crc};
   }
   return manifest;

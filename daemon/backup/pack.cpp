@@ -36,6 +36,14 @@ Result<std::string> Packer::next() {
   return out;
 }
 
+Result<void> Packer::pack_all(const std::function<Result<void>(std::string_view)>& take) {
+  for (;;) {
+    TRY(const auto bytes, next());
+    if (bytes.empty()) return {};
+    TRY(take(bytes));
+  }
+}
+
 Result<void> Packer::pack(std::string& out) {
   const ledger::SnapshotFile& file = cut_.files[at_];
   if (!fd_) {
@@ -54,7 +62,7 @@ Result<void> Packer::pack(std::string& out) {
   crc_ = store::crc32_of(bytes, crc_);
   offset_ += wanted;
   if (offset_ < file.size) return {};
-  struct stat now {};
+  struct stat now{};
   if (::fstat(fd_.get(), &now) != 0) return std::unexpected(io_problem("stat", file.path, errno));
   if (file.written_ns && (store::identity(now).mtime_ns != *file.written_ns || store::identity(now).size != file.size))
     return fail(Code::degraded,
@@ -93,7 +101,7 @@ Result<ledger::StateSnapshot> cut_of_backup(const fs::path& dir) {
   ledger::StateSnapshot cut;
   std::error_code error;
   for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    struct stat status {};
+    struct stat status{};
     if (::lstat(it->path().c_str(), &status) != 0)
       return std::unexpected(io_problem("stat", it->path().native(), errno));
     if (S_ISDIR(status.st_mode)) continue;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +25,8 @@ class Packer {
   // Returns the next bytes, about 1 MiB; "" at the end. Blocks. Fails when a file is shorter than it was in the
   // snapshot: the archive then stays without its end.
   Result<std::string> next();
+  // Passes all bytes to `take`, piece by piece.
+  Result<void> pack_all(const std::function<Result<void>(std::string_view)>& take);
 
  private:
   void open_folders(std::string& out, const std::string& name);

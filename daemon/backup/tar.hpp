@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,12 @@
 namespace sessiond::backup {
 
 inline constexpr std::size_t tar_block_size = 512;
+
+// The sum of all bytes: the checksum of a header.
+inline std::uint64_t sum_of(std::string_view bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0},
+                         [](std::uint64_t all, char c) { return all + static_cast<unsigned char>(c); });
+}
 
 struct TarMember {
   enum class Kind : std::uint8_t { file, directory };

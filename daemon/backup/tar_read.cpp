@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <numeric>
 #include <optional>
 
 #include "daemon/backup/tar.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::backup {
@@ -18,14 +17,6 @@ constexpr std::size_t most_name = 4096;
 std::unexpected<Problem> refuse_archive(std::string detail) { return fail(Code::validation_failed, std::move(detail)); }
 
 std::string_view until_nul(std::string_view field) { return field.substr(0, field.find('\0')); }
-
-template <class Number>
-std::optional<Number> digits(std::string_view text, int base) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
 
 // Parses a number: octal digits among blanks and NULs, or GNU's base-256 (first bit set, big-endian). Nothing when it
 // is neither, or negative.
@@ -41,16 +32,12 @@ std::optional<std::uint64_t> number(std::string_view field) {
   field = until_nul(field);
   while (field.starts_with(' ')) field.remove_prefix(1);
   while (field.ends_with(' ')) field.remove_suffix(1);
-  return field.empty() ? 0 : digits<std::uint64_t>(field, 8);
+  return field.empty() ? 0 : store::parse_number<std::uint64_t>(field, 8);
 }
 
 bool sum_fits(std::string_view block) {
-  const auto sum = std::accumulate(block.begin(), block.end(), 0ULL,
-                                   [](auto all, char c) { return all + static_cast<unsigned char>(c); });
   const std::string_view field = block.substr(148, 8);
-  const auto own = std::accumulate(field.begin(), field.end(), 0ULL,
-                                   [](auto all, char c) { return all + static_cast<unsigned char>(c); });
-  return number(field) == sum - own + field.size() * ' ';
+  return number(field) == sum_of(block) - sum_of(field) + field.size() * ' ';
 }
 
 // Returns the name without "./" in front and '/' at the end. Nothing when it is empty or leads out of the folder.
@@ -144,13 +131,13 @@ Result<void> TarReader::header(std::string_view block) {
 
 Result<void> TarReader::start(TarMember member) {
   if (const std::string size = std::exchange(long_size_, {}); !size.empty()) {
-    const auto bytes = digits<std::uint64_t>(size, 10);
+    const auto bytes = store::parse_number<std::uint64_t>(size);
     if (!bytes || *bytes > most_believed) return refuse_archive("the archive is damaged: a size is not valid");
     member.size = left_ = *bytes;
     padding_ = (tar_block_size - *bytes % tar_block_size) % tar_block_size;
   }
   if (const std::string mtime = std::exchange(long_mtime_, {}); !mtime.empty())
-    member.mtime = digits<std::int64_t>(mtime.substr(0, mtime.find('.')), 10).value_or(member.mtime);
+    member.mtime = store::parse_number<std::int64_t>(mtime.substr(0, mtime.find('.'))).value_or(member.mtime);
   const bool directory = member.kind == TarMember::Kind::directory;
   if (directory && member.size != 0)
     return refuse_archive(fmt::format("the directory \"{}\" has content", member.name));
@@ -168,7 +155,7 @@ Result<void> TarReader::extension() {
 Result<void> TarReader::pax(std::string_view records) {
   while (!records.empty()) {
     const std::size_t blank = records.find(' ');
-    const auto length = digits<std::size_t>(records.substr(0, blank), 10);
+    const auto length = store::parse_number<std::size_t>(records.substr(0, blank));
     if (blank == std::string_view::npos || !length || *length < blank + 3 || *length > records.size() ||
         records[*length - 1] != '\n')
       return refuse_archive("the archive is damaged: a pax header is not valid");

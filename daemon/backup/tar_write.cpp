@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstring>
-#include <numeric>
 
 #include "daemon/backup/tar.hpp"
 
@@ -38,10 +37,9 @@ void append_header(std::string& out, std::string_view name, char type, std::uint
   header.text(148, 8, "        ");  // while the checksum is computed, its field holds blanks
   header.bytes[156] = type;
   header.text(257, 8, std::string_view("ustar\00000", 8));
-  const auto sum = std::accumulate(header.bytes.begin(), header.bytes.end(), 0U,
-                                   [](unsigned all, char c) { return all + static_cast<unsigned char>(c); });
-  header.text(148, 8, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
-  out.append(header.bytes.data(), header.bytes.size());
+  const std::string_view block(header.bytes.data(), header.bytes.size());
+  header.text(148, 8, fmt::format("{:06o}", sum_of(block)) + std::string("\0 ", 2));
+  out.append(block);
 }
 
 // "<length of all of it> <key>=<value>\n"

@@ -38,12 +38,7 @@ Result<void> prepare(const fs::path& dir) {
 
 Result<void> pack_offline(const config::Config& config, const Take& take) {
   TRY(auto cut, ledger::snapshot_at_rest(ledger::Paths(config.state_dir, config.store.path_template)));
-  backup::Packer packer(std::move(cut), config.store.path_template, store::unix_ms());
-  for (;;) {
-    TRY(const auto bytes, packer.next());
-    if (bytes.empty()) return {};
-    TRY(take(bytes));
-  }
+  return backup::Packer(std::move(cut), config.store.path_template, store::unix_ms()).pack_all(take);
 }
 
 // Whether a daemon serves this directory, by the state lock: a daemon that answers at the socket may serve another.
@@ -74,11 +69,8 @@ int run(const BackupCommand& command) {
     fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup - > FILE.tar\n");
     return 2;
   }
-  const auto settings = serve::load_settings(command.where.config, command.where.state_dir);
-  if (!settings) {
-    fmt::print(stderr, "{}", serve::to_text(settings.error()));
-    return 1;
-  }
+  const auto settings = load_settings(command.where);
+  if (!settings) return 1;
   if (auto there = serve::require_state_dir(settings->config); !there) return backup_failed(there.error());
   const fs::path dir = to_stdout ? "" : command.to;
   if (!to_stdout)

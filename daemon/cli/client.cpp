@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <optional>
 #include <system_error>
 
 #include "store/files.hpp"
@@ -102,42 +103,21 @@ std::expected<DaemonReply, CallError> parsed(const std::filesystem::path& socket
   return std::move(*reply);
 }
 
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
 }  // namespace
 
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
-  const std::size_t head_end = text.find("\r\n\r\n");
-  if (head_end == std::string_view::npos) return std::unexpected("the reply was cut short");
-  std::string_view head = text.substr(0, head_end + 2);
-  const std::string_view body = text.substr(head_end + 4);
-  constexpr std::size_t status_at = std::string_view("HTTP/1.1 ").size();
-  const auto status =
-      head.starts_with("HTTP/1.") && head.size() > status_at + 3 ? number(head.substr(status_at, 3)) : std::nullopt;
-  if (!status) return std::unexpected("the reply is not HTTP");
-
-  std::optional<std::uint64_t> length;
-  for (head.remove_prefix(head.find("\r\n") + 2); !head.empty(); head.remove_prefix(head.find("\r\n") + 2)) {
-    const std::string_view line = head.substr(0, head.find("\r\n"));
-    const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) return std::unexpected("the reply is not HTTP");
-    const std::string_view value = store::trim(line.substr(colon + 1));
-    // The daemon's replies to Connection: close are not chunked, so this one comes from another program.
-    if (store::equals_nocase(line.substr(0, colon), "transfer-encoding"))
-      return std::unexpected(
-          fmt::format("the reply has Transfer-Encoding {}, which sessiond does not send here", value));
-    if (!store::equals_nocase(line.substr(0, colon), "content-length")) continue;
-    length = number(value);
-    if (!length) return std::unexpected("the reply is not HTTP");
-  }
-  if (length && *length > body.size()) return std::unexpected("the reply was cut short");
-  return DaemonReply{.status = static_cast<int>(*status),
-                     .body = std::string(length ? body.substr(0, static_cast<std::size_t>(*length)) : body)};
+  namespace http = boost::beast::http;
+  if (text.empty()) return std::unexpected("the reply was cut short");
+  http::response_parser<http::string_body> parser;
+  parser.eager(true);
+  parser.body_limit(boost::none);
+  boost::beast::error_code error;
+  parser.put(boost::asio::buffer(text), error);
+  if (!error || error == http::error::need_more) parser.put_eof(error);
+  if (error)
+    return std::unexpected(error == http::error::partial_message ? "the reply was cut short"
+                                                                 : "the reply is not HTTP: " + error.message());
+  return DaemonReply{.status = parser.get().result_int(), .body = std::move(parser.get().body())};
 }
 
 Problem problem_of(const DaemonReply& reply) {

@@ -14,7 +14,7 @@
 namespace sessiond::cli {
 
 struct DaemonReply {
-  int status = 0;
+  unsigned status = 0;
   std::string body{};
 };
 

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,32 +13,18 @@
 #include <utility>
 #include <vector>
 
+#include "config/similar.hpp"
 #include "daemon/cli/help.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::cli {
 namespace {
-
-// The edit distance between two words.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
   std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 2) + 1;
   for (const std::string& each : known) {
-    const std::size_t away = distance(word, each);
+    const std::size_t away = config::distance(word, each);
     if (away < least) {
       least = away;
       best = each;
@@ -176,10 +161,7 @@ class CommandLine {
   }
   static CLI::Validator moment() {
     return {[](std::string& text) -> std::string {
-              std::int64_t ms = 0;
-              const char* const last = text.data() + text.size();
-              const auto [end, error] = std::from_chars(text.data(), last, ms);
-              if (error == std::errc{} && end == last) return {};
+              if (store::parse_number<std::int64_t>(text)) return {};
               return fmt::format(
                   "\"{}\" is not a number of ms since the epoch; for tomorrow, write --expires-at "
                   "$(date -d tomorrow +%s000)",
@@ -192,17 +174,14 @@ class CommandLine {
     return {[](std::string& text) -> std::string {
               static constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
                   {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
-              std::int64_t count = -1;
-              const char* const last = text.data() + text.size();
-              const auto [end, error] = std::from_chars(text.data(), last, count);
-              const std::string_view unit(end, last);
-              const auto* const found =
-                  std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
-              const bool nothing = unit.empty() && count == 0;
-              if (error != std::errc{} || count < 0 || (found == units.end() && !nothing))
-                return "must be a number with a unit: 90s, 15m, 1h, 7d, or 0";
-              if (!nothing && count > auth::max_overlap_ms / found->second) return "is longer than 7 days";
-              text = std::to_string(nothing ? 0 : count * found->second);
+              if (text == "0") return {};
+              const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+              const auto count = store::parse_number<std::int64_t>(text.substr(0, digits));
+              const auto* const unit =
+                  std::ranges::find(units, text.substr(digits), &std::pair<std::string_view, std::int64_t>::first);
+              if (!count || unit == units.end()) return "must be a number with a unit: 90s, 15m, 1h, 7d, or 0";
+              if (*count > auth::max_overlap_ms / unit->second) return "is longer than 7 days";
+              text = std::to_string(*count * unit->second);
               return {};
             },
             ""};

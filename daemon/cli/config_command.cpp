@@ -18,11 +18,8 @@
 namespace sessiond::cli {
 
 int run(const ConfigShow& command) {
-  const auto settings = serve::load_settings(command.where.config, command.where.state_dir);
-  if (!settings) {
-    fmt::print(stderr, "{}", serve::to_text(settings.error()));
-    return 1;
-  }
+  const auto settings = load_settings(command.where);
+  if (!settings) return 1;
   fmt::print(stderr, "from {}\n", serve::origin_of(*settings));
   fmt::print("{}\n", config::to_json(settings->config));
   return 0;

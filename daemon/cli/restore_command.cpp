@@ -49,12 +49,7 @@ Result<void> feed_file(int fd, const std::string& name, backup::Unpacker& unpack
 
 Result<void> feed_directory(const fs::path& dir, backup::Unpacker& unpacker) {
   TRY(auto cut, backup::cut_of_backup(dir));
-  backup::Packer packer(std::move(cut));
-  for (;;) {
-    TRY(const auto bytes, packer.next());
-    if (bytes.empty()) return {};
-    TRY(unpacker.feed(bytes));
-  }
+  return backup::Packer(std::move(cut)).pack_all([&](std::string_view bytes) { return unpacker.feed(bytes); });
 }
 
 Result<void> feed(const std::string& from, backup::Unpacker& unpacker) {
@@ -289,11 +284,8 @@ int run(const RestoreCommand& command) {
     fmt::print(stderr, "sessiond restore: stdin is a terminal: sessiond restore - < FILE.tar\n");
     return wrong_usage;
   }
-  const auto settings = serve::load_settings(command.where.config, command.where.state_dir);
-  if (!settings) {
-    fmt::print(stderr, "{}", serve::to_text(settings.error()));
-    return not_restored;
-  }
+  const auto settings = load_settings(command.where);
+  if (!settings) return not_restored;
   const config::Config& config = settings->config;
   log::set_up(log::Level::warn, log::Format::text);
   bool in_use = false;

@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "daemon/cli/token_store.hpp"
-#include "daemon/serve/settings.hpp"
 #include "store/clock.hpp"
 
 namespace sessiond::cli {
@@ -17,12 +16,9 @@ int token_failed(const Problem& problem) {
   return 1;
 }
 
-// Returns nothing when the configuration has faults, which were printed.
 std::optional<TokenStore> open_store(const Where& where) {
-  const auto settings = serve::load_settings(where.config, where.state_dir);
-  if (settings) return TokenStore(settings->config);
-  fmt::print(stderr, "{}", serve::to_text(settings.error()));
-  return {};
+  const auto settings = load_settings(where);
+  return settings ? std::optional<TokenStore>(settings->config) : std::nullopt;
 }
 
 std::string day_of(std::optional<std::int64_t> ms) {
@@ -49,6 +45,13 @@ int print_token(TokenStore& store, const std::string& token) {
 }
 
 }  // namespace
+
+std::optional<serve::Settings> load_settings(const Where& where) {
+  auto settings = serve::load_settings(where.config, where.state_dir);
+  if (settings) return std::move(*settings);
+  fmt::print(stderr, "{}", serve::to_text(settings.error()));
+  return std::nullopt;
+}
 
 int run(const TokenCreate& command) {
   // Checks the options first, so that their faults read the same whether a daemon runs or not.

@@ -7,6 +7,7 @@
 
 #include "daemon/auth/new_token.hpp"
 #include "daemon/auth/tokens.hpp"
+#include "daemon/serve/settings.hpp"
 
 namespace sessiond::cli {
 
@@ -14,6 +15,9 @@ struct Where {  // --config and --state-dir
   std::optional<std::string> config{};
   std::optional<std::string> state_dir{};
 };
+
+// The settings there; nothing when the configuration has faults, which were printed.
+std::optional<serve::Settings> load_settings(const Where& where);
 
 struct TokenCreate {
   Where where{};

@@ -100,20 +100,14 @@ Result<void> TokenStore::revoke(const std::string& id) {
 }
 
 std::string to_json(const auth::NewToken& wish) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.string("role", wish.role);
-  if (!wish.agents.empty()) {
-    std::string agents;
-    for (const std::string& agent : wish.agents) agents += (agents.empty() ? "" : ",") + json::quote(agent);
-    out.raw("agents", "[" + agents + "]");
-  }
+  if (!wish.agents.empty()) out.raw("agents", json::array_of(wish.agents));
   if (!wish.key_prefix.empty()) out.string("keyPrefix", wish.key_prefix);
   if (!wish.channel.empty()) out.string("channel", wish.channel);
   if (!wish.note.empty()) out.string("note", wish.note);
   if (wish.expires_at) out.integer("expiresAt", *wish.expires_at);
-  out.close();
-  return text;
+  return out.text();
 }
 
 Result<std::vector<auth::TokenInfo>> parse_token_list(std::string_view body) {

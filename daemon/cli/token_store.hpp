@@ -24,7 +24,6 @@ class TokenStore {
   Result<void> revoke(const std::string& id);  // not_found
 
  private:
-  struct Answer;
   Result<std::optional<std::string>> ask(std::string_view method, std::string_view target, std::string_view body);
   template <class Work>
   auto offline(std::string_view command, Work work) -> decltype(work(std::declval<auth::Tokens&>()));

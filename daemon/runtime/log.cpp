@@ -14,21 +14,8 @@
 namespace sessiond::log {
 namespace {
 
-constexpr std::string_view names[] = {"debug", "info", "warn", "error"};
-
-spdlog::level::level_enum native(Level level) {
-  switch (level) {
-    case Level::debug:
-      return spdlog::level::debug;
-    case Level::info:
-      return spdlog::level::info;
-    case Level::warn:
-      return spdlog::level::warn;
-    case Level::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
-}
+spdlog::level::level_enum native(Level level) { return static_cast<spdlog::level::level_enum>(level); }
+static_assert(static_cast<int>(Level::error) == spdlog::level::err);
 
 struct Output {
   std::mutex mutex;  // a line and the pattern around it must have the same format
@@ -58,12 +45,6 @@ bool needs_quotes(std::string_view value) {
 }
 
 }  // namespace
-
-std::optional<Level> level(std::string_view name) {
-  const auto* found = std::ranges::find(names, name);
-  if (found == std::end(names)) return std::nullopt;
-  return static_cast<Level>(found - std::begin(names));
-}
 
 void set_up(Level level, Format format) {
   const std::lock_guard guard(output().mutex);

@@ -6,15 +6,13 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace sessiond::log {
 
-enum class Level : std::uint8_t { debug, info, warn, error };
+enum class Level : std::uint8_t { trace, debug, info, warn, error };  // as spdlog's
 enum class Format : std::uint8_t { text, json };
-std::optional<Level> level(std::string_view name);  // "debug" "info" "warn" "error"
 
 // Sets level and format, at start-up and on reload. Before the first call, info and above are logged as text.
 void set_up(Level level, Format format);

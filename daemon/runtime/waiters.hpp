@@ -21,7 +21,7 @@ namespace sessiond::runtime {
 
 class Waiters {
  public:
-  // What the wait ended with: null when all is well.
+  // The problem that ended the wait; null when all is well.
   using Outcome = std::shared_ptr<const Problem>;
 
   asio::awaitable<Outcome> wait(std::uint64_t seq) {

@@ -6,12 +6,9 @@
 namespace sessiond::serve {
 
 void set_up_log(const config::Config& config) {
-  using Level = config::Config::LogLevel;
-  log::Level level = log::Level::info;
-  if (config.log.level == Level::debug || config.log.level == Level::trace) level = log::Level::debug;
-  if (config.log.level == Level::warn) level = log::Level::warn;
-  if (config.log.level == Level::error) level = log::Level::error;
-  log::set_up(level, config.log.format == config::Config::LogFormat::json ? log::Format::json : log::Format::text);
+  static_assert(static_cast<int>(config::Config::LogLevel::error) == static_cast<int>(log::Level::error));
+  log::set_up(static_cast<log::Level>(config.log.level),
+              config.log.format == config::Config::LogFormat::json ? log::Format::json : log::Format::text);
 }
 
 http::ServerOptions server_options(const config::Config& config) {

@@ -8,30 +8,19 @@
 namespace sessiond::serve {
 namespace {
 
+// The enums of the configuration have the values of the enums of policy/, in the same order.
+using Mode = policy::ResetRule::Mode;
+static_assert(static_cast<int>(config::Config::ResetMode::daily) == static_cast<int>(Mode::daily));
+static_assert(static_cast<int>(config::Config::DmScope::per_account_channel_peer) ==
+              static_cast<int>(policy::DmScope::per_account_channel_peer));
+static_assert(static_cast<int>(config::Config::Threads::inherit) == static_cast<int>(policy::ThreadScope::inherit));
+
 policy::ResetRule rule_of(const config::Config::Reset& reset) {
-  policy::ResetRule rule{
-      .mode = policy::ResetRule::Mode::none, .idle_minutes = reset.idle_minutes, .at_hour = reset.at_hour};
-  if (reset.mode == config::Config::ResetMode::idle) rule.mode = policy::ResetRule::Mode::idle;
-  if (reset.mode == config::Config::ResetMode::daily) rule.mode = policy::ResetRule::Mode::daily;
-  return rule;
+  return {.mode = static_cast<Mode>(reset.mode), .idle_minutes = reset.idle_minutes, .at_hour = reset.at_hour};
 }
 
 std::optional<policy::ResetRule> rule_of(const std::optional<config::Config::Reset>& reset) {
   return reset ? std::optional(rule_of(*reset)) : std::nullopt;
-}
-
-policy::DmScope scope_of(config::Config::DmScope scope) {
-  switch (scope) {
-    case config::Config::DmScope::main:
-      return policy::DmScope::main;
-    case config::Config::DmScope::per_peer:
-      return policy::DmScope::per_peer;
-    case config::Config::DmScope::per_channel_peer:
-      return policy::DmScope::per_channel_peer;
-    case config::Config::DmScope::per_account_channel_peer:
-      return policy::DmScope::per_account_channel_peer;
-  }
-  return policy::DmScope::per_channel_peer;
 }
 
 // The offset of local time from UTC at that moment. Calls tzset(), since the machine's time zone may change while the
@@ -49,11 +38,10 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   TRY(auto policy, policy::parse_send_policy(config.send_policy_json, "/sendPolicy"));
   const config::Config::Session& session = config.session;
   decide::Rules rules;
-  rules.routing = {.dm_scope = scope_of(session.dm_scope),
+  rules.routing = {.dm_scope = static_cast<policy::DmScope>(session.dm_scope),
                    .identity_links = session.identity_links,
                    .main_key = session.main_key,
-                   .threads = session.threads == config::Config::Threads::session ? policy::ThreadScope::session
-                                                                                  : policy::ThreadScope::inherit};
+                   .threads = static_cast<policy::ThreadScope>(session.threads)};
   rules.send_policy = std::move(policy);
   rules.reset_triggers = session.reset_triggers;
   rules.reset = rule_of(session.reset);

@@ -46,21 +46,22 @@ int refuse(std::string_view event, const Problem& problem, int code = cannot_sta
 
 std::optional<config::Config> read_config(const ServeOptions& options) {
   auto settings = load_settings(options.config, options.state_dir);
+  const auto tell = [](std::string_view name, std::string_view source, const std::vector<config::ConfigFault>& faults) {
+    for (const config::ConfigFault& fault : faults)
+      log::error("configuration_fault", {{name, source}, {"pointer", fault.pointer}, {"detail", fault.detail}});
+  };
+  if (!settings) {
+    tell("file", settings.error().file, settings.error().faults);
+    return {};
+  }
   std::vector<config::ConfigFault> faults;
-  if (settings && options.listen) {
+  if (options.listen) {
     config::overlay(settings->config, fmt::format(R"({{"listen":{{"tcp":{}}}}})", json::quote(*options.listen)),
                     faults);
     config::find_contradictions(settings->config, faults);
   }
-  for (const config::ConfigFault& fault : faults)
-    log::error("configuration_fault", {{"option", "--listen"}, {"pointer", fault.pointer}, {"detail", fault.detail}});
-  if (!faults.empty()) return {};
-  if (settings) return std::move(settings->config);
-  for (const config::ConfigFault& fault : settings.error().faults) {
-    log::error("configuration_fault",
-               {{"file", settings.error().file}, {"pointer", fault.pointer}, {"detail", fault.detail}});
-  }
-  return {};
+  tell("option", "--listen", faults);
+  return faults.empty() ? std::optional(std::move(settings->config)) : std::nullopt;
 }
 
 Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
@@ -330,19 +331,6 @@ class Daemon {
   std::string unix_;
 };
 
-// Waits for the disk threads before the ledger is destroyed, since they work for it; also when the start fails
-// half-way.
-class BeforeLedgerGoes {
- public:
-  explicit BeforeLedgerGoes(asio::thread_pool& disk) : disk_(disk) {}
-  ~BeforeLedgerGoes() { disk_.join(); }
-  BeforeLedgerGoes(const BeforeLedgerGoes&) = delete;
-  BeforeLedgerGoes& operator=(const BeforeLedgerGoes&) = delete;
-
- private:
-  asio::thread_pool& disk_;
-};
-
 }  // namespace
 
 int serve(const ServeOptions& options) {
@@ -380,7 +368,8 @@ int serve(const ServeOptions& options) {
   asio::thread_pool disk{disk_threads};
   auto ledger = ledger::Ledger::open(io, disk, *config, std::move(*rules), options.repair);
   if (!ledger) return refuse("cannot_open", ledger.error());
-  const BeforeLedgerGoes guard(disk);
+  // Destroyed before the ledger, also when the start fails half-way: the disk threads work for the ledger.
+  const std::shared_ptr<void> disk_joiner(nullptr, [&disk](void*) { disk.join(); });
   auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
   if (!secret) return refuse("cannot_open", secret.error());
   auth::Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
@@ -392,7 +381,7 @@ int serve(const ServeOptions& options) {
   Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   // Made last, so that a start that fails leaves no token behind that was shown to nobody.
-  auto first = auth::make_first_token(**tokens, auth::admin_token_path(), state_dir, store::unix_ms());
+  auto first = auth::make_first_token(**tokens, admin_token_path(), state_dir, store::unix_ms());
   if (!first) return refuse("no_admin_token", first.error());
   if (*first) show_first_token(**first);
   daemon.run();

@@ -27,14 +27,10 @@ std::vector<config::ConfigFault> send_policy_faults(std::string_view json) {
 std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::string>& config_option,
                                                       const std::optional<std::string>& state_dir_option) {
   const config::Environment environment = config::process_environment();
-  const config::Located located = config::locate_config(config_option, environment);
-  SettingsFaults found{.file = located.path};
-  auto config = config::load_config(located, environment, state_dir_option, send_policy_faults);
-  if (!config) {
-    found.faults = std::move(config.error());
-    return std::unexpected(std::move(found));
-  }
-  return Settings{.config = std::move(*config), .file = located.path};
+  std::string file = config::locate_config(config_option, environment);
+  auto config = config::load_config(file, environment, state_dir_option, send_policy_faults);
+  if (!config) return std::unexpected(SettingsFaults{.file = std::move(file), .faults = std::move(config.error())});
+  return Settings{.config = std::move(*config), .file = std::move(file)};
 }
 
 std::optional<std::string> named_state_dir(const std::optional<std::string>& state_dir_option) {
@@ -48,10 +44,19 @@ std::optional<std::string> named_state_dir(const std::optional<std::string>& sta
   return config.state_dir;
 }
 
+Result<std::filesystem::path> admin_token_path() {
+  if (const auto dir = config::user_config_dir(config::process_environment()))
+    return std::filesystem::path(*dir) / "admin.token";
+  return fail(Code::not_found, "admin.token has no place: neither XDG_CONFIG_HOME nor HOME is set");
+}
+
 Result<void> require_state_dir(const config::Config& config) {
   std::error_code error;
   if (std::filesystem::is_directory(config.state_dir, error)) return {};
-  return fail(Code::not_found, fmt::format("there is no state directory {}: {}", config.state_dir, how_to_name_it));
+  return fail(Code::not_found,
+              fmt::format("there is no state directory {}: name the one that the daemon uses (--state-dir, "
+                          "SESSIOND_STATE_DIR, or stateDir in the configuration); sessiond serve makes it",
+                          config.state_dir));
 }
 
 std::filesystem::path socket_of(const config::Config& config) {
@@ -76,7 +81,7 @@ std::vector<config::ConfigFault> file_faults(const config::Config& config) {
       faults.push_back({"/listen/tls", std::move(context.error().detail)});
   }
   if (!config.audit.path) return faults;
-  struct stat status {};
+  struct stat status{};
   const bool there = ::stat(config.audit.path->c_str(), &status) == 0;
   if (there && !S_ISREG(status.st_mode)) {
     faults.push_back({"/audit/path", fmt::format("{} is {}, not a file", *config.audit.path,

@@ -30,12 +30,11 @@ std::expected<Settings, SettingsFaults> load_settings(const std::optional<std::s
 
 // Returns the state directory that --state-dir, else SESSIOND_STATE_DIR, names. Does not read the configuration.
 std::optional<std::string> named_state_dir(const std::optional<std::string>& state_dir_option);
+// Returns the path of the first admin token. Errors: not_found when the environment names no folder for it.
+Result<std::filesystem::path> admin_token_path();
 // Errors: not_found when the state directory does not exist; the detail says how to name another one. Only serve and
 // restore create it.
 Result<void> require_state_dir(const config::Config& config);
-inline constexpr std::string_view how_to_name_it =
-    "name the one that the daemon uses (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration); "
-    "sessiond serve makes it";
 
 // Returns the unix socket of the daemon that has this configuration.
 std::filesystem::path socket_of(const config::Config& config);

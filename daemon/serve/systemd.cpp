@@ -13,13 +13,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
+#include <ranges>
 
 #include "config/listen_address.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::serve {
 namespace {
@@ -35,11 +36,7 @@ std::string taken(const char* name) {
   return text;
 }
 
-std::int64_t number_or_0(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? value : 0;
-}
+std::int64_t number_or_0(std::string_view text) { return store::parse_number<std::int64_t>(text).value_or(0); }
 
 // Whether variables are meant for this process: they name a pid, and may have been inherited from a parent.
 bool for_us(std::string_view pid) { return number_or_0(pid) == ::getpid(); }
@@ -93,10 +90,7 @@ ServiceManager ServiceManager::from_environment() {
   const std::string names = taken("LISTEN_FDNAMES");
   if (!for_us(taken("LISTEN_PID"))) return manager;
   manager.inherited_ = static_cast<int>(std::clamp<std::int64_t>(number_or_0(count), 0, 1024));
-  for (std::string_view rest = names; !rest.empty();) {
-    manager.names_.emplace_back(rest.substr(0, rest.find(':')));
-    rest.remove_prefix(std::min(manager.names_.back().size() + 1, rest.size()));
-  }
+  for (const auto name : std::views::split(names, ':')) manager.names_.emplace_back(std::string_view(name));
   return manager;
 }
 
@@ -167,7 +161,7 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
 
 bool stdout_is_journal() {
   const char* journal = std::getenv("JOURNAL_STREAM");  // <device>:<inode>
-  struct stat status {};
+  struct stat status{};
   if (journal == nullptr || ::fstat(STDOUT_FILENO, &status) != 0) return false;
   return journal == fmt::format("{}:{}", status.st_dev, status.st_ino);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "config/print.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
@@ -35,19 +36,26 @@ TEST_CASE("which file: option, variable, user's file, none") {
   Environment environment{
       {"HOME", (dir / "home").native()}, {"XDG_CONFIG_HOME", (dir / "xdg").native()}, {"SESSIOND_CONFIG", "/named"}};
 
-  CHECK(locate_config("given.json", environment).path == "given.json");
-  CHECK(locate_config("", environment).path == "/named");
-  CHECK(locate_config({}, environment).path == "/named");  // although there is no such file
+  CHECK(locate_config("given.json", environment) == "given.json");
+  CHECK(locate_config("", environment) == "/named");
+  CHECK(locate_config({}, environment) == "/named");  // although there is no such file
   environment["SESSIOND_CONFIG"] = "";
-  CHECK(locate_config({}, environment).path == in_xdg);
+  CHECK(locate_config({}, environment) == in_xdg);
   environment["XDG_CONFIG_HOME"] = "relative/is/ignored";
-  CHECK(locate_config({}, environment).path == in_home);
+  CHECK(locate_config({}, environment) == in_home);
   environment.erase("XDG_CONFIG_HOME");
-  CHECK(locate_config({}, environment).path == in_home);
+  CHECK(locate_config({}, environment) == in_home);
   environment["XDG_CONFIG_HOME"] = (dir / "empty").native();  // set: the one in ~/.config does not count
-  CHECK(locate_config({}, environment).path.empty());
-  CHECK(locate_config({}, {}).path.empty());
-  CHECK(locate_config({}, {{"HOME", (dir / "home/.config/sessiond/sessiond.json").native()}}).path.empty());
+  CHECK(locate_config({}, environment).empty());
+  CHECK(locate_config({}, {}).empty());
+  CHECK(locate_config({}, {{"HOME", (dir / "home/.config/sessiond/sessiond.json").native()}}).empty());
+}
+
+TEST_CASE("the folder of the user's configuration") {
+  CHECK(user_config_dir({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/etc/xdg"}}) == "/etc/xdg/sessiond");
+  for (const char* ignored : {"", "relative/path"})
+    CHECK(user_config_dir({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", ignored}}) == "/home/u/.config/sessiond");
+  CHECK_FALSE(user_config_dir({{"HOME", "relative"}}));
 }
 
 TEST_CASE("a file that is there but cannot be read is not passed over") {
@@ -55,11 +63,11 @@ TEST_CASE("a file that is there but cannot be read is not passed over") {
   fs::create_directories(dir / ".config/sessiond");
   fs::create_symlink("gone.json", dir / ".config/sessiond/sessiond.json");
   const Environment environment{{"HOME", dir.path().native()}};
-  const Located located = locate_config({}, environment);
-  CHECK(located.path == (dir / ".config/sessiond/sessiond.json").native());
+  const std::string located = locate_config({}, environment);
+  CHECK(located == (dir / ".config/sessiond/sessiond.json").native());
   const auto config = load_config(located, environment);
   REQUIRE_FALSE(config.has_value());
-  CHECK(config.error() == std::vector<ConfigFault>{{"", "reading " + located.path + ": No such file or directory"}});
+  CHECK(config.error() == std::vector<ConfigFault>{{"", "reading " + located + ": No such file or directory"}});
 }
 
 TEST_CASE("loading: unreadable, too large, not a file") {
@@ -125,7 +133,7 @@ TEST_CASE("OPENCLAW_SESSION_CACHE_TTL_MS") {
   }
   Config expected;
   expected.store.cache_ttl_ms = 7;
-  CHECK(config == expected);  // nothing else was touched
+  CHECK(to_json(config) == to_json(expected));  // nothing else was touched
 }
 
 TEST_CASE("paths: ~, {stateDir}, and sockets the kernel would refuse") {
@@ -138,7 +146,7 @@ TEST_CASE("paths: ~, {stateDir}, and sockets the kernel would refuse") {
   CHECK(config.listen.unix == "/home/u/s.sock");
   const Config once = config;
   CHECK(resolve_paths(config, environment).empty());
-  CHECK(config == once);
+  CHECK(to_json(config) == to_json(once));
 
   Config no_socket;
   no_socket.listen.unix.reset();

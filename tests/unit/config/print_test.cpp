@@ -27,7 +27,7 @@ TEST_CASE("the shipped file is what the program prints") { CHECK(shipped_file() 
 TEST_CASE("the shipped file is the defaults") {
   const auto config = parse_config(shipped_file());
   REQUIRE(config.has_value());
-  CHECK(*config == Config{});
+  CHECK(to_json(*config) == to_json(Config{}));
 }
 
 TEST_CASE("every key of the shipped file has an explanation above it") {
@@ -43,7 +43,7 @@ TEST_CASE("every key of the shipped file has an explanation above it") {
 
 TEST_CASE("to_json is plain JSON that is read back as the same configuration") {
   Config config;
-  CHECK(parse_config(to_json(config)) == config);
+  CHECK(to_json(parse_config(to_json(config)).value()) == to_json(config));
   config.state_dir = "/tmp/quote\" back\\slash é";
   config.listen.unix.reset();
   config.listen.tcp = {};
@@ -61,7 +61,7 @@ TEST_CASE("to_json is plain JSON that is read back as the same configuration") {
   config.log.level = Config::LogLevel::trace;
   const std::string text = to_json(config);
   CHECK(text.find('\n') == std::string::npos);
-  CHECK(parse_config(text) == config);
+  CHECK(to_json(parse_config(text).value()) == text);
 }
 
 TEST_CASE("fault 32: what differs between two configurations is named by its pointer") {

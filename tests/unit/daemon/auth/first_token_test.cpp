@@ -1,7 +1,6 @@
 #include "daemon/auth/first_token.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <memory>
 
@@ -14,28 +13,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// An environment variable for the time of a test; nullptr: not set.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = ::getenv(name)) old_ = old;
-    set(value);
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { set(old_ ? old_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) const {
-    if (value != nullptr)
-      ::setenv(name_, value, 1);
-    else
-      ::unsetenv(name_);
-  }
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
 struct State {
   testing::TempDir dir;
   fs::path state = dir.path() / "state";
@@ -45,18 +22,6 @@ struct State {
 };
 
 }  // namespace
-
-TEST_CASE("where it belongs") {
-  const Variable home("HOME", "/home/somebody");
-  {
-    const Variable xdg("XDG_CONFIG_HOME", "/etc/xdg");
-    CHECK(admin_token_path().value() == "/etc/xdg/sessiond/admin.token");
-  }
-  for (const char* unset : {static_cast<const char*>(nullptr), "", "relative/path"}) {
-    const Variable xdg("XDG_CONFIG_HOME", unset);
-    CHECK(admin_token_path().value() == "/home/somebody/.config/sessiond/admin.token");
-  }
-}
 
 TEST_CASE("made once, good, and for its owner only") {
   const State at;

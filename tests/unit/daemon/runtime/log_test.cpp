@@ -19,11 +19,6 @@ TEST_CASE("JSON lines are JSON") {
   CHECK(*json::find(text, "n") == "3");
 }
 
-TEST_CASE("levels by name") {
-  CHECK(log::level("warn") == log::Level::warn);
-  CHECK(!log::level("loud"));
-}
-
 TEST_CASE("a token that stands in a path or an exception's text is masked") {
   const std::string token = "sd_ab12cd34_" + std::string(20, 'x') + std::string(23, 'Y');
   CHECK(log::line(log::Format::text, "x", {{"what", "GET /v1/" + token + "/y"}}) ==

@@ -53,11 +53,8 @@ bool write_now(Connection::Socket& socket, std::span<asio::const_buffer>& buffer
 }
 
 bool good_request_id(std::string_view id) {
-  const auto fine = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, fine);
+  constexpr std::string_view fine = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return !id.empty() && id.size() <= 128 && id.find_first_not_of(fine) == id.npos;
 }
 
 }  // namespace
@@ -171,8 +168,7 @@ asio::awaitable<void> Connection::run() {
       co_await reply_stream(response);
       break;
     }
-    const bool sent = response.file && !head_only_ ? co_await reply_file(request, response) : co_await reply(response);
-    if (!sent) break;
+    if (!co_await (response.file && !head_only_ ? reply_file(request, response) : reply(response))) break;
     if (close_) {
       co_await linger();
       break;

@@ -29,7 +29,7 @@ class Connection;
 
 constexpr std::size_t file_piece_bytes = 256 << 10;  // of a file's reply, in memory at once
 
-// What all connections of a server share. Lives until the last connection is gone.
+// The state that all connections of a server share. Lives until the last connection is gone.
 struct Service {
   const Router& router;
   boost::asio::thread_pool& disk;  // file bodies are read there

@@ -15,19 +15,14 @@ ip::address unmapped(const ip::address& address) {
   return address;
 }
 
-// An IPv4 address as if it were mapped into IPv6, an IPv6 address without its last 64 bits.
+}  // namespace
+
 Network network_of(const ip::address& address) {
   const ip::address plain = unmapped(address);
   if (plain.is_v4()) return ip::make_address_v6(ip::v4_mapped, plain.to_v4()).to_bytes();
   Network bytes = plain.to_v6().to_bytes();
   std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
   return bytes;
-}
-
-}  // namespace
-
-std::optional<std::shared_ptr<void>> ConnectionQuota::take(const ip::address& address, std::size_t limit) {
-  return quota_.take(network_of(address), limit);
 }
 
 std::string network_of(std::string_view peer) {

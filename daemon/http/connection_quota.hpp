@@ -6,8 +6,6 @@
 #include <array>
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,20 +13,15 @@
 
 namespace sessiond::http {
 
-// What counts as one address.
+// An address, as far as it counts: an IPv4 address as if it were mapped into IPv6, an IPv6 address without its last 64
+// bits.
 using Network = std::array<unsigned char, 16>;
 
-class ConnectionQuota {
- public:
-  // As Quota::take.
-  std::optional<std::shared_ptr<void>> take(const boost::asio::ip::address& address, std::size_t limit);
+using ConnectionQuota = Quota<Network>;
 
- private:
-  Quota<Network> quota_;
-};
-
-// Returns what counts as one address, as bytes. `peer` is as in logs: "192.0.2.1:5123" or "[2001:db8::1]:5123". Any
-// other text, such as the peer of a unix socket, is returned as it is.
+Network network_of(const boost::asio::ip::address& address);
+// Returns the network of an address in text, as bytes. `peer` is as in logs: "192.0.2.1:5123" or "[2001:db8::1]:5123".
+// Any other text, such as the peer of a unix socket, is returned as it is.
 std::string network_of(std::string_view peer);
 
 // True also for an IPv4 loopback address that is mapped into IPv6.

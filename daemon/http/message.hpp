@@ -1,4 +1,4 @@
-// What handlers see of HTTP: plain values, without Beast or a socket.
+// HTTP as handlers see it: plain values, without Beast or a socket.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -1,5 +1,6 @@
 // Makes the body of every error reply (RFC 9457).
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 
@@ -9,74 +10,56 @@
 #include "store/limits.hpp"
 
 namespace sessiond::http {
-
-int status_of(Code code) {
-  switch (code) {
-    case Code::bad_request:
-    case Code::bad_cursor:
-      return 400;
-    case Code::unauthorized:
-      return 401;
-    case Code::forbidden:
-    case Code::policy_denied:
-      return 403;
-    case Code::not_found:
-    case Code::agent_not_found:
-    case Code::session_not_found:
-    case Code::message_not_found:
-      return 404;
-    case Code::method_not_allowed:
-      return 405;
-    case Code::not_acceptable:
-      return 406;
-    case Code::request_timeout:
-      return 408;
-    case Code::session_exists:
-    case Code::session_archived:
-    case Code::session_reset:
-    case Code::session_busy:
-    case Code::entry_id_conflict:
-    case Code::idempotency_in_flight:
-      return 409;
-    case Code::precondition_failed:
-      return 412;
-    case Code::content_too_large:
-      return 413;
-    case Code::uri_too_long:
-      return 414;
-    case Code::unsupported_media_type:
-      return 415;
-    case Code::range_not_satisfiable:
-      return 416;
-    case Code::misdirected_host:
-      return 421;
-    case Code::validation_failed:
-    case Code::idempotency_key_reused:
-    case Code::reserved_name:
-    case Code::invalid_id:
-    case Code::agent_mismatch:
-      return 422;
-    case Code::precondition_required:
-      return 428;
-    case Code::too_many_requests:
-      return 429;
-    case Code::header_fields_too_large:
-      return 431;
-    case Code::internal:
-      return 500;
-    case Code::lock_timeout:
-    case Code::draining:
-    case Code::starting:
-    case Code::outcome_unknown:
-    case Code::degraded:
-      return 503;
-    case Code::storage_full:
-      return 507;
-  }
-  return 500;
-}
-
 namespace {
+
+// In the order of the codes.
+constexpr auto statuses = [] {
+  using enum Code;
+  return std::to_array<std::pair<Code, int>>({
+      {bad_request, 400},
+      {bad_cursor, 400},
+      {unauthorized, 401},
+      {forbidden, 403},
+      {policy_denied, 403},
+      {not_found, 404},
+      {agent_not_found, 404},
+      {session_not_found, 404},
+      {message_not_found, 404},
+      {method_not_allowed, 405},
+      {not_acceptable, 406},
+      {request_timeout, 408},
+      {session_exists, 409},
+      {session_archived, 409},
+      {session_reset, 409},
+      {session_busy, 409},
+      {entry_id_conflict, 409},
+      {idempotency_in_flight, 409},
+      {precondition_failed, 412},
+      {content_too_large, 413},
+      {uri_too_long, 414},
+      {unsupported_media_type, 415},
+      {range_not_satisfiable, 416},
+      {misdirected_host, 421},
+      {validation_failed, 422},
+      {idempotency_key_reused, 422},
+      {reserved_name, 422},
+      {invalid_id, 422},
+      {agent_mismatch, 422},
+      {precondition_required, 428},
+      {too_many_requests, 429},
+      {header_fields_too_large, 431},
+      {internal, 500},
+      {lock_timeout, 503},
+      {draining, 503},
+      {starting, 503},
+      {outcome_unknown, 503},
+      {degraded, 503},
+      {storage_full, 507},
+  });
+}();
+static_assert(statuses.size() == static_cast<std::size_t>(Code::storage_full) + 1);
+static_assert(std::ranges::adjacent_find(statuses, std::ranges::greater_equal{}, &std::pair<Code, int>::first) ==
+              statuses.end());
 
 // Says whether the same request may succeed when it is sent again later.
 bool retryable(Code code, int status) {
@@ -91,9 +74,7 @@ bool wants_retry_after(Code code, int status) {
 std::string title_of(Code code) {
   if (code == Code::internal) return "Internal server error";
   std::string title(name(code));
-  for (char& c : title) {
-    if (c == '_') c = ' ';
-  }
+  std::ranges::replace(title, '_', ' ');
   title[0] = static_cast<char>(title[0] - 'a' + 'A');
   return title;
 }
@@ -122,6 +103,8 @@ std::string errors_array(const std::vector<Fault>& faults) {
 }
 
 }  // namespace
+
+int status_of(Code code) { return statuses.at(static_cast<std::size_t>(code)).second; }
 
 Response to_response(const Problem& problem, std::string_view path, std::string_view request_id) {
   const int status = status_of(problem.code);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::http {
@@ -25,9 +26,8 @@ class IntoRequest final : public http::basic_parser<true> {
  public:
   explicit IntoRequest(Request& request) : request_(request) { eager(true); }
   int minor() const { return minor_; }
-  const char* trailer() const {
-    return trailer_;
-  }  // points into the last bytes that put() got; set when the body is done
+  // Points into the last bytes that put() got; set when the body is done.
+  const char* trailer() const { return trailer_; }
 
  private:
   void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
@@ -40,9 +40,7 @@ class IntoRequest final : public http::basic_parser<true> {
   void on_field_impl(http::field, beast::string_view name, beast::string_view value, beast::error_code&) override {
     if (is_header_done()) return;
     auto& [to_name, to_value] = request_.headers.emplace_back();
-    to_name.resize(name.size());
-    std::ranges::transform(name, to_name.begin(),
-                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
+    to_name = store::lower({name.data(), name.size()});
     to_value.assign(value.data(), value.size());
   }
   void on_header_impl(beast::error_code&) override {}
@@ -89,8 +87,7 @@ Problem too_large(std::uint64_t limit) {
 }  // namespace
 
 // A parser of Beast's reads one message, so a new one is made in the same memory for each request.
-class RequestReader::Parser {
- public:
+struct RequestReader::Parser {
   std::optional<IntoRequest> current;
 };
 
@@ -179,9 +176,7 @@ Result<bool> RequestReader::read_body() {
     begin_ += used;
     if (error == http::error::body_limit) return std::unexpected(too_large(limits_.body_bytes));
     if (error == http::error::need_more) {
-      if (at_hand().size() > limits_.header.header_bytes) {
-        return std::unexpected(long_trailer());
-      }
+      if (at_hand().size() > limits_.header.header_bytes) return std::unexpected(long_trailer());
       return false;
     }
     if (error) return std::unexpected(malformed(error));

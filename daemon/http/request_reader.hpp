@@ -44,7 +44,7 @@ class RequestReader {
   const Framing& framing() const { return framing_; }
 
  private:
-  class Parser;
+  struct Parser;
   Result<bool> read_head(Request& request);
   Result<bool> read_body();
   std::string_view at_hand() const { return {buffer_.get() + begin_, end_ - begin_}; }

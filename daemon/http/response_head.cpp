@@ -1,5 +1,6 @@
 #include "daemon/http/response_head.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,15 +34,7 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 std::string_view DateText::now() {
   const std::time_t second = std::time(nullptr);
   if (second != second_) {
-    std::tm parts{};
-    gmtime_r(&second, &parts);
-    // Not with strftime, which uses the process's locale.
-    constexpr const char* days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    constexpr const char* months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    std::snprintf(text_, sizeof text_, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[parts.tm_wday], parts.tm_mday % 100,
-                  months[parts.tm_mon], (parts.tm_year + 1900) % 10000, parts.tm_hour % 100, parts.tm_min % 100,
-                  parts.tm_sec % 100);
+    text_ = fmt::format("{:%a, %d %b %Y %T} GMT", fmt::gmtime(second));  // in English, whatever the locale is
     second_ = second;
   }
   return text_;

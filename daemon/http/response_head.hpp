@@ -20,7 +20,7 @@ class DateText {
 
  private:
   std::time_t second_ = -1;
-  char text_[32] = {};
+  std::string text_;
 };
 
 struct HeadOptions {

@@ -212,7 +212,7 @@ std::optional<std::string> Server::over_limits(Connection::Peer& peer) const {
     return "as many connections are open as limits.connections allows";
   }
   if (peer.unix_socket || peer.slot || (is_loopback(peer.address) && !options.count_loopback)) return std::nullopt;
-  auto slot = service_->by_address.take(peer.address, options.connections_per_address);
+  auto slot = service_->by_address.take(network_of(peer.address), options.connections_per_address);
   if (!slot) return "as many connections from this address are open as limits.connectionsPerAddress allows";
   peer.slot = std::move(*slot);
   return std::nullopt;
@@ -274,7 +274,7 @@ void Server::stop() {
   stopped_at_ = Connection::Clock::now();
   tcp_.clear();  // closes the sockets, which ends the accepts
   unix_.clear();
-  for (const std::function<void()>& call : on_stop_) call();
+  if (on_stop_) on_stop_();
   for (Connection* connection : service_->connections) connection->drain();
   all_gone_.cancel();  // wakes stopped()
 }

@@ -43,10 +43,9 @@ class Server {
   void reconfigure(ServerOptions options);
 
   // stop() calls it once, so that streams can be ended.
-  void on_stop(std::function<void()> call) { on_stop_.push_back(std::move(call)); }
+  void on_stop(std::function<void()> call) { on_stop_ = std::move(call); }
   // Accepts no more connections, closes idle ones, and lets running requests end, for at most stop_grace.
   void stop();
-  bool stopping() const { return service_->draining; }
   // After stop(): returns when no connection is left, or one second after the grace if a handler never returns.
   boost::asio::awaitable<void> stopped();
 
@@ -69,7 +68,7 @@ class Server {
   std::shared_ptr<Service> service_;
   std::list<boost::asio::ip::tcp::acceptor> tcp_;
   std::list<UnixListener> unix_;
-  std::vector<std::function<void()>> on_stop_;
+  std::function<void()> on_stop_;
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer all_gone_;
   Connection::Clock::time_point stopped_at_{};

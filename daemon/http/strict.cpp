@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "daemon/http/target.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::http {
@@ -43,14 +44,7 @@ Problem too_long(std::size_t limit) {
 // Calls `element` with each trimmed element of a comma-separated list.
 template <class Element>
 void for_each_element(std::string_view list, Element element) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, end);
-    while (item.starts_with(' ') || item.starts_with('\t')) item.remove_prefix(1);
-    while (item.ends_with(' ') || item.ends_with('\t')) item.remove_suffix(1);
-    element(item);
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
+  for (const auto item : std::views::split(list, ',')) element(store::trim(std::string_view(item)));
 }
 
 // Returns the host of uri-host [ ":" port ] (RFC 9110 §7.2) in lower case, without port and brackets.
@@ -74,12 +68,9 @@ Result<std::string> host_of(std::string_view authority) {
   }
   if (host.empty()) return bad();
   if (!port.empty()) {
-    if (port[0] != ':' || !std::ranges::all_of(port.substr(1), [](char c) { return c >= '0' && c <= '9'; }))
-      return bad();
+    if (port[0] != ':' || port.find_first_not_of("0123456789", 1) != port.npos) return bad();
   }
-  std::string out(host);
-  std::ranges::transform(out, out.begin(), lower);
-  return out;
+  return store::lower(host);
 }
 
 // The values of the fields that decide about framing.
@@ -196,11 +187,8 @@ Result<void> take_body_framing(Framing& framing, const Fields& fields, int minor
     framing.chunked = true;
   }
   if (fields.length) {
-    std::uint64_t length = 0;
-    const char* end = fields.length->data() + fields.length->size();
-    const auto [stop, error] = std::from_chars(fields.length->data(), end, length);
-    if (error != std::errc{} || stop != end) return fail(Code::bad_request, "Content-Length is not a number");
-    framing.length = length;
+    framing.length = store::parse_number<std::uint64_t>(*fields.length);
+    if (!framing.length) return fail(Code::bad_request, "Content-Length is not a number");
   }
   return {};
 }

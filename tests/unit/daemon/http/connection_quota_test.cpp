@@ -10,7 +10,8 @@ using namespace sessiond::http;
 namespace ip = boost::asio::ip;
 
 namespace {
-ip::address at(const char* text) { return ip::make_address(text); }
+ip::address address(const char* text) { return ip::make_address(text); }
+Network at(const char* text) { return network_of(address(text)); }
 }  // namespace
 
 TEST_CASE("an address has so many places, and gets back what it leaves") {
@@ -60,8 +61,9 @@ TEST_CASE("places outlive the count and go on any thread") {
 }
 
 TEST_CASE("this machine") {
-  for (const char* ours : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"}) CHECK(is_loopback(at(ours)));
-  for (const char* other : {"192.0.2.1", "0.0.0.0", "::", "::2", "::ffff:192.0.2.1"}) CHECK(!is_loopback(at(other)));
+  for (const char* ours : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"}) CHECK(is_loopback(address(ours)));
+  for (const char* other : {"192.0.2.1", "0.0.0.0", "::", "::2", "::ffff:192.0.2.1"})
+    CHECK(!is_loopback(address(other)));
 }
 
 TEST_CASE("the network of a peer, as logs have it") {

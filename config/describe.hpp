@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "config/config.hpp"
 #include "config/rules.hpp"
@@ -115,7 +114,7 @@ void describe_session(Visitor& v, ASession& c) {
       "Which direct messages share a session. main: all. per-peer: those of one person. per-channel-peer: those of one "
       "person on one channel. per-account-channel-peer: those of one person to one account of ours.");
   v.key("identityLinks", c.identity_links, Any{},
-        "Who is the same person on several channels: {\"alice\": [\"slack:U012AB\", \"telegram:4711\"]}.");
+        "Names one person on several channels: {\"alice\": [\"slack:U012AB\", \"telegram:4711\"]}.");
   v.key("mainKey", c.main_key, TextRule{main_key_fault}, "The last part of an agent's main session's key.");
   v.key("threads", c.threads, Any{},
         "session: a thread has a session of its own. inherit: it belongs to the session around it.");
@@ -145,7 +144,7 @@ void describe(Visitor& v, AConfig& c) {
         "Everything the daemon keeps lies here (0700). It may be an existing OpenClaw tree. SESSIOND_STATE_DIR and "
         "--state-dir stand before it.");
   v.group("listen", "Where the daemon listens.", [&] { describe_listen(v, c.listen); });
-  v.group("limits", "What one client may ask of it.", [&] { describe_limits(v, c.limits); });
+  v.group("limits", "Limits on the requests of one client.", [&] { describe_limits(v, c.limits); });
   v.group("network", "How the daemon uses the machine.", [&] {
     v.key("threads", c.network.threads, Between{1, 64},
           "Threads for the network. The first does everything but event streams; each further one serves its share of "
@@ -178,12 +177,12 @@ void describe(Visitor& v, AConfig& c) {
           "do. Elsewhere !AbC and !aBc are one conversation. A change needs a restart.");
   });
   v.key("sendPolicy", c.send_policy_json, RawObject{},
-        "What may be sent where: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
+        "The rules for sending: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "
         "a rule. evaluation: first-match or deny-overrides. Rules put over the API (policy.json) stand before these.");
-  v.group("policy", "What may be kept.", [&] {
+  v.group("policy", "Limits on the content of sessions.", [&] {
     v.key("secretScan", c.policy.secret_scan, Any{},
-          "What happens to an entry of a session that holds what looks like a well-known kind of key or token. reject: "
+          "The treatment of a session entry that holds something like a well-known kind of key or token. reject: "
           "422. warn: a line in the log.");
   });
   v.group("cors", "Pages of other sites.", [&] {
@@ -193,15 +192,16 @@ void describe(Visitor& v, AConfig& c) {
   v.group("api", "How strict the API is.", [&] {
     v.key("requireIfMatch", c.api.require_if_match, Any{}, "true: changes without If-Match are refused (428).");
   });
-  v.group("log", "What is written to stderr.", [&] {
+  v.group("log", "The log on stderr.", [&] {
     v.key("level", c.log.level, Any{}, "The least that is worth a line.");
     v.key("format", c.log.format, Any{}, "text: logfmt. json: one object a line.");
   });
-  v.group("audit", "Who did what: one line of JSON for every write and every refusal, never what was said.", [&] {
-    v.key("path", c.audit.path, TextRule{file_path_fault}, "Where. null for none.");
-    v.key("maxBytes", c.audit.max_bytes, Between{64 * kib, 64 * gib},
-          "At this size it becomes <path>.1, the last one <path>.2, and so on up to .4; the oldest goes.");
-  });
+  v.group("audit", "The audit log: one line of JSON for each write and refusal, with its token, and no message's text.",
+          [&] {
+            v.key("path", c.audit.path, TextRule{file_path_fault}, "Where. null for none.");
+            v.key("maxBytes", c.audit.max_bytes, Between{64 * kib, 64 * gib},
+                  "At this size it becomes <path>.1, the last one <path>.2, and so on up to .4; the oldest goes.");
+          });
 }
 
 }  // namespace sessiond::config

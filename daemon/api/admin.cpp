@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "config/print.hpp"
 #include "daemon/api/audit.hpp"
@@ -11,6 +10,7 @@
 #include "daemon/backup/pack.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -19,8 +19,7 @@ constexpr std::int64_t most_audit_lines = 1000;
 
 HandlerResult whoami(Api& api, http::Request& request) {
   const auth::Principal& who = request.principal;
-  std::string body;
-  json::ObjectWriter writer(body);
+  json::ObjectWriter writer;
   writer.string("id", who.id);
   writer.string("role", auth::name(who.role));
   writer.raw("agents", json::array_of(who.agents));
@@ -28,8 +27,7 @@ HandlerResult whoami(Api& api, http::Request& request) {
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   writer.string("note", who.note);
   if (const std::string csrf = api.authenticator.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
-  writer.close();
-  co_return json_response(std::move(body));
+  co_return json_response(writer.text());
 }
 
 HandlerResult list_tokens(Api& api, http::Request&) {
@@ -38,20 +36,18 @@ HandlerResult list_tokens(Api& api, http::Request&) {
   co_return json_response(body + "]}");
 }
 
-asio::awaitable<Result<void>> save_tokens(Api& api) {
-  co_return co_await on_disk(api, [&api] { return api.tokens.save(); });
+auto save_tokens(Api& api) {
+  return on_disk(api, [&api] { return api.tokens.save(); });
 }
 
-asio::awaitable<Result<void>> announce_created(Api& api, const auth::TokenInfo& info, const http::Request& request) {
-  const std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), auth::name(info.role));
-  CO_TRY(co_await api.ledger.announce(journal::EventType::token_created, data, request.principal.id));
-  co_return Result<void>{};
+auto announce_created(Api& api, const auth::TokenInfo& info, const http::Request& request) {
+  std::string data = fmt::format(R"({{"id":{},"role":"{}"}})", json::quote(info.id), auth::name(info.role));
+  return api.ledger.announce(journal::EventType::token_created, std::move(data), request.principal.id);
 }
 
-asio::awaitable<Result<void>> announce_revoked(Api& api, const std::string& id, const http::Request& request) {
-  const std::string data = fmt::format(R"({{"id":{}}})", json::quote(id));
-  CO_TRY(co_await api.ledger.announce(journal::EventType::token_revoked, data, request.principal.id));
-  co_return Result<void>{};
+auto announce_revoked(Api& api, const std::string& id, const http::Request& request) {
+  std::string data = fmt::format(R"({{"id":{}}})", json::quote(id));
+  return api.ledger.announce(journal::EventType::token_revoked, std::move(data), request.principal.id);
 }
 
 // The reply that contains a new token's text. No other reply does.
@@ -169,8 +165,7 @@ HandlerResult backup(Api& api, http::Request& request) {
 }
 
 std::string to_json(const stream::StreamInfo& stream, const std::string& epoch) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.integer("id", static_cast<std::int64_t>(stream.id));
   writer.string("token", stream.token);
   writer.string("peer", stream.peer);
@@ -182,8 +177,7 @@ std::string to_json(const stream::StreamInfo& stream, const std::string& epoch) 
   writer.integer("sentBytes", static_cast<std::int64_t>(stream.sent_bytes));
   writer.integer("openMs", stream.open_ms);
   if (stream.waits_ms > 0) writer.integer("waitsMs", stream.waits_ms);
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 HandlerResult list_streams(Api& api, http::Request& request) {
@@ -200,10 +194,8 @@ HandlerResult list_streams(Api& api, http::Request& request) {
 HandlerResult close_stream(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "close streams"));
   const std::string& text = request.params.at(0);
-  std::uint64_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool number = error == std::errc() && end == text.data() + text.size();
-  if (!number || !co_await api.streams.close(id)) co_return fail(Code::not_found, "there is no stream " + text);
+  const auto id = store::parse_number<std::uint64_t>(text);
+  if (!id || !co_await api.streams.close(*id)) co_return fail(Code::not_found, "there is no stream " + text);
   co_return no_content();
 }
 

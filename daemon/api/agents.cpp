@@ -23,8 +23,7 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
     }
     if (sessions == 0) return {};
   }
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("agent", state.id());
   writer.integer("sessions", static_cast<std::int64_t>(sessions));
   const auto status = api.ledger.agent_status(state.id());
@@ -34,8 +33,7 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
     writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
     writer.boolean("dirty", status.dirty);
   }
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 HandlerResult list(Api& api, http::Request& request) {

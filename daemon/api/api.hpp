@@ -2,8 +2,6 @@
 // Everything here runs on the loop's thread.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "config/config.hpp"
@@ -18,7 +16,7 @@
 
 namespace sessiond::api {
 
-// What handlers work with. It lives as long as the daemon listens.
+// The parts of the daemon that handlers use. It lives as long as the daemon listens.
 struct Api {
   const config::Config& config;
   ledger::Ledger& ledger;
@@ -49,19 +47,10 @@ void add_lock_routes(http::Router& router, Api& api);   // locks shared with for
 void add_login_routes(http::Router& router, Api& api);  // login and logout of browsers
 
 inline void add_routes(http::Router& router, Api& api) {
-  add_health_routes(router, api);
-  add_agent_routes(router, api);
-  add_list_routes(router, api);
-  add_session_routes(router, api);
-  add_archive_routes(router, api);
-  add_message_routes(router, api);
-  add_bridge_routes(router, api);
-  add_policy_routes(router, api);
-  add_event_routes(router, api);
-  add_ticket_routes(router, api);
-  add_admin_routes(router, api);
-  add_lock_routes(router, api);
-  add_login_routes(router, api);
+  for (const auto add : {add_health_routes, add_agent_routes, add_list_routes, add_session_routes, add_archive_routes,
+                         add_message_routes, add_bridge_routes, add_policy_routes, add_event_routes, add_ticket_routes,
+                         add_admin_routes, add_lock_routes, add_login_routes})
+    add(router, api);
 }
 
 }  // namespace sessiond::api

@@ -8,7 +8,6 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/ledger/show.hpp"
-#include "daemon/runtime/run_on.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -42,14 +41,12 @@ Result<Page> read_page(const Api& api, const http::Request& request) {
 Order order_of(const decide::ArchiveRecord& record) { return {record.time, record.seq, record.session_id}; }
 
 std::string cursor_behind(const Api& api, const Page& page, const Order& at) {
-  std::string text;
-  json::ObjectWriter writer(text);
+  json::ObjectWriter writer;
   writer.integer("t", std::get<0>(at));
   writer.integer("q", static_cast<std::int64_t>(std::get<1>(at)));
   writer.string("i", std::get<2>(at));
   writer.string("f", page.what);
-  writer.close();
-  return seal_cursor(api, text);
+  return seal_cursor(api, writer.text());
 }
 
 std::string archive_json(const decide::ArchiveRecord& record) {

@@ -47,8 +47,7 @@ void write_path_values(json::ObjectWriter& out, const http::Router::Route& route
 }
 
 std::string line_of(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
-  std::string line;
-  json::ObjectWriter out(line);
+  json::ObjectWriter out;
   out.integer("time", store::unix_ms());
   out.string("requestId", request.request_id);
   out.string("actor", request.principal.id);
@@ -69,8 +68,7 @@ std::string line_of(const http::Request& request, const http::Router::Route* rou
     if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));
     if (header == "Idempotency-Replayed") out.boolean("replayed", true);
   }
-  out.close();
-  return line + "\n";
+  return out.text() + "\n";
 }
 
 void rotate(const std::string& path) {
@@ -85,7 +83,7 @@ void rotate(const std::string& path) {
 Result<void> append(const AuditLog::Options& options, std::string_view& lines) {
   TRY(store::make_dirs(options.path.parent_path()));
   while (!lines.empty()) {
-    struct stat there {};
+    struct stat there{};
     const bool is_there = ::lstat(options.path.c_str(), &there) == 0;
     const std::uint64_t size = is_there ? static_cast<std::uint64_t>(there.st_size) : 0;
     const std::uint64_t room = options.max_bytes - std::min(size, options.max_bytes);
@@ -120,7 +118,7 @@ Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t c
     const auto fd = store::open_file(file, O_RDONLY);
     if (!fd && fd.error().code == Code::not_found) break;
     if (!fd) return std::unexpected(fd.error());
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", file, errno));
     const auto size = static_cast<std::uint64_t>(status.st_size);
     const std::uint64_t from = size > tail_bytes ? size - tail_bytes : 0;

@@ -6,12 +6,9 @@
 
 #include "daemon/api/handler.hpp"
 #include "daemon/http/connection_quota.hpp"
-#include "daemon/ledger/agent.hpp"
 
 namespace sessiond::api {
 namespace {
-
-std::unexpected<Problem> unauthorized(std::string detail) { return fail(Code::unauthorized, std::move(detail)); }
 
 Problem too_often(std::string detail, std::int64_t retry_after_s) {
   return {.code = Code::too_many_requests,
@@ -70,7 +67,7 @@ Result<auth::Principal> Authenticator::identify(const http::Request& request, au
 
 Result<auth::Principal> Authenticator::by_cookie(const http::Request& request, std::string_view cookie) {
   const auto token = cookies_.token_of(cookie, age_now_());
-  if (!token) return unauthorized("the login has ended: log in again");
+  if (!token) return fail(Code::unauthorized, "the login has ended: log in again");
   if (!is_safe(request.method)) {
     if (is_cross_origin(request, config_)) return fail(Code::forbidden, "a page of another origin may not write");
     if (!auth::same_token(request.header("x-csrf-token"), cookies_.csrf_of(cookie)))

@@ -1,12 +1,12 @@
 #include "daemon/api/cursor.hpp"
 
 #include <fmt/format.h>
-#include <openssl/hmac.h>
 
-#include <array>
 #include <optional>
 
+#include "daemon/auth/secret.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -14,13 +14,7 @@ namespace {
 constexpr std::size_t signature_digits = 24;
 
 std::string hex_signature(std::string_view secret, std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
-  unsigned length = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
-  std::string out;
-  for (std::size_t index = 0; index < 12; ++index) out += fmt::format("{:02x}", mac.at(index));
-  return out;
+  return auth::to_hex(auth::hmac_sha256(secret, text)).substr(0, signature_digits);
 }
 
 std::string to_hex(std::string_view text) {
@@ -33,14 +27,9 @@ std::optional<std::string> from_hex(std::string_view text) {
   if (text.size() % 2 != 0) return {};
   std::string out;
   for (std::size_t at = 0; at < text.size(); at += 2) {
-    const auto digit = [](char c) -> int {
-      if (c >= '0' && c <= '9') return c - '0';
-      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    };
-    const int high = digit(text[at]);
-    const int low = digit(text[at + 1]);
-    if (high < 0 || low < 0) return {};
-    out += static_cast<char>(high * 16 + low);
+    const auto byte = store::parse_number<std::uint8_t>(text.substr(at, 2), 16);
+    if (!byte) return {};
+    out += static_cast<char>(*byte);
   }
   return out;
 }

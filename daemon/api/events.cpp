@@ -37,9 +37,9 @@ HandlerResult agent_stream(Api& api, http::Request& request) {
 }
 
 asio::awaitable<Result<decide::Session>> session_of(Api& api, const http::Request& request, const SessionPath& path) {
-  co_return co_await show_session(api, request, path, false,
-                                  [](const decide::AgentState&, const decide::Session& session,
-                                     const ledger::Seen&) -> Result<decide::Session> { return session; });
+  co_return co_await show_session(
+      api, request, path, false,
+      [](const decide::Session& session, const ledger::Seen&) -> Result<decide::Session> { return session; });
 }
 
 HandlerResult session_stream(Api& api, http::Request& request) {

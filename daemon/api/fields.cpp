@@ -4,36 +4,11 @@
 
 #include <algorithm>
 
+#include "policy/pointer.hpp"
 #include "store/limits.hpp"
-#include "store/names.hpp"
 #include "store/time_range.hpp"
 
 namespace sessiond::api {
-namespace {
-
-bool is_json_type(std::string_view type) {
-  type = store::trim(type.substr(0, type.find(';')));
-  const std::string media = store::lower(type);
-  return media.empty() || media == "application/json" || media == "application/merge-patch+json" ||
-         media.ends_with("+json");
-}
-
-}  // namespace
-
-Result<std::string_view> json_body(const http::Request& request, std::size_t max_depth, bool optional) {
-  if (request.body.empty() && optional) return std::string_view{};
-  if (!is_json_type(request.header("content-type"))) {
-    return fail(Code::unsupported_media_type,
-                fmt::format("this route takes application/json, not {}", request.header("content-type")));
-  }
-  const auto fine = request.checked && request.checked->max_depth == max_depth
-                        ? request.checked->result
-                        : json::check(request.body, {.max_depth = max_depth, .unique_names = true, .utf8 = true});
-  if (!fine)
-    return fail(Code::bad_request,
-                fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
-  return store::trim(request.body);
-}
 
 Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   Fields fields;
@@ -50,11 +25,8 @@ Result<Fields> Fields::of(std::string_view object, std::string pointer) {
 }
 
 std::optional<std::string_view> Fields::take(std::string_view name) {
-  const auto found = std::ranges::find(members_, name, &Member::name);
-  if (found == members_.end()) return {};
-  found->asked = true;
-  if (found->value == "null") return {};
-  return found->value;
+  const auto value = raw(name);
+  return value == "null" ? std::nullopt : value;
 }
 
 std::optional<std::string_view> Fields::raw(std::string_view name) {
@@ -111,18 +83,17 @@ std::optional<bool> Fields::boolean(std::string_view name) {
 }
 
 std::optional<std::string_view> Fields::object(std::string_view name) {
-  const auto value = take(name);
-  if (!value) return {};
-  if (json::kind(*value) == json::Kind::object) return value;
-  fault(name, "must be an object");
-  return {};
+  return take(name, json::Kind::object, "must be an object");
 }
 
 std::optional<std::string_view> Fields::array(std::string_view name) {
+  return take(name, json::Kind::array, "must be an array");
+}
+
+std::optional<std::string_view> Fields::take(std::string_view name, json::Kind kind, const char* otherwise) {
   const auto value = take(name);
-  if (!value) return {};
-  if (json::kind(*value) == json::Kind::array) return value;
-  fault(name, "must be an array");
+  if (!value || json::kind(*value) == kind) return value;
+  fault(name, otherwise);
   return {};
 }
 
@@ -134,7 +105,8 @@ std::vector<std::string> Fields::strings(std::string_view name, std::size_t most
     auto text = json::as_string(element);
     if (!text) {
       ++fault_count_;
-      faults_.push_back({fmt::format("{}/{}/{}", pointer_, pointer_token(name), out.size()), "must be a string"});
+      const std::string list_pointer = policy::pointer_to(pointer_, name);
+      faults_.push_back({policy::pointer_to(list_pointer, std::to_string(out.size())), "must be a string"});
       return out;
     }
     out.push_back(std::move(*text));
@@ -155,7 +127,7 @@ std::optional<std::string> Fields::one_of(std::string_view name, std::initialize
 
 void Fields::fault(std::string_view name, std::string detail) {
   if (++fault_count_ > limits::faults) return;
-  faults_.push_back({pointer_ + "/" + pointer_token(name), std::move(detail)});
+  faults_.push_back({policy::pointer_to(pointer_, name), std::move(detail)});
 }
 
 Result<void> Fields::done() {
@@ -163,11 +135,7 @@ Result<void> Fields::done() {
     if (!member.asked) fault(member.name, "is not a known field");
   }
   if (faults_.empty()) return {};
-  Problem problem{.code = Code::validation_failed,
-                  .detail = fmt::format("{}: {}", faults_.front().pointer, faults_.front().detail)};
-  if (fault_count_ > 1) problem.detail += fmt::format(" (and {} more)", fault_count_ - 1);
-  problem.errors = std::move(faults_);
-  return std::unexpected(std::move(problem));
+  return fail_with(std::move(faults_), fault_count_);
 }
 
 json::Edit edit_of(std::string_view object) {
@@ -181,19 +149,6 @@ json::Edit edit_of(std::string_view object) {
     }
   }
   return edit;
-}
-
-std::string pointer_token(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~')
-      out += "~0";
-    else if (c == '/')
-      out += "~1";
-    else
-      out += c;
-  }
-  return out;
 }
 
 }  // namespace sessiond::api

@@ -8,19 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/http/message.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::api {
 
-// Returns the body, which is one JSON value, as a view into request.body; an empty body is "" when `optional`. Errors:
-// unsupported_media_type; bad_request, with the byte where the body stops being JSON.
-Result<std::string_view> json_body(const http::Request& request, std::size_t max_depth, bool optional = false);
-
 class Fields {
  public:
-  // `object` is JSON that json_body() has checked, or "" for no fields. It must outlive this. `pointer` is where the
+  // `object` is JSON that body_of() has checked, or "" for no fields. It must outlive this. `pointer` is where the
   // object stands in the body.
   static Result<Fields> of(std::string_view object, std::string pointer = "");
 
@@ -45,6 +40,7 @@ class Fields {
 
  private:
   std::optional<std::string_view> take(std::string_view name);
+  std::optional<std::string_view> take(std::string_view name, json::Kind kind, const char* otherwise);
 
   std::string_view text_;
   std::string pointer_;
@@ -58,11 +54,8 @@ class Fields {
   std::size_t fault_count_ = 0;
 };
 
-// Returns the edit that sets the object's members; null unsets a member. `object` has been checked by json_body(), so
+// Returns the edit that sets the object's members; null unsets a member. `object` has been checked by body_of(), so
 // each name occurs once.
 json::Edit edit_of(std::string_view object);
-
-// Escapes a member name for a JSON pointer (RFC 6901).
-std::string pointer_token(std::string_view name);
 
 }  // namespace sessiond::api

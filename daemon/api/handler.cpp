@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
+#include <ranges>
 
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
@@ -52,21 +52,14 @@ std::string repeatable_part(const http::Request& request) {
   return part;
 }
 
-}  // namespace
-
-std::string percent_encode(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-._~:").find(c) != std::string_view::npos;
-    if (plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
+bool is_json_type(std::string_view type) {
+  type = store::trim(type.substr(0, type.find(';')));
+  const std::string media = store::lower(type);
+  return media.empty() || media == "application/json" || media == "application/merge-patch+json" ||
+         media.ends_with("+json");
 }
+
+}  // namespace
 
 http::Response json_response(std::string body, int status) {
   http::Response response;
@@ -109,12 +102,11 @@ Result<SessionPath> session_path(const http::Request& request, const Api& api, M
   path.target.key = request.params.at(1);
   if (path.target.key.size() > 512) return fail(Code::session_not_found, "a session key has at most 512 bytes");
   if (wanted == Match::ignored) return path;
-  std::string_view match = store::trim(request.header("if-match"));
+  const std::string_view match = store::trim(request.header("if-match"));
   if (match.empty() && wanted == Match::required && api.config.api.require_if_match)
     return fail(Code::precondition_required, "this daemon requires If-Match on writes (api.requireIfMatch)");
-  while (!match.empty()) {
-    std::string_view one = store::trim(match.substr(0, match.find(',')));
-    match = match.find(',') == std::string_view::npos ? "" : match.substr(match.find(',') + 1);
+  for (const auto part : std::views::split(match, ',')) {
+    std::string_view one = store::trim(std::string_view(part));
     if (one.starts_with("W/")) one.remove_prefix(2);
     if (one.size() >= 2 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
     if (!one.empty()) path.target.if_match.emplace_back(one);
@@ -125,7 +117,18 @@ Result<SessionPath> session_path(const http::Request& request, const Api& api, M
 }
 
 Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body) {
-  return json_body(request, api.config.limits.json_depth, body == Body::optional);
+  if (request.body.empty() && body == Body::optional) return std::string_view{};
+  if (!is_json_type(request.header("content-type")))
+    return fail(Code::unsupported_media_type,
+                fmt::format("this route takes application/json, not {}", request.header("content-type")));
+  const std::size_t depth = api.config.limits.json_depth;
+  const auto fine = request.checked && request.checked->max_depth == depth
+                        ? request.checked->result
+                        : json::check(request.body, {.max_depth = depth, .unique_names = true, .utf8 = true});
+  if (!fine)
+    return fail(Code::bad_request,
+                fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
+  return store::trim(request.body);
 }
 
 Result<Fields> body_fields(const http::Request& request, const Api& api, Body body) {
@@ -144,11 +147,15 @@ asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, s
       [](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptTail> { return transcript.tail(); });
 }
 
-http::Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq) {
+http::Response as_of_response(std::string body, std::string_view as_of) {
   assert(body.ends_with('}'));
   body.pop_back();
-  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", api.ledger.as_of(last_seq));
+  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", as_of);
   return json_response(std::move(body));
+}
+
+http::Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq) {
+  return as_of_response(std::move(body), api.ledger.as_of(last_seq));
 }
 
 void set_etag(http::Response& response, std::string_view tag) {
@@ -193,18 +200,6 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
   return requester;
 }
 
-Result<std::optional<std::int64_t>> query_int(const http::Request& request, std::string_view name, std::int64_t least,
-                                              std::int64_t most) {
-  const std::string* text = request.query_value(name);
-  if (text == nullptr) return std::optional<std::int64_t>{};
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || end != text->data() + text->size() || value < least || value > most) {
-    return fail(Code::bad_request, fmt::format("{} must be a number from {} to {}", name, least, most));
-  }
-  return value;
-}
-
 Result<std::optional<bool>> query_bool(const http::Request& request, std::string_view name) {
   const std::string* text = request.query_value(name);
   if (text == nullptr) return std::optional<bool>{};
@@ -244,15 +239,7 @@ Result<std::vector<std::string>> query_names(const http::Request& request, std::
   std::vector<std::string> names;
   const auto text = query_text(request, name);
   if (!text) return names;
-  if (text->size() > limits::listed_bytes || std::ranges::count(*text, ',') >= std::ptrdiff_t{limits::listed_names}) {
-    return fail(Code::bad_request, fmt::format("{} takes at most {} names and {} bytes", name, limits::listed_names,
-                                               limits::listed_bytes));
-  }
-  for (std::string_view rest = *text; !rest.empty();) {
-    const std::size_t comma = rest.find(',');
-    names.emplace_back(store::trim(rest.substr(0, comma)));
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-  }
+  TRY(names, http::names_in(*text, name));
   std::ranges::sort(names);
   return names;
 }

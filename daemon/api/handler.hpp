@@ -5,15 +5,14 @@
 //     CO_TRY(auto path, session_path(request, api, Match::honoured));
 //     CO_TRY(auto fields, body_fields(request, api, Body::optional));
 //     CO_TRY(fields.done());
-//     CO_TRY(auto requester, requester_of(request));
-//     co_return co_await commit(api, request, path.agent, ArchiveSession{.target = path.target}, std::move(requester));
+//     co_return co_await commit(api, request, path.agent, ArchiveSession{.target = path.target},
+//     requester_of(request));
 //   }
 //
 // Handlers run on the loop's thread. Disk work goes through on_disk().
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <concepts>
 #include <string>
 #include <utility>
 
@@ -29,7 +28,7 @@
 
 namespace sessiond::api {
 
-// What a route's handler returns: `HandlerResult get(Api& api, Request& request)`.
+// The result of a route's handler: `HandlerResult get(Api& api, Request& request)`.
 using HandlerResult = asio::awaitable<Result<http::Response>>;
 
 // A handler as the router wants it: a Problem becomes a problem+json reply, as the token may see it (as_seen).
@@ -69,10 +68,8 @@ Result<std::string> agent_param(const http::Request& request);
 Result<SessionPath> session_path(const http::Request& request, const Api& api, Match match = Match::ignored);
 
 // --- the query ---
-// Errors: bad_request, naming the parameter.
+// Errors: bad_request, naming the parameter. For numbers: http::query_int.
 
-Result<std::optional<std::int64_t>> query_int(const http::Request& request, std::string_view name, std::int64_t least,
-                                              std::int64_t most);
 Result<std::optional<bool>> query_bool(const http::Request& request, std::string_view name);
 std::optional<std::string> query_text(const http::Request& request, std::string_view name);
 // One of `choices`, which are literals; the first one when the parameter is absent.
@@ -91,9 +88,10 @@ bool wants_fresh(const http::Request& request);
 bool is_safe(std::string_view method);
 
 enum class Body : std::uint8_t { required, optional };
-// The JSON body; a view into request.body. Errors: those of json_body().
+// The JSON body, which is one value, as a view into request.body; an absent optional one is "". Errors:
+// unsupported_media_type; bad_request, with the byte where the body stops being JSON.
 Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body = Body::required);
-// The body's members. Errors: those of json_body(); validation_failed when it is no object.
+// The body's members. Errors: those of body_of(); validation_failed when it is no object.
 Result<Fields> body_fields(const http::Request& request, const Api& api, Body body = Body::required);
 
 // The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
@@ -104,27 +102,33 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
 
 http::Response to_response(ledger::Reply reply);
 
-// Commits a command within the token's scope, and answers once the commit is durable. `create` makes an agent that does
-// not exist.
+// Commits a command within the token's scope, and answers once the commit is durable. `requester` is requester_of() for
+// a command that is done once for each Idempotency-Key. `create` makes an agent that does not exist.
 template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
-                     ledger::Requester requester, bool create = false) {
-  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(requester),
+                     Result<ledger::Requester> requester, bool create = false) {
+  if (!requester) co_return std::unexpected(std::move(requester.error()));
+  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
                                                 scoped(std::move(command), request.principal), create));
   co_return to_response(std::move(reply));
 }
+// The same for a command that is idempotent by itself: Idempotency-Key is not looked at.
+template <class Command>
+HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command) {
+  return commit(api, request, std::move(agent), std::move(command), ledger::Requester{.actor = request.principal.id});
+}
 
-// Makes an answer of one session: `call(state, session, seen)`, as Ledger::show calls it. The answer depends on this
-// session alone. Errors: session_not_found also when the token may not see the session.
+// Makes an answer of one session alone: `call(session, seen)`, in a view of the ledger (Ledger::show). Errors:
+// session_not_found also when the token may not see the session.
 template <class Call>
-asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, const decide::Session&, ledger::Seen&>>
-show_session(Api& api, const http::Request& request, const SessionPath& path, bool fresh, Call call) {
-  using Answer = std::invoke_result_t<Call&, const decide::AgentState&, const decide::Session&, ledger::Seen&>;
+asio::awaitable<std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>> show_session(
+    Api& api, const http::Request& request, const SessionPath& path, bool fresh, Call call) {
+  using Answer = std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>;
   co_return co_await api.ledger.show(
       path.agent, fresh, [&](const decide::AgentState& state, ledger::Seen& seen) -> Answer {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);
-        return call(state, *session, seen);
+        return call(*session, seen);
       });
 }
 
@@ -144,7 +148,9 @@ std::filesystem::path sessions_folder(const Api& api, const std::string& agent);
 
 http::Response json_response(std::string body, int status = 200);
 http::Response no_content();  // 204
-// `body` is an object; gains the member asOf: the id of the event with the number `last_seq`.
+// `body` is an object; gains the member asOf.
+http::Response as_of_response(std::string body, std::string_view as_of);
+// The same; asOf is the id of the event with the number `last_seq`.
 http::Response as_of_response(const Api& api, std::string body, std::uint64_t last_seq);
 void set_etag(http::Response& response, std::string_view tag);
 
@@ -155,6 +161,5 @@ std::string page_end(std::string_view next, bool has_more);
 // `,"degraded":[…]`: the agents that a list over agents lacks because their stores cannot be read. Does not name agents
 // of which the token sees only a part. Empty when none is left.
 std::string degraded_member(const auth::Principal& principal, const std::vector<std::string>& agents);
-std::string percent_encode(std::string_view text);
 
 }  // namespace sessiond::api

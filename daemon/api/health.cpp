@@ -63,8 +63,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
     reasons.push_back(details ? "audit log cannot be written: " + trouble : "audit log cannot be written");
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
-  std::string body;
-  json::ObjectWriter writer(body);
+  json::ObjectWriter writer;
   writer.string("status", reasons.empty() ? "ready" : "unready");
   writer.raw("reasons", json::array_of(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
@@ -76,8 +75,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));
-  writer.close();
-  co_return json_response(std::move(body), reasons.empty() ? 200 : 503);
+  co_return json_response(writer.text(), reasons.empty() ? 200 : 503);
 }
 
 HandlerResult metrics(Api& api, http::Request& request) {

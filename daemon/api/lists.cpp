@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/url/encode.hpp>
+#include <boost/url/rfc/unreserved_chars.hpp>
 #include <map>
 
 #include "daemon/api/cursor.hpp"
@@ -36,15 +38,13 @@ struct Position {
 };
 
 std::string write_cursor(const Api& api, const Query& query, const Position& at, std::string_view as_of) {
-  std::string text;
-  json::ObjectWriter writer(text);
+  json::ObjectWriter writer;
   writer.integer("u", at.updated_at);
   writer.string("k", at.key);
   writer.string("a", at.agent);
   writer.string("s", as_of);
   writer.string("f", query.filters);
-  writer.close();
-  return seal_cursor(api, text);
+  return seal_cursor(api, writer.text());
 }
 
 struct Cursor {
@@ -242,7 +242,8 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
   if (!next.empty()) {
     std::string link = request.path + "?";
     for (const auto& [name, value] : request.query) {
-      if (name != "cursor") link += fmt::format("{}={}&", name, percent_encode(value));
+      if (name != "cursor")
+        link += fmt::format("{}={}&", name, boost::urls::encode(value, boost::urls::unreserved_chars + ':'));
     }
     response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, next));
   }

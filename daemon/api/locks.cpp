@@ -17,8 +17,7 @@ std::string payload_json(const std::string& payload) {
 }
 
 std::string holder_json(const lock::LockHolder& holder) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.raw("payload", payload_json(holder.payload));
   if (holder.pid > 0) writer.integer("pid", holder.pid);
   if (!holder.host.empty()) writer.string("host", holder.host);
@@ -28,14 +27,12 @@ std::string holder_json(const lock::LockHolder& holder) {
   writer.boolean("ours", holder.ours);
   writer.boolean("stale", holder.stale);
   if (holder.stale) writer.string("why", holder.why);
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 std::string lock_json(const std::string& agent, const fs::path& target, int waiters) {
   const lock::LockReport report = lock::lock_report(target);
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("agent", agent);
   writer.string("path", report.path);
   writer.boolean("held", report.holder.has_value());
@@ -49,8 +46,7 @@ std::string lock_json(const std::string& agent, const fs::path& target, int wait
     writer.raw("lastEviction", fmt::format(R"({{"time":{},"reason":{},"holder":{}}})", time,
                                            json::quote(eviction.reason), payload_json(eviction.holder)));
   }
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 // The transcripts in a folder that have a lock file.
@@ -108,12 +104,11 @@ HandlerResult evict(Api& api, http::Request& request) {
          }));
   if (!evicted) co_return fail(Code::not_found, "there is no lock at " + target.native() + ".lock");
   const lock::Eviction& eviction = *evicted;
-  std::string data;
-  json::ObjectWriter writer(data);
+  json::ObjectWriter writer;
   writer.string("path", eviction.path);
   writer.string("reason", eviction.reason);
   writer.raw("holder", payload_json(eviction.holder));
-  writer.close();
+  std::string data = writer.text();
   CO_TRY(co_await api.ledger.announce(journal::EventType::lock_evicted, data, request.principal.id, agent));
   co_return json_response(std::move(data));
 }

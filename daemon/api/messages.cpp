@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 
 #include "daemon/api/archives.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond::api {
@@ -81,8 +80,7 @@ HandlerResult post(Api& api, http::Request& request) {
     CO_TRY(auto entry, transcripts::parse_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
-  CO_TRY(auto requester, requester_of(request));
-  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
 struct Reading {
@@ -136,12 +134,8 @@ HandlerResult get_one(Api& api, http::Request& request) {
   std::string body =
       transcripts::view_entry(line->line, line->seq, raw ? transcripts::View::raw : transcripts::View::full)
           .value_or("{}");
-  body.pop_back();
-  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", source.as_of);
-  co_return json_response(std::move(body));
+  co_return as_of_response(std::move(body), source.as_of);
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Parses Range (RFC 9110 §14), of which one range of bytes is supported. Returns nothing when there is no range or it
 // must be ignored: for HEAD, and with If-Range, which cannot match because transcripts are sent without a validator.
@@ -152,25 +146,19 @@ struct ByteRange {
 Result<std::optional<ByteRange>> byte_range(const http::Request& request, std::uint64_t size) {
   std::string_view header = request.header("range");
   constexpr std::string_view unit = "bytes=";
-  const bool bytes = std::ranges::equal(header.substr(0, unit.size()), unit, {}, [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  });
-  if (!bytes || header.contains(',') || request.method != "GET" || !request.header("if-range").empty()) {
-    return std::optional<ByteRange>{};
-  }
+  if (!store::starts_with_nocase(header, unit) || header.contains(',') || request.method != "GET" ||
+      !request.header("if-range").empty())
+    return std::nullopt;
   header.remove_prefix(unit.size());
   const std::size_t dash = header.find('-');
-  if (dash == std::string_view::npos) return std::optional<ByteRange>{};
+  if (dash == std::string_view::npos) return std::nullopt;
   const std::string_view first_text = store::trim(header.substr(0, dash));
   const std::string_view last_text = store::trim(header.substr(dash + 1));
-  if (!std::ranges::all_of(first_text, is_digit) || !std::ranges::all_of(last_text, is_digit)) {
-    return std::optional<ByteRange>{};
-  }
+  for (const std::string_view text : {first_text, last_text})
+    if (text.find_first_not_of("0123456789") != text.npos) return std::nullopt;
   const auto number = [](std::string_view text) -> std::optional<std::uint64_t> {
     if (text.empty()) return {};
-    std::uint64_t value = 0;
-    const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
-    return error == std::errc{} ? value : std::numeric_limits<std::uint64_t>::max();  // beyond the end of any file
+    return store::parse_number<std::uint64_t>(text).value_or(UINT64_MAX);  // beyond the end of any file
   };
   const auto first = number(first_text);
   const auto last = number(last_text);
@@ -178,13 +166,13 @@ Result<std::optional<ByteRange>> byte_range(const http::Request& request, std::u
     return std::unexpected(
         Problem{.code = Code::range_not_satisfiable, .detail = fmt::format("the transcript has {} bytes", size)});
   };
-  if (!first && !last) return std::optional<ByteRange>{};
+  if (!first && !last) return std::nullopt;
   if (!first) {  // the last n bytes
     if (*last == 0 || size == 0) return unsatisfiable();
     const std::uint64_t length = std::min(*last, size);
     return ByteRange{size - length, length};
   }
-  if (last && *last < *first) return std::optional<ByteRange>{};
+  if (last && *last < *first) return std::nullopt;
   if (*first >= size) return unsatisfiable();
   return ByteRange{*first, std::min(last.value_or(size - 1), size - 1) - *first + 1};
 }

@@ -4,7 +4,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>

@@ -19,12 +19,16 @@ namespace {
 
 std::string policy_etag(const std::string& policy) { return fmt::format("p{:016x}", std::hash<std::string>{}(policy)); }
 
+http::Response policy_response(std::string policy) {
+  const std::string tag = policy_etag(policy);
+  http::Response response = json_response(std::move(policy));
+  set_etag(response, tag);
+  return response;
+}
+
 HandlerResult get_policy(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read the policy"));  // its rules name channels, keys and people
-  const std::string policy = policy::to_json(api.ledger.rules().send_policy);
-  http::Response response = json_response(policy);
-  set_etag(response, policy_etag(policy));
-  co_return response;
+  co_return policy_response(policy::to_json(api.ledger.rules().send_policy));
 }
 
 HandlerResult put_policy(Api& api, http::Request& request) {
@@ -51,9 +55,7 @@ HandlerResult put_policy(Api& api, http::Request& request) {
   api.ledger.rules().send_policy = std::move(policy);
   CO_TRY(co_await api.ledger.announce(journal::EventType::policy_changed, "{\"policy\":" + text + "}",
                                       request.principal.id));
-  http::Response response = json_response(text);
-  set_etag(response, policy_etag(text));
-  co_return response;
+  co_return policy_response(text);
 }
 
 // One case of an evaluation.
@@ -167,8 +169,7 @@ HandlerResult evaluate_policy(Api& api, http::Request& request) {
 HandlerResult session_policy(Api& api, const http::Request& request, SessionPath path) {
   co_return co_await show_session(
       api, request, path, false,
-      [&](const decide::AgentState&, const decide::Session& session,
-          const ledger::Seen& seen) -> Result<http::Response> {
+      [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
         const sessions::RawEntry entry = session.entry();
         const std::string action = json::string_at(*entry, "sendPolicy").value_or("inherit");
         const policy::SendDecision decision =
@@ -195,7 +196,7 @@ HandlerResult put_session_policy(Api& api, http::Request& request) {
   decide::PatchSession command{
       .target = path.target,
       .patch = fmt::format(R"({{"sendPolicy":{}}})", *action == "inherit" ? "null" : json::quote(*action))};
-  CO_TRY(co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id}));
+  CO_TRY(co_await commit(api, request, path.agent, std::move(command)));
   co_return co_await session_policy(api, request, std::move(path));
 }
 

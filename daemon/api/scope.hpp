@@ -1,7 +1,7 @@
-// What a token may see. A token may be confined to agents, to sessions whose key begins with a prefix, and to a channel
-// (Principal). For such a token, a session outside its scope does not exist: each answer about it is, to the byte, the
-// answer that a missing session gets. Every new answer that counts, lists or names something asks `Principal::sees`,
-// `sees_whole_agent` or `sees_everything`; tests/api/test_scope.py tries all routes.
+// The limits of what a token sees. A token may be confined to agents, to sessions whose key begins with a prefix, and
+// to a channel (Principal). For such a token, a session outside its scope does not exist: each answer about it is, to
+// the byte, the answer that a missing session gets. Every new answer that counts, lists or names something asks
+// `Principal::sees`, `sees_whole_agent` or `sees_everything`; tests/api/test_scope.py tries all routes.
 #pragma once
 
 #include <concepts>

@@ -1,14 +1,11 @@
 // One session: create, read, put, patch, delete, reset, archive, spawn, children, topics, history, route.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "daemon/api/archives.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/decide/view.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
-#include "store/delivery/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -62,29 +59,27 @@ HandlerResult create(Api& api, http::Request& request) {
   } else if (!request.principal.sees_whole_agent(agent)) {
     co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
   }
-  CO_TRY(auto requester, requester_of(request));
-  co_return co_await commit(api, request, agent, std::move(command), std::move(requester), true);
+  co_return co_await commit(api, request, agent, std::move(command), requester_of(request), true);
 }
 
 HandlerResult get_session(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   decide::SessionView view;
   CO_TRY(view.fields, query_names(request, "fields"));
-  co_return co_await show_session(api, request, path, wants_fresh(request),
-                                  [&](const decide::AgentState&, const decide::Session& session,
-                                      const ledger::Seen& seen) -> Result<http::Response> {
-                                    const std::string tag = decide::etag(session);
-                                    http::Response response;
-                                    if (request.header("if-none-match").contains("\"" + tag + "\"")) {
-                                      response.status = 304;
-                                      response.content_type.clear();
-                                    } else {
-                                      response = as_of_response(api, decide::session_json(path.agent, session, view),
-                                                                seen.seq());
-                                    }
-                                    set_etag(response, tag);
-                                    return response;
-                                  });
+  co_return co_await show_session(
+      api, request, path, wants_fresh(request),
+      [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
+        const std::string tag = decide::etag(session);
+        http::Response response;
+        if (request.header("if-none-match").contains("\"" + tag + "\"")) {
+          response.status = 304;
+          response.content_type.clear();
+        } else {
+          response = as_of_response(api, decide::session_json(path.agent, session, view), seen.seq());
+        }
+        set_etag(response, tag);
+        return response;
+      });
 }
 
 HandlerResult put(Api& api, http::Request& request) {
@@ -109,7 +104,7 @@ HandlerResult patch(Api& api, http::Request& request) {
   if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
   CO_TRY(check_secrets(api, request, path.target.key, body));
   decide::PatchSession command{.target = path.target, .patch = std::string(body)};
-  co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
+  co_return co_await commit(api, request, path.agent, std::move(command));
 }
 
 HandlerResult remove(Api& api, http::Request& request) {
@@ -119,7 +114,7 @@ HandlerResult remove(Api& api, http::Request& request) {
   if (missing && *missing != "ok") co_return fail(Code::bad_request, "missing may only be ok");
   decide::DeleteSession command{
       .target = path.target, .purge = purge.value_or(false), .missing_ok = missing.has_value()};
-  auto done = co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
+  auto done = co_await commit(api, request, path.agent, std::move(command));
   if (!done && missing && done.error().code == Code::agent_not_found)
     co_return to_response(ledger::Reply{.status = 204});
   co_return done;
@@ -133,17 +128,15 @@ HandlerResult reset(Api& api, http::Request& request) {
   command.keep_metadata = fields.boolean("keepMetadata").value_or(true);
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
-  CO_TRY(auto requester, requester_of(request));
-  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
 HandlerResult archive_to(Api& api, http::Request& request, bool archived) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   CO_TRY(fields.done());
-  CO_TRY(auto requester, requester_of(request));
   decide::ArchiveSession command{.target = path.target, .archived = archived};
-  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
 HandlerResult spawn(Api& api, http::Request& request) {
@@ -156,15 +149,13 @@ HandlerResult spawn(Api& api, http::Request& request) {
   if (const auto entry = fields.object("entry")) command.entry = edit_of(*entry);
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
-  CO_TRY(auto requester, requester_of(request));
-  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
 HandlerResult route_to(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
   CO_TRY(auto fields, body_fields(request, api));
-  std::string context;
-  json::ObjectWriter writer(context);
+  json::ObjectWriter writer;
   const auto text = [&](std::string_view name, bool needed) {
     const auto value = fields.string(name, 512);
     if (value && !store::trim(*value).empty()) {
@@ -183,11 +174,10 @@ HandlerResult route_to(Api& api, http::Request& request) {
     fields.fault("threadId", "must be a string or a number");
   }
   writer.raw("threadId", thread.value_or("null"));
-  writer.close();
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
-  decide::PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + context + "}"};
-  co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
+  decide::PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + writer.text() + "}"};
+  co_return co_await commit(api, request, path.agent, std::move(command));
 }
 
 HandlerResult children(Api& api, http::Request& request) {
@@ -245,7 +235,7 @@ HandlerResult topics(Api& api, http::Request& request) {
   for (const auto& [topic, file] : files) {
     CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
     const auto transcript = sessions_folder(api, path.agent) / file;
-    struct stat status {};
+    struct stat status{};
     const std::int64_t updated =
         ::stat(transcript.c_str(), &status) == 0 ? store::identity(status).mtime_ns / 1'000'000 : 0;
     append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
@@ -258,15 +248,14 @@ HandlerResult delete_topic(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
   decide::DeleteTopic command{.target = path.target, .topic = request.params.at(2)};
   CO_TRY(store::check_topic(command.topic));
-  co_return co_await commit(api, request, path.agent, std::move(command), {.actor = request.principal.id});
+  co_return co_await commit(api, request, path.agent, std::move(command));
 }
 
 HandlerResult history(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   co_return co_await show_session(
       api, request, path, wants_fresh(request),
-      [&](const decide::AgentState&, const decide::Session& session,
-          const ledger::Seen& seen) -> Result<http::Response> {
+      [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
         std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
                                        json::quote(session.session_id));
         const sessions::RawEntry entry = session.entry();

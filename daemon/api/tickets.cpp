@@ -18,8 +18,7 @@ constexpr std::size_t most_text = 512;  // bytes, as many as a session key may h
 Result<std::string> read_filters(std::string_view object) {
   TRY(auto fields, Fields::of(object, "/filters"));
   http::Request asked;
-  std::string filters;
-  json::ObjectWriter writer(filters);
+  json::ObjectWriter writer;
   for (const char* name : filter_names) {
     auto text = fields.string(name, most_text);
     if (!text) continue;
@@ -27,13 +26,12 @@ Result<std::string> read_filters(std::string_view object) {
     writer.string(name, *text);
     asked.query.emplace_back(name, std::move(*text));
   }
-  writer.close();
   if (const auto sound = stream::EventFilter::parse(asked); !sound) {
     for (const Fault& fault : sound.error().errors)
       fields.fault(std::string_view(fault.pointer).substr(1), fault.detail);  // "?types"
   }
   TRY(fields.done());
-  return filters;
+  return writer.text();
 }
 
 HandlerResult create_ticket(Api& api, http::Request& request) {
@@ -42,12 +40,10 @@ HandlerResult create_ticket(Api& api, http::Request& request) {
   CO_TRY(fields.done());
   CO_TRY(auto filters, read_filters(wish.value_or("")));
   CO_TRY(auto created, api.tickets.create(request.principal, filters, store::unix_ms()));
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("ticket", created.ticket);
   writer.integer("expiresAt", created.expires_at);
-  writer.close();
-  co_return json_response(std::move(out), 201);
+  co_return json_response(writer.text(), 201);
 }
 
 }  // namespace

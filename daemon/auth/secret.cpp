@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <tuple>
@@ -18,6 +19,10 @@ constexpr std::string_view token_prefix = "sd_";
 constexpr std::string_view id_alphabet = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::string_view hex_digits = "0123456789abcdef";
+
+constexpr bool in_base64url(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
 
 }  // namespace
 
@@ -47,7 +52,7 @@ std::optional<std::string_view> id_of_token(std::string_view token) {
   const std::string_view id = token.substr(token_prefix.size(), token_id_size);
   const std::string_view secret = token.substr(token_prefix.size() + token_id_size + 1);
   if (token[token_prefix.size() + token_id_size] != '_' || !valid_token_id(id)) return std::nullopt;
-  if (secret.find_first_not_of(base64url) != secret.npos) return std::nullopt;
+  if (!std::ranges::all_of(secret, in_base64url)) return std::nullopt;
   return id;
 }
 

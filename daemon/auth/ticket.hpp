@@ -5,7 +5,6 @@
 // power cut.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

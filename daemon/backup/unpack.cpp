@@ -74,16 +74,19 @@ Result<Manifest> Unpacker::finish() {
   TRY(close_file());
   if (manifest_at_.empty())
     return refuse_backup(fmt::format("there is no {}: this is not a backup, or an interrupted one", manifest_name));
-  auto manifest = parse_manifest(manifest_);
-  if (!manifest) return manifest;
+  TRY(auto manifest, parse_manifest(manifest_));
   const std::string prefix = manifest_at_.substr(0, manifest_at_.size() - manifest_name.size());
-  TRY(check(*manifest, prefix));
+  TRY(check(manifest, prefix));
   if (dir_.empty()) return manifest;
   root_ = prefix.empty() ? dir_ : dir_ / prefix.substr(0, prefix.size() - 1);
-  const store::Fd fd(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // One syncfs for all: an fsync of each of a hundred thousand transcripts would take minutes.
-  if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir_.native(), errno));
+  TRY(sync_file_system(dir_));
   return manifest;
+}
+
+Result<void> sync_file_system(const fs::path& dir) {
+  const store::Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir.native(), errno));
+  return {};
 }
 
 Result<void> Unpacker::check(const Manifest& manifest, const std::string& prefix) const {

@@ -49,4 +49,7 @@ class Unpacker {
   std::string manifest_at_{};  // its name in the archive
 };
 
+// Syncs the whole file system that has `dir`: an fsync of each of a hundred thousand transcripts would take minutes.
+Result<void> sync_file_system(const std::filesystem::path& dir);
+
 }  // namespace sessiond::backup

@@ -106,12 +106,6 @@ Result<void> bring_up_to_date(config::Config config, const fs::path& state_dir) 
   return done;
 }
 
-Result<void> sync_all(const fs::path& dir) {
-  const store::Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::syncfs(fd.get()) != 0) return std::unexpected(io_problem("sync", dir.native(), errno));
-  return {};
-}
-
 // Exchanges the directories `fresh` and `state_dir`.
 Result<void> exchange(const fs::path& fresh, const fs::path& state_dir) {
   if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, state_dir.c_str(), RENAME_EXCHANGE) == 0) return {};
@@ -179,7 +173,7 @@ Result<Restored> unpack(const config::Config& config, const std::string& from, b
   Restored restored{.manifest = std::move(manifest)};
   if (auto done = bring_up_to_date(config, fresh); !done)
     restored.faults.push_back("the backup has this fault: " + done.error().detail);
-  TRY(sync_all(fresh));
+  TRY(backup::sync_file_system(fresh));
   return restored;
 }
 

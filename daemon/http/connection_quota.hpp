@@ -5,7 +5,6 @@
 
 #include <array>
 #include <boost/asio/ip/address.hpp>
-#include <cstddef>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 #include "daemon/http/listener.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/v6_only.hpp>
-#include <charconv>
 #include <cstdio>
 
 namespace sessiond::http {
@@ -36,30 +34,6 @@ bool answers(asio::io_context& io, const std::string& path) {
 
 }  // namespace
 
-Result<asio::ip::tcp::endpoint> tcp_endpoint(std::string_view address) {
-  const auto bad = [&] {
-    return fail(Code::validation_failed,
-                fmt::format("\"{}\" is not an address to listen on, such as 127.0.0.1:7433 or [::1]:7433", address));
-  };
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return bad();
-  std::string host(address.substr(0, colon));
-  const std::string_view port_text = address.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.contains(':')) {
-    return bad();
-  }
-  if (host == "localhost") host = "127.0.0.1";
-  unsigned short port = 0;
-  const auto [end, wrong] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-  if (port_text.empty() || wrong != std::errc{} || end != port_text.data() + port_text.size()) return bad();
-  error_code error;
-  const asio::ip::address ip = asio::ip::make_address(host, error);
-  if (error) return bad();
-  return asio::ip::tcp::endpoint(ip, port);
-}
-
 Result<asio::ip::tcp::acceptor> open_tcp(asio::io_context& io, const asio::ip::tcp::endpoint& endpoint) {
   asio::ip::tcp::acceptor acceptor(io);
   error_code error;
@@ -77,7 +51,7 @@ SocketFile::SocketFile(SocketFile&& other) noexcept
     : path_(std::exchange(other.path_, {})), device_(other.device_), inode_(other.inode_) {}
 
 SocketFile::~SocketFile() {
-  struct stat now {};
+  struct stat now{};
   if (path_.empty() || ::lstat(path_.c_str(), &now) != 0) return;
   if (now.st_dev == device_ && now.st_ino == inode_) ::unlink(path_.c_str());
 }
@@ -88,7 +62,7 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   if (fresh.size() >= sizeof(sockaddr_un::sun_path)) {
     return fail(Code::validation_failed, fmt::format("the socket path {} is too long", path));
   }
-  struct stat there {};
+  struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) return fail(Code::internal, fmt::format("{} exists and is not a socket", path));
     if (answers(io, path)) return fail(Code::internal, fmt::format("another process listens on {}", path));
@@ -99,7 +73,7 @@ Result<UnixListener> open_unix(asio::io_context& io, const std::string& path) {
   acceptor.open({}, error);
   if (!error) acceptor.bind(fresh, error);
   if (error) return refused("binding", path, error);
-  struct stat made {};
+  struct stat made{};
   int failed = 0;
   if (::chmod(fresh.c_str(), 0600) != 0 || ::lstat(fresh.c_str(), &made) != 0) failed = errno;
   if (failed == 0) acceptor.listen(asio::socket_base::max_listen_connections, error);

@@ -1,6 +1,5 @@
 // Opens the sockets that a server listens on: TCP addresses, and a unix socket. The unix socket has mode 0600 and
-// appears at its path only once it listens. Addresses are literals ("127.0.0.1:7433", "[::1]:0") or localhost; no name
-// is resolved.
+// appears at its path only once it listens.
 #pragma once
 
 #include <sys/types.h>
@@ -10,15 +9,13 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "store/files.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::http {
 
-// validation_failed: not an address. internal: the system refuses it (in use, not an address of this machine).
-Result<boost::asio::ip::tcp::endpoint> tcp_endpoint(std::string_view address);
+// internal: the system refuses the address (in use, or not of this machine).
 Result<boost::asio::ip::tcp::acceptor> open_tcp(boost::asio::io_context& io,
                                                 const boost::asio::ip::tcp::endpoint& endpoint);
 

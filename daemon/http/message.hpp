@@ -50,15 +50,18 @@ struct Request {
   const std::string* query_value(std::string_view name) const;  // the last of that name, or null
 };
 
+// A number of the query; nothing when it is absent. bad_request, naming the parameter.
+Result<std::optional<std::int64_t>> query_int(const Request& request, std::string_view name, std::int64_t least,
+                                              std::int64_t most);
+// The names in `text`, with commas between, each trimmed. bad_request, naming the parameter, when there are too many.
+Result<std::vector<std::string>> names_in(std::string_view text, std::string_view parameter);
+
 // The body of a reply without a length. Each write is sent at once.
 class StreamWriter {
  public:
   virtual ~StreamWriter() = default;
   // Returns false when the client is gone, or read nothing for the stall timeout. The buffers live until it returns.
   virtual boost::asio::awaitable<bool> write(const std::vector<std::string_view>& buffers) = 0;
-  virtual bool open() const = 0;
-  // `call` runs on the connection's executor when the client closes while no write is under way.
-  virtual void on_close(std::function<void()> call) = 0;
 };
 
 // The socket of a connection that its reply has taken over, after the head was sent. Non-blocking.

@@ -5,7 +5,6 @@
 
 #include <boost/asio/buffer.hpp>
 #include <memory>
-#include <string>
 
 #include "daemon/http/message.hpp"
 #include "daemon/http/strict.hpp"

@@ -85,8 +85,7 @@ Server::~Server() {
   for (Connection* connection : service_->connections) connection->abort();
 }
 
-Result<unsigned short> Server::listen_tcp(std::string_view address) {
-  TRY(const auto endpoint, tcp_endpoint(address));
+Result<unsigned short> Server::listen_tcp(const asio::ip::tcp::endpoint& endpoint) {
   TRY(auto acceptor, open_tcp(io_, endpoint));
   return serve(std::move(acceptor));
 }

@@ -12,8 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "daemon/http/connection.hpp"
 #include "daemon/http/listener.hpp"
@@ -28,8 +26,8 @@ class Server {
   Server(boost::asio::io_context& io, const Router& router, boost::asio::thread_pool& disk, ServerOptions options = {});
   ~Server();
 
-  // Takes "127.0.0.1:7433" or "[::1]:0". Returns the port that was bound.
-  Result<unsigned short> listen_tcp(std::string_view address);
+  // Returns the port that was bound.
+  Result<unsigned short> listen_tcp(const boost::asio::ip::tcp::endpoint& endpoint);
   // Makes every later TCP connection TLS. The first call comes before listen_tcp.
   void use_tls(TlsContext context);
   // The unix socket serves any Host, and a peer with the daemon's uid becomes request.local_admin.

@@ -26,19 +26,10 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
     for (const std::string_view buffer : buffers) {
       if (!buffer.empty()) pieces.emplace_back(buffer.data(), buffer.size());
     }
-    if (open_ && !pieces.empty()) {
-      writing_ = true;
-      const bool written = co_await connection_->write(pieces);
-      writing_ = false;
-      if (!written) open_ = false;
-    }
+    if (open_ && !pieces.empty() && !co_await connection_->write(pieces)) open_ = false;
     co_return open_;
   }
-  bool open() const override { return open_; }
-  void on_close(std::function<void()> call) override {
-    if (!open_) return call();  // it is gone already
-    call_ = std::move(call);
-  }
+  bool open() const { return open_; }
 
   void watch() {
     connection_->socket_.async_read_some(asio::buffer(input_),
@@ -51,7 +42,6 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
   // Ends the stream, and with it the read that keeps this object alive.
   void finish() {
     open_ = false;
-    call_ = nullptr;
     error_code ignored;
     connection_->socket_.cancel(ignored);
   }
@@ -61,16 +51,12 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
     if (!open_) return;
     open_ = false;
     connection_->abort();  // ends a write that waits
-    const std::function<void()> call = std::exchange(call_, nullptr);
-    if (call && !writing_) call();
   }
 
   std::shared_ptr<Connection> connection_;
-  std::function<void()> call_;
   std::array<char, 512> input_;
   std::size_t ignored_ = 0;
   bool open_ = true;
-  bool writing_ = false;
 };
 
 asio::awaitable<bool> Connection::begin_stream(const Response& response) {

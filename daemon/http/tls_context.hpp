@@ -6,7 +6,6 @@
 #include <openssl/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "store/problem.hpp"

@@ -6,11 +6,9 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <set>
 #include <string>
 #include <thread>

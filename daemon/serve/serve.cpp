@@ -1,10 +1,8 @@
 #include "daemon/serve/serve.hpp"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 #include <sys/resource.h>
 
-#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -13,6 +11,7 @@
 #include <csignal>
 
 #include "config/check.hpp"
+#include "config/listen_address.hpp"
 #include "config/print.hpp"
 #include "config/read.hpp"
 #include "daemon/api/api.hpp"
@@ -136,7 +135,6 @@ class Daemon {
         streams_(ledger,
                  {.journal = ledger.journal(),
                   .disk = disk,
-                  .version = SESSIOND_VERSION,
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
@@ -188,7 +186,8 @@ class Daemon {
       TRY(listens(server_.adopt_tcp(std::move(fd)), ip));
     }
     for (const std::string& address : inherited.tcp.empty() ? api_.config.listen.tcp : std::vector<std::string>{}) {
-      TRY(listens(server_.listen_tcp(address), address.substr(0, address.rfind(':'))));
+      const auto at = config::parse_listen_address(address).value();  // checked when the configuration was read
+      TRY(listens(server_.listen_tcp({asio::ip::make_address(at.ip), at.port}), address.substr(0, address.rfind(':'))));
     }
     std::string unix_path = api_.config.listen.unix.value_or("");
     for (auto& [fd, path] : inherited.unix) {

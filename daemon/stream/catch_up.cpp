@@ -51,16 +51,14 @@ void CatchUp::greet(StreamClient& client, std::uint64_t first) {
 }
 
 std::string CatchUp::hello(const StreamClient& client, const std::string& at) const {
-  std::string data;
-  json::ObjectWriter out(data);
+  json::ObjectWriter out;
   out.string("epoch", hub_.context.journal.epoch());
   out.integer("head", static_cast<std::int64_t>(hub_.tail.head()));
   // The tail is served even after retention has deleted its events from the disk.
   out.integer("oldest", static_cast<std::int64_t>(std::min(hub_.context.journal.oldest(), hub_.tail.oldest())));
-  out.string("version", hub_.context.version);
+  out.string("version", SESSIOND_VERSION);
   out.raw("filters", client.subscription.view->filter.json(client.subscription.view->scope));
-  out.close();
-  return frames::event(at, "stream.hello", data);
+  return frames::event(at, "stream.hello", out.text());
 }
 
 std::string CatchUp::gap(const std::string& from, std::uint64_t to, std::string_view reason) {

@@ -37,7 +37,7 @@ void ClientSet::enter(StreamClient& client, StreamClient::State to) {
     client.audience->join(client);
   } else if (to == ready) {
     ready_.push_back(client.shared_from_this());
-    wake_();
+    hub_.wake();
   } else if (to == blocked) {
     client.when_writable([this, waiting = &client] {
       if (waiting->state == blocked) enter(*waiting, ready);

@@ -18,28 +18,28 @@
 
 namespace sessiond::stream {
 
-// What the parts of a hub share.
+// The state that the parts of a hub share.
 struct HubState {
   const StreamContext& context;
   StreamSettings settings;
   StreamCounters& counters;
   boost::asio::any_io_executor executor;
   Tail tail;
+  std::function<void()> wake;  // lets the hub run soon: a client became ready, or a round is due
 
   std::string id(std::uint64_t seq) const;  // as clients see it: "<epoch>-<seq>"
 };
 
 class ClientSet {
  public:
-  // `wake` is called whenever a client became ready.
-  ClientSet(HubState& hub, std::function<void()> wake) : hub_(hub), wake_(std::move(wake)) {}
+  explicit ClientSet(HubState& hub) : hub_(hub) {}
   ~ClientSet();  // closes all sockets
   ClientSet(const ClientSet&) = delete;
   ClientSet& operator=(const ClientSet&) = delete;
 
   StreamClient& add(Subscription subscription, http::TakenSocket socket);
   void enter(StreamClient& client, StreamClient::State to);
-  // What follows from a send: another turn, a wait for the socket, or the end.
+  // Decides what comes after a send: another turn, a wait for the socket, or the end.
   void after_send(StreamClient& client, StreamClient::Sent sent);
   // Sends nothing more and waits for the client to close. `reason` is a literal, logged once the client is gone; the
   // first reason given counts.
@@ -53,7 +53,6 @@ class ClientSet {
 
  private:
   HubState& hub_;
-  const std::function<void()> wake_;
   Audiences audiences_;
   std::vector<std::shared_ptr<StreamClient>> all_;
   std::deque<std::shared_ptr<StreamClient>> ready_;

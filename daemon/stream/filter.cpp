@@ -6,7 +6,6 @@
 #include <array>
 
 #include "store/json/raw_json.hpp"
-#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 
@@ -47,10 +46,9 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 }
 
 bool is_reserved(std::string_view pattern) {
-  for (const std::string_view name : reserved) {
-    if (glob_matches(pattern, name) || glob_matches(name, pattern)) return true;
-  }
-  return false;
+  return std::ranges::any_of(reserved, [pattern](std::string_view name) {
+    return glob_matches(pattern, name) || glob_matches(name, pattern);
+  });
 }
 
 Result<std::uint32_t> types_of(std::string_view pattern) {
@@ -79,18 +77,11 @@ bool starts_with(std::string_view key, std::string_view prefix) {
 Result<EventFilter> EventFilter::parse(const http::Request& request) {
   EventFilter out;
   if (const auto types = text_of(request, "types")) {
-    if (types->size() > limits::listed_bytes || std::ranges::count(*types, ',') >= std::ptrdiff_t{limits::listed_names})
-      return fail(Code::bad_request,
-                  fmt::format("types takes at most {} names and {} bytes", limits::listed_names, limits::listed_bytes));
+    TRY(out.patterns_, http::names_in(*types, "types"));
     out.types_ = 0;
-    for (std::string_view rest = *types;;) {
-      const std::size_t comma = rest.find(',');
-      const std::string_view pattern = store::trim(rest.substr(0, comma));
+    for (const std::string& pattern : out.patterns_) {
       TRY(const auto named, types_of(pattern));
       out.types_ |= named;
-      out.patterns_.emplace_back(pattern);
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
     }
   }
   if (const auto agent = text_of(request, "agent")) {
@@ -119,27 +110,18 @@ bool EventFilter::matches(const journal::Envelope& event) const {
 }
 
 std::string EventFilter::json(const StreamScope& scope) const {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   if (!scope.agent.empty()) {
     writer.string("agent", scope.agent);
   } else if (agent_) {
     writer.string("agent", *agent_);
   }
   if (!scope.key.empty()) writer.string("key", scope.key);
-  if (!patterns_.empty()) {
-    std::string list = "[";
-    for (const std::string& pattern : patterns_) {
-      if (list.size() > 1) list += ',';
-      json::append_quoted(list, pattern);
-    }
-    writer.raw("types", list + "]");
-  }
+  if (!patterns_.empty()) writer.raw("types", json::array_of(patterns_));
   if (key_prefix_) writer.string("keyPrefix", *key_prefix_);
   if (channel_) writer.string("channel", *channel_);
   if (topic_) writer.string("topic", *topic_);
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 bool sees(const auth::Principal& principal, const journal::Envelope& event) {

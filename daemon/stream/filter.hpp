@@ -15,7 +15,8 @@
 
 namespace sessiond::stream {
 
-// What the path of the route names; empty: everything. `key` is the session's full key, as it is in events.
+// The agent and session that the path of the route names; empty: all. `key` is the session's full key, as it is in
+// events.
 struct StreamScope {
   std::string agent{};
   std::string key{};

@@ -5,7 +5,6 @@
 #include <sys/uio.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>

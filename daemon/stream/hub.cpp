@@ -29,10 +29,15 @@ std::string_view name(StreamClient::State state) {
 
 Hub::Hub(const StreamContext& context, StreamSettings settings, StreamCounters& counters,
          boost::asio::any_io_executor executor, std::uint64_t head)
-    : state_{context, settings, counters, std::move(executor), Tail(head, settings.tail_bytes)},
-      clients_(state_, [this] { schedule(); }),
+    : state_{.context = context,
+             .settings = settings,
+             .counters = counters,
+             .executor = std::move(executor),
+             .tail = Tail(head, settings.tail_bytes),
+             .wake = [this] { schedule(); }},
+      clients_(state_),
       catch_up_(state_, clients_),
-      rounds_(state_, clients_, [this] { schedule(); }),
+      rounds_(state_, clients_),
       upkeep_(state_, clients_) {}
 
 void Hub::open(Subscription subscription, http::TakenSocket socket) {

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::stream {
 namespace {
@@ -28,14 +27,11 @@ std::optional<Position> parse_position(std::string_view text) {
   if (text.size() < epoch_size + 2 || text[epoch_size] != '-') return std::nullopt;
   const std::string_view epoch = text.substr(0, epoch_size);
   const std::string_view digits = text.substr(epoch_size + 1);
-  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  if (!std::ranges::all_of(epoch, hex)) return std::nullopt;
+  if (epoch.find_first_not_of("0123456789abcdef") != epoch.npos) return std::nullopt;
   if (digits.front() == '0' && digits.size() > 1) return std::nullopt;
-  Position position{.epoch = std::string(epoch)};
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, position.seq);
-  if (error != std::errc{} || stop != end || position.seq > last_seq) return std::nullopt;
-  return position;
+  const auto seq = store::parse_number<std::uint64_t>(digits);
+  if (!seq || *seq > last_seq) return std::nullopt;
+  return Position{.epoch = std::string(epoch), .seq = *seq};
 }
 
 std::optional<std::string_view> gap_reason(const Position& position, std::string_view epoch, std::uint64_t head) {
@@ -45,14 +41,12 @@ std::optional<std::string_view> gap_reason(const Position& position, std::string
 }
 
 std::string gap_data(std::string_view from, std::string_view to, std::string_view reason) {
-  std::string data;
-  json::ObjectWriter out(data);
+  json::ObjectWriter out;
   out.string("from", from);
   out.string("to", to);
   out.string("reason", reason);
   out.boolean("resync", true);
-  out.close();
-  return data;
+  return out.text();
 }
 
 Result<std::optional<Position>> asked_position(const http::Request& request) {

@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds busy_window{100};  // as many batches as arr
 
 void Rounds::request() {
   due_ = true;
-  wake_();
+  hub_.wake();
 }
 
 void Rounds::batch_arrived() {

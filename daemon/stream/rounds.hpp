@@ -14,7 +14,6 @@
 
 #include <array>
 #include <boost/asio/steady_timer.hpp>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,9 +25,7 @@ namespace sessiond::stream {
 
 class Rounds {
  public:
-  // `wake` is called whenever serve() has something to do.
-  Rounds(HubState& hub, ClientSet& clients, std::function<void()> wake)
-      : hub_(hub), clients_(clients), wake_(std::move(wake)), coalesce_timer_(hub.executor) {}
+  Rounds(HubState& hub, ClientSet& clients) : hub_(hub), clients_(clients), coalesce_timer_(hub.executor) {}
 
   void batch_arrived();  // at the end of the tail
   void add_ephemeral(SharedBatch batch);
@@ -50,7 +47,6 @@ class Rounds {
 
   HubState& hub_;
   ClientSet& clients_;
-  const std::function<void()> wake_;
   bool due_ = false;
 
   // The round under way: audiences [audience_at_, …) are still to be served up to seq to_.

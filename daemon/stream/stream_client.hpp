@@ -27,7 +27,7 @@
 
 namespace sessiond::stream {
 
-// What a stream was opened with.
+// The request that opened a stream.
 struct Subscription {
   std::uint64_t id = 0;  // of the stream, unique in this process
   std::shared_ptr<const StreamView> view;
@@ -62,7 +62,7 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   };
   // Sends the frames of events and moves the cursor behind those that were sent or begun. No rest may be waiting.
   Sent send(const FrameRun& run, Clock::time_point now);
-  // Sends a text that belongs to no event. What the socket does not take is kept.
+  // Sends a text that belongs to no event. Keeps the part that the socket does not take.
   Sent say(std::string_view text, Clock::time_point now);
   Sent send_rest(Clock::time_point now);
   bool has_rest() const { return !rest_.empty(); }

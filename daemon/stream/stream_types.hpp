@@ -1,4 +1,4 @@
-// What streams are configured with, what they need of the rest of the daemon, and what they tell about themselves.
+// The settings of streams, the parts of the daemon that they use, and what they report about themselves.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,10 @@ struct StreamSettings {
   std::uint64_t streams_per_token = 0;  // 0: no limit
 };
 
-// What all streams share. The functions may be called on any thread.
+// The parts of the daemon that all streams use. The functions may be called on any thread.
 struct StreamContext {
   const journal::Journal& journal;
   boost::asio::thread_pool& disk;
-  std::string version{};
   // Returns the token as it is now. A problem (revoked, expired) or another scope ends its streams. Asked every second,
   // and whenever the generation has changed.
   std::function<Result<auth::Principal>(const auth::Principal&)> again;

@@ -108,12 +108,10 @@ void Streams::publish_pending() {
   pending_bytes_ = 0;
   std::vector<journal::Event> events;
   for (Ephemeral& one : std::exchange(pending_, {})) {
-    std::string data;
-    json::ObjectWriter out(data);
+    json::ObjectWriter out;
     if (!one.run_id.empty()) out.string("runId", one.run_id);
     if (one.type == journal::EventType::text_delta) out.string("text", one.text);
-    out.close();
-    events.push_back(journal::make_event(std::move(one.envelope), data));
+    events.push_back(journal::make_event(std::move(one.envelope), out.text()));
   }
   if (events.empty()) return;
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));

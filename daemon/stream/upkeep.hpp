@@ -1,5 +1,5 @@
-// What a hub does by the clock: keep-alives, the end of stalled clients, and the end of clients whose token was
-// revoked, has expired or got another scope. The timer runs only while there are clients, so that an idle daemon
+// Does the work of a hub that depends on the clock: keep-alives, the end of stalled clients, and of those whose token
+// was revoked, has expired or got another scope. The timer runs only while there are clients, so that an idle daemon
 // sleeps. Belongs to the hub's thread.
 #pragma once
 

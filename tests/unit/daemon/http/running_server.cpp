@@ -118,7 +118,7 @@ Answer Client::receive(bool head) {
 
 RunningServer::RunningServer(http::Router routes, http::ServerOptions options, const std::string& unix_path)
     : router(std::move(routes)), server(std::make_unique<http::Server>(io, router, disk, std::move(options))) {
-  const Result<unsigned short> bound = server->listen_tcp("127.0.0.1:0");
+  const Result<unsigned short> bound = server->listen_tcp({asio::ip::address_v4::loopback(), 0});
   REQUIRE(bound);
   port = *bound;
   if (!unix_path.empty()) REQUIRE(server->listen_unix(unix_path));

@@ -114,7 +114,6 @@ void Fixture::launch() {
   streams_.reset(new stream::Streams(base_.ledger(),
                                      {.journal = base_.ledger().journal(),
                                       .disk = base_.disk(),
-                                      .version = "0.1.0",
                                       .again = [this](const auth::Principal& principal) -> Result<auth::Principal> {
                                         ++times_asked;
                                         return again ? again(principal) : principal;

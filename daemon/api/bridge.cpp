@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "daemon/api/handler.hpp"
-#include "policy/routing.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/names.hpp"
 
@@ -81,25 +80,19 @@ HandlerResult inbound(Api& api, http::Request& request) {
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", *agent));
 
   // The key is known before the decision, so scope is too.
-  const std::string thread =
-      command.thread_id.empty() ? "" : json::as_string(command.thread_id).value_or(command.thread_id);
-  CO_TRY(auto routed, policy::route(api.ledger.rules().routing, {.agent = *agent,
-                                                                 .channel = command.channel,
-                                                                 .account_id = command.account_id,
-                                                                 .chat_type = command.chat_type,
-                                                                 .peer = command.peer,
-                                                                 .thread_id = thread}));
-  const auto refusal = [key = routed.key] {
+  CO_TRY(command.route, decide::route_of(api.ledger.rules().routing, *agent, command));
+  const auto refusal = [key = command.route.key] {
     return fail(Code::forbidden, fmt::format("this token may not post into {}", key));
   };
-  if (!request.principal.sees(*agent, routed.key, routed.channel)) co_return refusal();
+  if (!request.principal.sees(*agent, command.route.key, command.route.channel)) co_return refusal();
   CO_TRY(auto requester, requester_of(request, key));
   // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
-  auto decide = [decide = scoped(std::move(command), request.principal), principal = request.principal, refusal,
-                 route = routed](const decide::AgentState& state, const decide::Context& context,
-                                 const decide::FetchedLines& lines) -> Result<decide::Decision> {
+  auto decide = [route = command.route, decide = scoped(std::move(command), request.principal),
+                 principal = request.principal,
+                 refusal](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const decide::Session* there = state.find_key(route.key);
     if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
         !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
@@ -131,10 +124,9 @@ HandlerResult outbound(Api& api, http::Request& request) {
   check_not_empty(fields, command.text, "mediaUrls", !command.media_urls.empty());
   const std::string key = fields.string("idempotencyKey").value_or("");
   CO_TRY(fields.done());
-  CO_TRY(auto requester, requester_of(request, key));
   command.instance = request.path;
   command.request_id = request.request_id;
-  co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester));
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request, key));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "daemon/decide/append.hpp"
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
+#include "policy/routing.hpp"
 
 namespace sessiond::decide {
 
@@ -82,7 +83,11 @@ struct Inbound {
   std::optional<std::int64_t> timestamp{};
   bool mentioned = false;
   std::optional<bool> activate{};
+  policy::Route route{};  // the session that the message belongs to: route_of() of the fields above
 };
+// Computes the route of an inbound message. Errors: those of policy::route().
+Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command);
+
 struct Outbound {
   Target target{};
   std::optional<std::string> topic{};

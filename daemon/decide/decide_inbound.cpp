@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
-#include "policy/routing.hpp"
 #include "policy/send_policy.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/try.hpp"
@@ -32,15 +32,16 @@ std::string with_text(std::string_view content, std::string_view text) {
 class InboundDecision {
  public:
   InboundDecision(const AgentState& state, const Inbound& command, const Context& context, const FetchedLines& lines)
-      : state_(state), command_(command), context_(context), lines_(lines), builder_(state, context) {}
+      : state_(state),
+        command_(command),
+        route_(command.route),
+        context_(context),
+        lines_(lines),
+        builder_(state, context) {
+    assert(!route_.key.empty());
+  }
 
   Result<Decision> run() {
-    TRY(route_, policy::route(context_.rules->routing, {.agent = state_.id(),
-                                                        .channel = command_.channel,
-                                                        .account_id = command_.account_id,
-                                                        .chat_type = command_.chat_type,
-                                                        .peer = command_.peer,
-                                                        .thread_id = thread_text()}));
     take_trigger();
     TRY(auto session, session_for_message());
     if (builder_.out.need) return std::move(builder_.out);
@@ -48,11 +49,6 @@ class InboundDecision {
   }
 
  private:
-  std::string thread_text() const {
-    if (command_.thread_id.empty()) return {};
-    return json::as_string(command_.thread_id).value_or(command_.thread_id);
-  }
-
   // Looks for a reset trigger at the beginning of the text and removes it.
   void take_trigger() {
     const std::string said = command_.text ? *command_.text : transcripts::text_of(command_.content);
@@ -257,10 +253,10 @@ class InboundDecision {
 
   const AgentState& state_;
   const Inbound& command_;
+  const policy::Route& route_;
   const Context& context_;
   const FetchedLines& lines_;
   DecisionBuilder builder_;
-  policy::Route route_;
   std::string text_;     // without a trigger
   std::string content_;  // raw JSON, without a trigger; empty: there is only text_
   bool triggered_ = false;
@@ -272,6 +268,17 @@ class InboundDecision {
 };
 
 }  // namespace
+
+Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command) {
+  const std::string thread =
+      command.thread_id.empty() ? "" : json::as_string(command.thread_id).value_or(command.thread_id);
+  return policy::route(settings, {.agent = agent,
+                                  .channel = command.channel,
+                                  .account_id = command.account_id,
+                                  .chat_type = command.chat_type,
+                                  .peer = command.peer,
+                                  .thread_id = thread});
+}
 
 Result<Decision> decide(const AgentState& state, const Inbound& command, const Context& context,
                         const FetchedLines& lines) {

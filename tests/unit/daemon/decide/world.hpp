@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <map>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@
 #include "daemon/decide/foreign.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::decide {
 
@@ -161,7 +163,10 @@ struct World {
 
   // Decides, fetching what is needed; the state's sessions are untouched.
   template <class Command>
-  Result<Decision> ask(const Command& command) {
+  Result<Decision> ask(Command command) {
+    if constexpr (std::same_as<Command, Inbound>) {
+      TRY(command.route, route_of(rules.routing, state.id(), command));
+    }
     asked.clear();
     found.clear();
     FetchedLines fetched;

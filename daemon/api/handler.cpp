@@ -44,7 +44,7 @@ ledger::IdempotencyScope scope_of(const http::Request& request, std::string_view
 std::string repeatable_part(const http::Request& request) {
   std::string part = request.body;
   auto query = request.query;
-  std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
+  std::ranges::sort(query);
   for (const auto& [name, value] : query)
     part += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
   if (const std::string_view match = store::trim(request.header("if-match")); !match.empty())

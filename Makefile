@@ -152,9 +152,8 @@ format: packages
 	@clang-format-19 -i $(SOURCES)
 
 lint: build/debug/build.ninja
-	@clang-format-19 --dry-run --Werror $(SOURCES)
 	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled sessiond_precompiled_asio
-	@run-clang-tidy-19 -quiet -p build/debug -j $(JOBS) '$(CURDIR)/(config|store|transcripts|policy|daemon)/.*\.cpp$$'
+	@python3 tests/lint.py -j $(JOBS)
 
 clean:
 	@rm -rf build

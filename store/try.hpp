@@ -35,9 +35,11 @@ bool succeeded(const std::expected<T, E>& result) {
 #define SESSIOND_TRY(...) SESSIOND_TRY_CHOOSE(__VA_ARGS__)
 #define SESSIOND_TRY_CHOOSE(leave, number, first, ...) \
   SESSIOND_TRY_STEP##__VA_OPT__(_WITH_VALUE)(leave, tried_##number, first __VA_OPT__(, ) __VA_ARGS__)
+// NOLINTBEGIN(bugprone-macro-parentheses): `leave` is a keyword
 #define SESSIOND_TRY_STEP(leave, tried, expression) \
   if (auto tried = expression; !::sessiond::store::succeeded(tried)) leave std::unexpected(std::move(tried.error()))
 #define SESSIOND_TRY_STEP_WITH_VALUE(leave, tried, target, ...) \
   auto tried = __VA_ARGS__;                                     \
   if (!tried) leave std::unexpected(std::move(tried.error()));  \
   target = std::move(*tried)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -255,7 +255,7 @@ Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lin
     TRY(auto last, store::read_at(target.fd.get(), size - 1, 1, target.path.native()));
     simply_next = last == "\n";
   }
-  std::uint64_t after = size;
+  std::uint64_t after = 0;  // the file's new size
   if (simply_next) {
     TRY(auto landed, write(target, size, lines.bytes));
     if (landed != size) renumber(file, lines.first_seq());

@@ -63,7 +63,7 @@ bool sees(const auth::Principal& principal, const std::string& agent, const deci
 
 // `records`: pairs of a record and whether the token may see it, newest first. Of a record that it may not see, a
 // cursor holds only the position.
-http::Response answer_page(const Api& api, const Page& page, auto records, std::uint64_t last_seq) {
+http::Response answer_page(const Api& api, const Page& page, const auto& records, std::uint64_t last_seq) {
   std::string body = "{\"data\":[";
   std::size_t looked_at = 0;
   std::size_t count = 0;

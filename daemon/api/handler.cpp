@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <cassert>
 #include <ranges>
 
@@ -43,8 +44,7 @@ ledger::IdempotencyScope scope_of(const http::Request& request, std::string_view
 // The parts of a request that must be the same when it is sent again: body, query (in any order), If-Match.
 std::string repeatable_part(const http::Request& request) {
   std::string part = request.body;
-  auto query = request.query;
-  std::ranges::stable_sort(query, {}, &std::pair<std::string, std::string>::first);
+  const std::multimap<std::string, std::string> query(request.query.begin(), request.query.end());
   for (const auto& [name, value] : query)
     part += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
   if (const std::string_view match = store::trim(request.header("if-match")); !match.empty())

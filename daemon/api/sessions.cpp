@@ -258,7 +258,7 @@ HandlerResult history(Api& api, http::Request& request) {
       [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
         std::string body = fmt::format(R"({{"data":[{{"sessionId":{},"archivedAs":[],"current":true}})",
                                        json::quote(session.session_id));
-        const sessions::RawEntry entry = session.entry();
+        const sessions::RawEntry& entry = session.entry();
         for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
           std::string held;
           body.append(",").append(store::as_utf8(old, held));

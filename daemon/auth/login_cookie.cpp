@@ -84,6 +84,7 @@ Result<void> LoginCookies::log_out(std::string_view cookie, std::int64_t now) {
     gone.nonces.insert_or_assign(claims->nonce, claims->made);
     if (gone.nonces.size() > most_logouts) {
       std::vector<std::int64_t> times;
+      times.reserve(gone.nonces.size());
       for (const auto& [nonce, made] : gone.nonces) times.push_back(made);
       std::ranges::nth_element(times, times.begin() + most_logouts / 2);
       gone.before = times[most_logouts / 2];

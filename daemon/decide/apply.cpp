@@ -92,7 +92,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay) {
       }
       return change(state, event, replay);
     case journal::EventType::topic_created:
-      return void(state.transcripts.add_topic(event.envelope.session_id, event.envelope.topic.value_or("")));
+      return state.transcripts.add_topic(event.envelope.session_id, event.envelope.topic.value_or(""));
     case journal::EventType::topic_deleted:
       state.transcripts.remove_topic(event.envelope.session_id, event.envelope.topic.value_or(""));
       if (const Session* session = state.find_key(event.envelope.key)) {

@@ -16,6 +16,7 @@
 #include "store/journal/segment.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/sessions/disk.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::doctor {

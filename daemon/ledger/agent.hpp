@@ -75,7 +75,7 @@ class TurnGuard {
   TurnGuard(asio::io_context& loop, std::shared_ptr<Agent> agent, Turn what);
   TurnGuard(TurnGuard&&) noexcept = default;
   TurnGuard& operator=(TurnGuard&&) = delete;
-  ~TurnGuard() { end(); }
+  ~TurnGuard() { end(); }  // NOLINT(bugprone-exception-escape): throws when memory is out, and the daemon ends
   void end();
 
  private:

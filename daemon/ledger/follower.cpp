@@ -304,7 +304,7 @@ asio::awaitable<Result<decide::ForeignLines>> Follower::first_lines(std::string 
   co_return theirs;
 }
 
-void Follower::tell_news(TranscriptNews news) {
+void Follower::tell_news(const TranscriptNews& news) {
   for (auto& [id, agent] : agents_.all()) {
     const std::string dir = env_.paths.sessions_dir(id);
     for (const auto& [path, from] : news.renumbered) {

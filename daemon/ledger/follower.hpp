@@ -31,7 +31,7 @@ class Follower {
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
   // Looks at all agents, when that is due.
   void check_all_if_due();
-  void tell_news(TranscriptNews news);
+  void tell_news(const TranscriptNews& news);
   void stop();
 
   const std::string& unwatched() const { return unwatched_; }            // why not all folders are watched

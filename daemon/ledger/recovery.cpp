@@ -14,6 +14,7 @@
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/names.hpp"
 #include "store/sessions/disk.hpp"
 
 namespace sessiond::ledger {
@@ -29,7 +30,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
                             bool archives) { on_durable(std::move(batch), std::move(events), archives); },
        .forget = [this](std::string id) { return agents_.forget(std::move(id)); },
        .reload = [this](std::set<std::string> ids) { return reload(std::move(ids)); }});
-  flusher_.on_news([this](TranscriptNews news) { follower_.tell_news(std::move(news)); });
+  flusher_.on_news([this](const TranscriptNews& news) { follower_.tell_news(news); });
   agents_.set_hooks(
       {.on_dirty = [this] { checkpointer_.wake(); },
        .on_loaded = [this](Agent& agent) { follower_.watch(agent); },
@@ -122,6 +123,7 @@ class Recovery {
   // The agents of which the journal had something beyond the checkpoint.
   std::vector<std::string> replayed() const {
     std::vector<std::string> out;
+    out.reserve(events_.size());
     for (const auto& [id, events] : events_) out.push_back(id);
     return out;
   }

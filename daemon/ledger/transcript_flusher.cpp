@@ -24,7 +24,7 @@ TranscriptFlusher::TranscriptFlusher(LedgerEnv& env, Notices& notices, const std
     : env_(env),
       notices_(notices),
       files_(env.disk, env.paths, transcript_locks(env.config), adopting, facts_,
-             [&env, &notices](std::string what) {
+             [&env, &notices](const std::string& what) {
                asio::post(env.io, [&notices, what] { notices.journal_repaired("journal: " + what); });
              }),
       flush_timer_(env.io) {}

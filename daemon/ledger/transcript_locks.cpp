@@ -38,6 +38,7 @@ TranscriptHold::TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTu
   ++locks.holds_;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): throws when memory is out, and the daemon ends
 TranscriptHold::~TranscriptHold() {
   locks.flusher_.release(path);
   const std::int64_t now = store::steady_ms();

@@ -129,12 +129,12 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
 void AnswerStore::put(const Answer& answer) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  std::string line = json::with_crc(to_json(answer)) + '\n';
+  const std::string line = json::with_crc(to_json(answer)) + '\n';
   auto kept = std::make_shared<const Answer>(answer);
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;
   if (lives.empty() || lives.back()->size() >= impl_->options.segment_bytes) impl_->begin_segment(answer.time);
-  lives.back()->put(std::move(kept), std::move(line));
+  lives.back()->put(std::move(kept), line);
 }
 
 Result<void> AnswerStore::flush(bool sync) {

@@ -314,6 +314,7 @@ class Recovery {
 
   std::string describe(const Findings& findings) const {
     std::vector<std::string> all;
+    all.reserve(findings.damaged.size() + findings.obstacles.size() + findings.holes.size());
     for (const DamagedSegment& damaged : findings.damaged)
       all.push_back(fmt::format("{} is damaged at offset {}", (options_.dir / to_string(damaged.name)).native(),
                                 damaged.scan.damages.front().offset));

@@ -36,7 +36,7 @@ std::u32string decoded(std::string_view inner) {
     if (is_surrogate(unit, 0xDC00) && !out.empty() && is_surrogate(out.back(), 0xD800))
       out.back() = 0x10000 + ((out.back() - 0xD800) << 10) + (unit - 0xDC00);
     else
-      out += unit;
+      out += static_cast<char32_t>(unit);
     return 6;
   };
   for (std::size_t at = 0; at < inner.size();) {

@@ -146,7 +146,7 @@ Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) cons
   const auto known = ends_.find(file);
   struct stat status {};
   if (::lstat((dir_ / file).c_str(), &status) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) return std::unexpected(io_problem("stat", (dir_ / file).native(), errno));
+    if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", (dir_ / file).native());
     if (known == ends_.end()) return std::nullopt;
     return ForeignEdit{.file = file, .kind = ForeignEdit::Kind::removed};
   }
@@ -230,7 +230,7 @@ Result<void> KnownEnds::save() {
     const std::size_t before = std::exchange(lines_, 0);  // a failed write may leave a part of a line
     TRY(auto fd, store::open_file(record_, O_WRONLY | O_APPEND));
     TRY(store::write_all(fd.get(), text, record_.native()));
-    if (::fdatasync(fd.get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
+    if (::fdatasync(fd.get()) != 0) return io_fail("fsync", record_.native());
     lines_ = before + changed_.size();
   }
   changed_.clear();

@@ -156,7 +156,7 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
     fd = std::move(*opened);
     forget();
     ids_loaded = false;
-    if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    if (::fstat(fd.get(), &status) != 0) return io_fail("stat", path.native());
   }
   seen = store::identity(status);
   if (!open) load_sidecar();

@@ -68,8 +68,7 @@ struct OpenFile {
 };
 
 Result<struct stat> status_of(int fd, const fs::path& path) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd, path.native()));
   return status;
 }
 
@@ -191,7 +190,7 @@ Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
   }
   TRY(auto path, store::resolve_below(state_dir, file));
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) return std::unexpected(io_problem("stat", path.native(), errno));
+    if (errno != ENOENT) return io_fail("stat", path.native());
     TRY(store::make_dirs(path.parent_path()));
     unsynced.add_folder(path.parent_path());
   }

@@ -128,8 +128,7 @@ Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::p
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
   TRY(store::make_dirs(path.parent_path()));
   TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT));
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd.get(), path.native()));
   std::string text;
   if (status.st_size > 0) {  // a line that a kill has torn ends here
     TRY(const auto last, store::read_at(fd.get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native()));

@@ -56,7 +56,7 @@ class AgentCheck {
     if (const auto note = sessions::read_note(generations().note)) unsettled_ = note->temp;
     const auto files = list_dir(exam_, "sessions", dir_);
     ModeCheck modes(exam_);
-    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = store::stat_of(dir_)) modes.look(dir_, *status);
     std::vector<std::string> unknown;
     for (const Listed& file : files) {
       modes.look(dir_ / file.name, file.status);
@@ -212,7 +212,7 @@ void check_names(Examination& exam) {
   if (slash == std::string::npos) return;
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
   ModeCheck modes(exam);
-  if (const auto status = sessions::stat_of(dir)) modes.look(dir, *status);
+  if (const auto status = store::stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
     if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())

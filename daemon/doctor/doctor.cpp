@@ -49,8 +49,7 @@ Result<fs::path> Examination::put_away(const fs::path& path) {
   TRY(sessions::move_file(path, *to));
   struct stat status {};
   const bool plain = ::lstat(to->c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
-  if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0)
-    return std::unexpected(io_problem("chmod", to->native(), errno));
+  if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0) return io_fail("chmod", to->native());
   for (const fs::path& dir : {to->parent_path(), path.parent_path()}) TRY(store::sync_dir(dir));
   return to;
 }
@@ -82,8 +81,7 @@ Result<Step> ModeCheck::correct(const fs::path& dir) const {
   for (const Wrong& each : wrong_) {
     struct stat status {};
     if (::lstat(each.path.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) continue;
-    if (::chmod(each.path.c_str(), wanted_mode(status.st_mode)) != 0)
-      return std::unexpected(io_problem("chmod", each.path.native(), errno));
+    if (::chmod(each.path.c_str(), wanted_mode(status.st_mode)) != 0) return io_fail("chmod", each.path.native());
   }
   return Step{.path = dir.native(),
               .detail = fmt::format("{} file{} restricted to their owner (0600, directories 0700), e.g. {} ({:04o})",

@@ -62,7 +62,7 @@ class JournalCheck {
     exam_.head = next_ - 1;
     if (exam_.checkpoint) {
       look_at_checkpoint(*exam_.checkpoint);
-    } else if (!sessions::stat_of(dir_ / "CHECKPOINT")) {
+    } else if (!store::stat_of(dir_ / "CHECKPOINT")) {
       exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
                       "there is none: the next start reads the whole journal");
     }
@@ -161,7 +161,7 @@ class JournalCheck {
 
   void look_at_segment(const SegmentName& name, std::uint64_t until) {
     const fs::path path = dir_ / to_string(name);
-    if (const auto status = sessions::stat_of(path); status && !S_ISREG(status->st_mode))
+    if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode))
       return tell_broken(path.native(), "is not a file: the segment that was here is gone");
     const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!file) {

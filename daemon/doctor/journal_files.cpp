@@ -29,7 +29,7 @@ class JournalFiles {
 
   void run(const std::vector<Listed>& listed) {
     ModeCheck modes(exam_);
-    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = store::stat_of(dir_)) modes.look(dir_, *status);
     for (const Listed& file : listed) {
       const fs::path path = dir_ / file.name;
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
@@ -120,7 +120,7 @@ class JournalFiles {
     std::error_code error;
     std::vector<fs::path> odd;  // checked after the listing, since a repair moves them
     for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-      const auto status = sessions::stat_of(it->path());
+      const auto status = store::stat_of(it->path());
       if (!status) continue;
       const Listed listed{.name = it->path().filename().native(), .status = *status};
       if (name != "kept" && (tell_quarantined(it->path(), listed) || obstacles_.contains(it->path()))) {
@@ -140,7 +140,7 @@ class JournalFiles {
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     for (const fs::path& path : odd)
-      if (const auto status = sessions::stat_of(path)) check_kind(exam_, path, *status);
+      if (const auto status = store::stat_of(path)) check_kind(exam_, path, *status);
     if (error)
       exam_.report.error("journal", dir.native(), fmt::format("cannot be read: {}", error.message()),
                          "run the doctor as the user that the daemon runs as; check the disk");

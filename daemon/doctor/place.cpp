@@ -26,7 +26,7 @@ constexpr std::uint64_t mib = 1ULL << 20;
 std::string reason(int error) { return std::generic_category().message(error); }
 
 Result<Step> set_mode(const std::string& path, mode_t from, mode_t to) {
-  if (::chmod(path.c_str(), to) != 0) return std::unexpected(io_problem("chmod", path, errno));
+  if (::chmod(path.c_str(), to) != 0) return io_fail("chmod", path);
   return Step{.path = path, .detail = fmt::format("mode {:04o}, it was {:04o}", to, from)};
 }
 

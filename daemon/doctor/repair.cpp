@@ -61,8 +61,7 @@ Report run_repair(const config::Config& config) {
   for (const Finding& finding : exam.report.findings())
     if (finding.check == "repair") report.add(finding);
   if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
-  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT";
-      exam.lost_lines && sessions::stat_of(checkpoint)) {
+  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && store::stat_of(checkpoint)) {
     if (auto kept = exam.put_away(checkpoint); !kept)  // without a CHECKPOINT, the whole journal is applied again
       report.error("repair", checkpoint.native(), kept.error().detail, "make sure that it can be moved");
   }

@@ -18,6 +18,10 @@ bool valid_epoch(std::string_view text) {
 
 }  // namespace
 
+bool Epoch::accepts(const Hole& hole) const {
+  return std::ranges::any_of(holes, [&](const Hole& lost) { return lost.from <= hole.from && hole.to <= lost.to; });
+}
+
 std::string mint_epoch() { return store::random_hex(epoch_digits); }
 
 std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {

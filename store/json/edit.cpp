@@ -35,34 +35,12 @@ void append_quoted(std::string& out, std::string_view text) {
       }
     }
     flush();
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (c < 0x20) {
-          fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
-        } else {
-          out += "\xEF\xBF\xBD";
-        }
+    if (const std::size_t known = escaped.find(text[at]); known != std::string_view::npos) {
+      out.append({'\\', escape_names[known]});
+    } else if (c < 0x20) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+    } else {
+      out += "\xEF\xBF\xBD";
     }
     plain = ++at;
   }

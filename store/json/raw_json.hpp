@@ -45,39 +45,33 @@ struct Member {
 
 // Iterates in one pass without allocating: `for (Member m : members(object))`,
 // `for (std::string_view v : elements(array))`. A value of another kind has no members and no elements.
-class MemberIterator {
+template <class Value>
+class ValueIterator {
  public:
-  using value_type = Member;
+  using value_type = Value;
   using difference_type = std::ptrdiff_t;
-  MemberIterator() = default;
-  explicit MemberIterator(std::string_view rest);
-  const Member& operator*() const { return member_; }
-  const Member* operator->() const { return &member_; }
-  MemberIterator& operator++();
+  ValueIterator() = default;
+  explicit ValueIterator(std::string_view text);
+  const Value& operator*() const { return value_; }
+  const Value* operator->() const { return &value_; }
+  ValueIterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return done_; }
 
  private:
-  std::string_view rest_;
-  Member member_;
-  bool done_ = true;
-};
-class ElementIterator {
- public:
-  using value_type = std::string_view;
-  using difference_type = std::ptrdiff_t;
-  ElementIterator() = default;
-  explicit ElementIterator(std::string_view rest);
-  const std::string_view& operator*() const { return value_; }
-  ElementIterator& operator++();
-  void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return done_; }
+  void take_value(std::size_t at, std::string_view& value);  // that begins at `at` of the rest
 
- private:
   std::string_view rest_;
-  std::string_view value_;
+  Value value_;
   bool done_ = true;
 };
+using MemberIterator = ValueIterator<Member>;
+using ElementIterator = ValueIterator<std::string_view>;
+template <>
+MemberIterator& MemberIterator::operator++();
+template <>
+ElementIterator& ElementIterator::operator++();
+
 template <class Iterator>
 struct Range {
   std::string_view text;

@@ -40,7 +40,6 @@ struct Snapshot {
   Stamp stamp() const { return {id.inode, id.mtime_ns, id.size}; }
 };
 Snapshot snapshot_of(store::Fd fd, const struct stat& status);
-std::optional<struct stat> stat_of(const std::filesystem::path& path);
 Stamp stamp_of(const struct stat& status);
 
 struct StoreRead {

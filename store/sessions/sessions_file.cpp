@@ -12,7 +12,7 @@ SessionsFile::~SessionsFile() = default;
 SessionsFile::SessionsFile(SessionsFile&&) noexcept = default;
 
 bool SessionsFile::Impl::unchanged() const {
-  const auto status = stat_of(options.path);
+  const auto status = store::stat_of(options.path);
   if (!status || !snapshot.fd) return !status && !snapshot.fd;
   return status->st_dev == snapshot.device && store::identity(*status) == snapshot.id;
 }

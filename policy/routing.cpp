@@ -6,7 +6,6 @@
 #include <array>
 #include <optional>
 
-#include "policy/pointer.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
 

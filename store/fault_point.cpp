@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::store {
 namespace {

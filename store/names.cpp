@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 namespace sessiond {
@@ -61,6 +62,15 @@ std::unexpected<Problem> fail_at(std::string pointer, std::string detail) {
                   .detail = pointer.empty() ? detail : fmt::format("{}: {}", pointer, detail)};
   problem.errors.push_back({std::move(pointer), std::move(detail)});
   return std::unexpected(std::move(problem));
+}
+
+std::unexpected<Problem> fail_with(std::vector<Fault> faults, std::size_t all) {
+  assert(!faults.empty());
+  const Fault& first = faults.front();
+  std::string detail = fmt::format("{}: {}", first.pointer.empty() ? "/" : first.pointer, first.detail);
+  if (all = std::max(all, faults.size()); all > 1) detail += fmt::format(" (and {} more)", all - 1);
+  return std::unexpected(
+      Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
 }
 
 std::unexpected<Problem> io_fail(std::string_view doing, std::string_view what) {

@@ -83,6 +83,9 @@ inline std::unexpected<Problem> fail(Code code, std::string detail) {
 
 // validation_failed with one fault; the problem's `detail` says the same.
 std::unexpected<Problem> fail_at(std::string pointer, std::string detail);
+// validation_failed with all faults of a body; `detail` has the first one and the number of the others. `all` is that
+// of all faults, when `faults` are only the first of them. `faults` is not empty.
+std::unexpected<Problem> fail_with(std::vector<Fault> faults, std::size_t all = 0);
 
 // A failed system call: `doing` ("open") on `what` (a path) failed with errno `error`. ENOSPC and EDQUOT become
 // storage_full, all others internal.

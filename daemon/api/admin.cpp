@@ -23,7 +23,7 @@ HandlerResult whoami(Api& api, http::Request& request) {
   json::ObjectWriter writer(body);
   writer.string("id", who.id);
   writer.string("role", auth::name(who.role));
-  writer.raw("agents", decide::json_array(who.agents));
+  writer.raw("agents", json::array_of(who.agents));
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   writer.string("note", who.note);

@@ -66,13 +66,13 @@ HandlerResult readyz(Api& api, http::Request& request) {
   std::string body;
   json::ObjectWriter writer(body);
   writer.string("status", reasons.empty() ? "ready" : "unready");
-  writer.raw("reasons", decide::json_array(reasons));
+  writer.raw("reasons", json::array_of(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
-  writer.raw("repairs", decide::json_array(status.repairs));
-  writer.raw("damage", decide::json_array(status.damage));
+  writer.raw("repairs", json::array_of(status.repairs));
+  writer.raw("damage", json::array_of(status.damage));
   writer.raw("journalCheck", journal_check_json(status.journal_check));
-  writer.raw("degraded", decide::json_array(status.degraded));
-  writer.raw("loading", decide::json_array(status.loading));
+  writer.raw("degraded", json::array_of(status.degraded));
+  writer.raw("loading", json::array_of(status.loading));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
   writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   writer.string("asOf", api.ledger.as_of(0));

@@ -13,7 +13,7 @@ Result<void> check_secrets(const Api& api, const http::Request& request, std::st
   if (scan == Scan::off || value.empty()) return {};
   std::vector<Fault> faults = policy::secret_faults(value, pointer);
   if (faults.empty()) return {};
-  if (scan == Scan::reject) return policy::fail_with(std::move(faults));
+  if (scan == Scan::reject) return fail_with(std::move(faults));
   for (const Fault& fault : faults) {
     log::warn("secret_in_entry", {{"requestId", request.request_id},
                                   {"token", request.principal.id},

@@ -71,8 +71,7 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
 }
 
 std::string to_line(const ArchiveRecord& record) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.integer("seq", static_cast<std::int64_t>(record.seq));
   writer.integer("time", record.time);
   writer.string("key", record.key);
@@ -80,10 +79,9 @@ std::string to_line(const ArchiveRecord& record) {
   writer.string("channel", record.channel);
   writer.string("reason", record.reason);
   if (record.topic) writer.string("topic", *record.topic);
-  writer.raw("archivedAs", json_array(record.archived_as));
+  writer.raw("archivedAs", json::array_of(record.archived_as));
   if (record.purged) writer.boolean("purged", true);
-  writer.close();
-  return out + "\n";
+  return writer.text() + "\n";
 }
 
 std::string history_json(const ArchiveRecord& record) {
@@ -91,19 +89,10 @@ std::string history_json(const ArchiveRecord& record) {
                      archived_members(record), record.time, json::quote(record.reason));
 }
 
-std::string json_array(std::span<const std::string> texts) {
-  std::string out = "[";
-  for (const std::string& text : texts) {
-    if (out.size() > 1) out += ',';
-    json::append_quoted(out, text);
-  }
-  return out + "]";
-}
-
 std::string archived_members(std::span<const std::string> names, std::size_t more) {
   const std::span told = names.first(std::min(names.size(), limits::archive_names));
   more += names.size() - told.size();
-  std::string out = "\"archivedAs\":" + json_array(told);
+  std::string out = "\"archivedAs\":" + json::array_of(told);
   if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
   return out;
 }

@@ -42,7 +42,6 @@ std::string history_json(const ArchiveRecord& record);
 // name here), ,"archivedMore":<count>.
 std::string archived_members(std::span<const std::string> names, std::size_t more = 0);
 std::string archived_members(const ArchiveRecord& record);
-std::string json_array(std::span<const std::string> texts);
 
 // Reads all records; none if there is no file. Skips lines that cannot be read. Blocks, as do the functions below.
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path);

@@ -120,7 +120,7 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   DecisionBuilder builder(state, context);
   builder.out.status = 204;
   TRY(const auto there, resolve(state, command.target));
-  Session session = *there;
+  const Session& session = *there;
   const auto* topics = state.transcripts.topics(session.session_id);
   const std::string file = AgentState::file_of(session, command.topic);
   if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
@@ -128,12 +128,10 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   }
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("archivedAs", json_array(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
-  json::append_edit(writer, edit);
-  writer.close();
-  builder.emit(journal::EventType::topic_deleted, session, data, command.topic);
+  json::ObjectWriter data;
+  data.raw("archivedAs", json::array_of(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
+  json::append_edit(data, edit);
+  builder.emit(journal::EventType::topic_deleted, session, data.text(), command.topic);
   return std::move(builder.out);
 }
 

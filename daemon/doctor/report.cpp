@@ -119,13 +119,11 @@ std::string to_json(const Report& report) {
     out.string("advice", finding.advice);
     out.close();
   }
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.string("status", name(report.status()));
   out.raw("repairs", steps + "]");
   out.raw("findings", list + "]");
-  out.close();
-  return text;
+  return out.text();
 }
 
 }  // namespace sessiond::doctor

@@ -19,15 +19,13 @@ StateOwner::State StateOwner::state() const {
 std::filesystem::path state_lock_file(const std::filesystem::path& state_dir) { return state_dir / "sessiond.lock"; }
 
 std::string to_json(const StateOwner& owner) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.integer("pid", owner.pid);
   out.integer("startedAt", owner.started_at);
   out.integer("starttime", static_cast<std::int64_t>(owner.starttime));
   out.string("host", owner.host);
   if (!owner.command.empty()) out.string("command", owner.command);
-  out.close();
-  return text + "\n";
+  return out.text() + "\n";
 }
 
 StateOwner this_process(std::int64_t now_ms, std::string_view command) {

@@ -297,8 +297,7 @@ class Daemon {
                                   {"needsRestart", fmt::format("{}", fmt::join(restart, " "))}});
     auto told = co_await api_.ledger.announce(
         journal::EventType::config_reloaded,
-        fmt::format(R"({{"taken":{},"needsRestart":{}}})", decide::json_array(taken), decide::json_array(restart)),
-        "sessiond");
+        fmt::format(R"({{"taken":{},"needsRestart":{}}})", json::array_of(taken), json::array_of(restart)), "sessiond");
     if (!told) log::warn("event_not_stored", {{"error", told.error().detail}});
   }
 

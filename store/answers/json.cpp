@@ -6,7 +6,7 @@
 #include "store/answers/answers.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::answers {
 namespace {
@@ -32,16 +32,14 @@ Digest digest(std::string_view bytes) {
 }
 
 std::string to_json(const Answer& answer) {
-  std::string out;
-  json::ObjectWriter object(out);
+  json::ObjectWriter object;
   object.string("k", to_hex(answer.scope));
   object.string("b", to_hex(answer.request));
   object.integer("t", answer.time);
   object.integer("s", answer.status);
   object.raw("h", answer.headers.empty() ? "{}" : answer.headers);
   object.string("r", answer.body);
-  object.close();
-  return out;
+  return object.text();
 }
 
 Result<Answer> answer_from_json(std::string_view text) {

@@ -8,7 +8,7 @@
 
 #include "store/crc32.hpp"
 #include "store/json/raw_json.hpp"
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::journal {
 namespace {

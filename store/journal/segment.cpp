@@ -6,7 +6,7 @@
 #include <limits>
 #include <system_error>
 
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::journal {
 namespace {

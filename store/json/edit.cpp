@@ -71,6 +71,20 @@ void ObjectWriter::integer(std::string_view name, std::int64_t number) {
   out_.append(digits.data(), digits.size());
 }
 
+void ObjectWriter::string_or_null(std::string_view name, const std::optional<std::string>& text) {
+  if (text) return string(name, *text);
+  raw(name, "null");
+}
+
+std::string array_of(std::span<const std::string> texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) {
+    if (out.size() > 1) out += ',';
+    append_quoted(out, text);
+  }
+  return out + "]";
+}
+
 void Edit::put(std::string name, std::string value) {
   std::erase(unset, name);
   const auto found = std::ranges::find(set, name, &Set::name);
@@ -167,12 +181,7 @@ void append_edit(ObjectWriter& out, const Edit& edit) {
   }
   set += '}';
   out.raw("set", set);
-  std::string unset = "[";
-  for (const auto& name : edit.unset) {
-    if (unset.size() > 1) unset += ',';
-    append_quoted(unset, name);
-  }
-  out.raw("unset", unset + "]");
+  out.raw("unset", array_of(edit.unset));
 }
 
 Edit read_edit(std::string_view object) {

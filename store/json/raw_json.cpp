@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "store/json/scan.hpp"
-#include "store/parse_number.hpp"
+#include "store/number.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -218,7 +219,10 @@ std::optional<std::int64_t> as_int(std::string_view value) {
 
 std::optional<double> as_double(std::string_view value) {
   if (value.empty() || kind(value) != Kind::number) return {};
-  return store::parse_number<double>(value);
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size()) return {};
+  return number;
 }
 
 std::optional<bool> as_bool(std::string_view value) {
@@ -240,18 +244,19 @@ std::optional<std::int64_t> int_at(std::string_view object, std::string_view nam
 std::string compact(std::string_view value) {
   std::string out;
   out.reserve(value.size());
-  std::size_t at = 0;
-  while (at < value.size()) {
+  std::size_t plain = 0;  // where the bytes begin that are not copied yet
+  for (std::size_t at = 0; at < value.size();) {
     if (value[at] == '"') {
-      const std::size_t end = skip_string(value, at);
-      out.append(value, at, end - at);
-      at = end;
-    } else {
-      if (!is_space(value[at])) out += value[at];
-      ++at;
+      at = skip_string(value, at);
+      continue;
     }
+    if (is_space(value[at])) {
+      out.append(value, plain, at - plain);
+      plain = at + 1;
+    }
+    ++at;
   }
-  return out;
+  return out.append(value, plain);
 }
 
 }  // namespace sessiond::json

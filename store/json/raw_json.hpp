@@ -6,14 +6,17 @@
 // they never read outside the view.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <expected>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sessiond::json {
@@ -121,6 +124,7 @@ std::string unescape(std::string_view inner);
 // Writes a JSON string. Bytes that are not UTF-8 become U+FFFD, so the result is always UTF-8.
 std::string quote(std::string_view text);
 void append_quoted(std::string& out, std::string_view text);
+std::string array_of(std::span<const std::string> texts);  // an array of strings
 
 // Removes insignificant whitespace; tokens keep their bytes. Entries are held in memory like this.
 std::string compact(std::string_view value);
@@ -130,17 +134,30 @@ std::string compact(std::string_view value);
 // arrays element by element. Below 64 levels values are compared token by token. Neither may have whitespace around it.
 bool same(std::string_view a, std::string_view b);
 
-// Writes an object member by member: `ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();`
+// Writes an object member by member, at the end of a text or as a text of its own:
+//   ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();
+//   ObjectWriter w; w.string("a", "b"); return w.text();
 class ObjectWriter {
  public:
+  ObjectWriter() : ObjectWriter(own_) {}
   explicit ObjectWriter(std::string& out) : out_(out) { out_ += '{'; }
+  ObjectWriter(const ObjectWriter&) = delete;
+  ObjectWriter& operator=(const ObjectWriter&) = delete;
   void raw(std::string_view name, std::string_view value);  // `name` is ours and needs no escaping; `value` is JSON
   void string(std::string_view name, std::string_view text);
   void integer(std::string_view name, std::int64_t number);
   void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
+  void string_or_null(std::string_view name, const std::optional<std::string>& text);
   void close() { out_ += '}'; }
+  // Closes the object and returns it. Only for a writer that was made without `out`; call it once.
+  std::string text() {
+    assert(&out_ == &own_);
+    close();
+    return std::move(own_);
+  }
 
  private:
+  std::string own_;  // before out_: the constructor writes to it
   std::string& out_;
   bool first_ = true;
 };

@@ -27,16 +27,14 @@ std::string make_payload(const std::string& token) {
   const std::int64_t now = store::unix_ms();
   const auto created =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.integer("pid", ::getpid());
   out.string("createdAt", created);
   out.integer("startedAt", now);
   out.integer("starttime", static_cast<std::int64_t>(store::process_status(::getpid()).starttime));
   out.string("host", store::host_identity());
   out.string("token", token);
-  out.close();
-  return text;
+  return out.text();
 }
 
 fs::path unique_beside(const fs::path& lock) {

@@ -22,13 +22,11 @@ fs::path sibling(const fs::path& previous, std::string_view ending) {
 }
 
 std::string to_json(const Stamp& stamp) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.raw("inode", std::to_string(stamp.inode));
   out.integer("mtimeNs", stamp.mtime_ns);
   out.raw("size", std::to_string(stamp.size));
-  out.close();
-  return text;
+  return out.text();
 }
 
 std::optional<Stamp> stamp_at(std::string_view object, std::string_view name) {

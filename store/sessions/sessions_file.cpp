@@ -80,6 +80,4 @@ std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(imp
 
 std::shared_ptr<EntryHistory> SessionsFile::history() const { return impl_->history; }
 
-bool SessionsFile::exchange_supported() const { return impl_->exchange; }
-
 }  // namespace sessiond::sessions

@@ -106,10 +106,10 @@ TEST_CASE("media without text is told by its names") {
     WithChannel world;
     const Decision done = world.run(one.command);
     CHECK(at(world.stored(), "content") == one.content);
-    CHECK(at(done.events.at(0).data, "mediaUrls") == json_array(one.command.media_urls));
+    CHECK(at(done.events.at(0).data, "mediaUrls") == json::array_of(one.command.media_urls));
     Outbound mirror = one.command;
     mirror.mirror_only = true;
-    CHECK(at(world.run(mirror).events.at(0).data, "mediaUrls") == json_array(one.command.media_urls));
+    CHECK(at(world.run(mirror).events.at(0).data, "mediaUrls") == json::array_of(one.command.media_urls));
   }
 }
 

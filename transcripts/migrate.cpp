@@ -76,9 +76,9 @@ class FileMigration {
     if (!out_) return result_;
     TRY(copy_until(size_));
     TRY(store::sync_file(out_.get(), temp_));
-    struct stat now {};
-    if (::lstat(path_.c_str(), &now) != 0) return io_fail("stat", path_.native());
-    if (store::identity(now) != seen_)
+    const auto now = store::stat_of(path_);
+    if (!now) return io_fail("stat", path_.native());
+    if (store::identity(*now) != seen_)
       return fail(Code::session_busy, fmt::format("{} was changed by a foreign program meanwhile", path_.native()));
     TRY(keep());
     if (::rename(temp_.c_str(), path_.c_str()) != 0) return io_fail("replace", path_.native());

@@ -20,6 +20,7 @@ using namespace sessiond::journal;
 namespace {
 
 constexpr off_t cursor_key_bytes = 64;
+constexpr std::array<std::string_view, 6> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets", "clock", "logouts"};
 constexpr std::array<std::string_view, 6> folders{"archives", "ends", "index", "kept", "keys", "previous"};
 
 class JournalFiles {
@@ -41,9 +42,7 @@ class JournalFiles {
         exam_.report.warning("cursor_key", path.native(), "is damaged",
                              "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
                              "given out before are refused");
-      if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
-          file.name == "clock" || file.name == "logouts" || file.name.ends_with(".idx"))
-        continue;
+      if (std::ranges::find(expected, file.name) != expected.end() || file.name.ends_with(".idx")) continue;
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {
         look_at_keys(path, modes);
@@ -128,8 +127,7 @@ class JournalFiles {
         continue;
       }
       modes.look(it->path(), *status);
-      const bool expected = S_ISREG(status->st_mode) || name == "kept" || (name == "index" && it.depth() == 0);
-      if (!expected) {
+      if (!S_ISREG(status->st_mode) && name != "kept" && (name != "index" || it.depth() != 0)) {
         odd.push_back(it->path());
         if (it->is_directory(error)) it.disable_recursion_pending();
       }
@@ -162,16 +160,11 @@ class JournalFiles {
       if (!read) {
         exam_.report.warning("previous", path.native(), read.error().detail, "make it readable for the daemon's user");
       } else if (read->kind == sessions::StoreRead::Kind::damaged) {
-        exam_.fault({.level = Finding::Level::warning,
-                     .check = "previous",
-                     .path = path.native(),
-                     .detail = fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
-                     .advice = "it is needed only when sessions.json is damaged too, and checkpoints make it anew; "
-                               "sessiond doctor --repair moves it away"},
-                    [&]() -> Result<Step> {
-                      TRY(auto kept, exam_.put_away(path));
-                      return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
-                    });
+        exam_.fault({Level::warning, "previous", path.native(),
+                     fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
+                     "it is needed only when sessions.json is damaged too, and checkpoints make it anew; "
+                     "sessiond doctor --repair moves it away"},
+                    [&] { return exam_.move_away(path); });
       }
     }
   }

@@ -54,8 +54,8 @@ Result<std::vector<std::string>> rebuild(const config::Config& config, const std
 Report run_repair(const config::Config& config) {
   const DoctorOptions options{
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
-  doctor::Examination exam(options, true);
-  doctor::examine(exam);
+  Examination exam(options, true);
+  examine(exam);
   Report report;
   for (const Step& step : exam.report.steps()) report.step(step);
   for (const Finding& finding : exam.report.findings())

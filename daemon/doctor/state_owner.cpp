@@ -39,12 +39,8 @@ StateOwner this_process(std::int64_t now_ms, std::string_view command) {
 
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir) {
   const auto text = store::read_file(state_lock_file(state_dir));
-  if (!text) {
-    if (text.error().code == Code::not_found) return std::nullopt;
-    return std::unexpected(text.error());
-  }
-  if (!json::check(*text)) return std::nullopt;
-  const auto pid = json::int_at(*text, "pid");
+  if (!text && text.error().code != Code::not_found) return std::unexpected(text.error());
+  const auto pid = text && json::check(*text) ? json::int_at(*text, "pid") : std::nullopt;
   if (!pid) return std::nullopt;
   return StateOwner{.pid = *pid,
                     .started_at = json::int_at(*text, "startedAt").value_or(0),

@@ -241,6 +241,17 @@ std::optional<std::int64_t> int_at(std::string_view object, std::string_view nam
   return value ? as_int(*value) : std::nullopt;
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view object, std::string_view name) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs;
+  for (const std::string_view pair : elements(find(object, name).value_or("[]"))) {
+    std::vector<std::uint64_t> numbers;
+    for (const std::string_view number : elements(pair))
+      numbers.push_back(static_cast<std::uint64_t>(as_int(number).value_or(0)));
+    if (numbers.size() == 2) pairs.emplace_back(numbers[0], numbers[1]);
+  }
+  return pairs;
+}
+
 std::string compact(std::string_view value) {
   std::string out;
   out.reserve(value.size());

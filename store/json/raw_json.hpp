@@ -94,6 +94,8 @@ std::optional<bool> as_bool(std::string_view value);
 std::optional<double> as_double(std::string_view value);
 std::optional<std::string> string_at(std::string_view object, std::string_view name);
 std::optional<std::int64_t> int_at(std::string_view object, std::string_view name);
+// The pairs of integers in an array [[a,b],…]; an element that is no pair is left out.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view object, std::string_view name);
 
 // Finds members by name, like `find`, but scans the object only once. Use it to look up more than a few names. It views
 // the object's text.

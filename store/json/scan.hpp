@@ -15,7 +15,7 @@ namespace sessiond::json {
 // The escapes of one letter, and the characters that they mean.
 inline constexpr std::string_view escape_names = "bfnrt\"\\";
 inline constexpr std::string_view escaped = "\b\f\n\r\t\"\\";
-// What the escape `\<name>` means; `name` itself when it is not in the list, as for `\/`.
+// Returns the character that the escape `\<name>` means; `name` itself when it is not in the list, as for `\/`.
 inline char meant_by_escape(char name) {
   const std::size_t known = escape_names.find(name);
   return known == std::string_view::npos ? name : escaped[known];

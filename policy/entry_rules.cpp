@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,60 +21,43 @@ constexpr std::size_t max_label_bytes = 200;
 
 enum class Type : std::uint8_t { text, label, count, time, boolean, object };
 // Fields of OpenClaw and of the daemon whose type is known, without delivery fields.
-constexpr std::array<std::string_view, 2> label_fields{"name", "label"};
-constexpr std::array<std::string_view, 27> text_fields{
-    // the session
-    "cwd", "sessionFile", "spawnedBy", "sdkSessionId", "claudeCliSessionId",
-    // the chat
-    "groupId", "subject", "space", "displayName", "provider", "lastProvider", "room",
-    // the model
-    "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
-    // how the agent runs
-    "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-    "elevatedLevel", "ttsAuto", "lastHeartbeatText"};
-constexpr std::array<std::string_view, 11> count_fields{"spawnDepth",      "authProfileOverrideCompactionCount",
-                                                        "queueDebounceMs", "queueCap",
-                                                        "contextTokens",   "memoryFlushCompactionCount",
-                                                        "messageCount",    "inputTokens",
-                                                        "outputTokens",    "totalTokens",
-                                                        "compactionCount"};
-constexpr std::array<std::string_view, 4> object_fields{"cliSessionIds", "origin", "skillsSnapshot",
-                                                        "systemPromptReport"};
-constexpr std::array<std::string_view, 3> boolean_fields{"groupActivationNeedsSystemIntro", "systemSent",
-                                                         "abortedLastRun"};
-constexpr std::array<std::string_view, 7> time_fields{"memoryFlushAt",     "lastHeartbeatSentAt", "sessionStartedAt",
-                                                      "lastInteractionAt", "archivedAt",          "createdAt",
-                                                      "updatedAt"};
 struct Fields {
   Type type;
-  std::span<const std::string_view> names;
+  std::initializer_list<std::string_view> names;
 };
-constexpr std::array<Fields, 6> fields_by_type{{{Type::label, label_fields},
-                                                {Type::text, text_fields},
-                                                {Type::count, count_fields},
-                                                {Type::object, object_fields},
-                                                {Type::boolean, boolean_fields},
-                                                {Type::time, time_fields}}};
+constexpr std::array<Fields, 6> fields_by_type{
+    {{Type::label, {"name", "label"}},
+     {Type::text,
+      {// the session
+       "cwd", "sessionFile", "spawnedBy", "sdkSessionId", "claudeCliSessionId",
+       // the chat
+       "groupId", "subject", "space", "displayName", "provider", "lastProvider", "room",
+       // the model
+       "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
+       // how the agent runs
+       "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
+       "elevatedLevel", "ttsAuto", "lastHeartbeatText"}},
+     {Type::count,
+      {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
+       "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount"}},
+     {Type::object, {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport"}},
+     {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
+     {Type::time,
+      {"memoryFlushAt", "lastHeartbeatSentAt", "sessionStartedAt", "lastInteractionAt", "archivedAt", "createdAt",
+       "updatedAt"}}}};
 
 struct Choice {
   std::string_view name;
-  std::span<const std::string_view> values;
+  std::initializer_list<std::string_view> values;
 };
-constexpr std::array<std::string_view, 2> send_policies{"allow", "deny"};
-constexpr std::array<std::string_view, 2> activations{"mention", "always"};
-constexpr std::array<std::string_view, 4> chat_types{"direct", "group", "channel", "dm"};
-constexpr std::array<std::string_view, 4> usages{"on", "off", "tokens", "full"};
-constexpr std::array<std::string_view, 3> drops{"old", "new", "summarize"};
-constexpr std::array<std::string_view, 7> queue_modes{"steer",         "followup", "collect",  "steer-backlog",
-                                                      "steer+backlog", "queue",    "interrupt"};
-constexpr std::array<std::string_view, 2> sources{"auto", "user"};
-constexpr std::array<Choice, 7> choices{{{"sendPolicy", send_policies},
-                                         {"groupActivation", activations},
-                                         {"chatType", chat_types},
-                                         {"responseUsage", usages},
-                                         {"queueDrop", drops},
-                                         {"queueMode", queue_modes},
-                                         {"authProfileOverrideSource", sources}}};
+constexpr std::array<Choice, 7> choices{
+    {{"sendPolicy", {"allow", "deny"}},
+     {"groupActivation", {"mention", "always"}},
+     {"chatType", {"direct", "group", "channel", "dm"}},
+     {"responseUsage", {"on", "off", "tokens", "full"}},
+     {"queueDrop", {"old", "new", "summarize"}},
+     {"queueMode", {"steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"}},
+     {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};
 constexpr std::array<std::string_view, 12> imported{

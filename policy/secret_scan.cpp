@@ -223,15 +223,6 @@ Found found_at(std::string_view text, std::size_t at, char before) {
     case 'N':
     case 'O':
       return apart ? discord(text, at) : Found{};
-    case 'A':
-    case 'G':
-    case 'g':
-    case 'h':
-    case 'n':
-    case 'p':
-    case 'r':
-    case 'x':
-      return prefixed(text, at);
     case 'S': {
       const Found found = sendgrid(text, at);
       return found ? found : prefixed(text, at);
@@ -242,7 +233,7 @@ Found found_at(std::string_view text, std::size_t at, char before) {
       return found ? found : our_token(text, at);
     }
     default:
-      return {};
+      return std::string_view("AGghnprx").contains(c) ? prefixed(text, at) : Found{};
   }
 }
 

@@ -111,13 +111,11 @@ void read_rules(std::string_view raw, const std::string& pointer, SendPolicy& po
 }
 
 std::string match_json(const SendMatch& match) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   for (const MatchMember& member : match_members) {
     if (const auto& text = match.*(member.field)) writer.string(member.name, *text);
   }
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 }  // namespace
@@ -160,18 +158,15 @@ std::string to_json(const SendPolicy& policy) {
     writer.close();
   }
   rules += ']';
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   if (policy.default_action) writer.string("default", name(*policy.default_action));
   writer.string("evaluation", policy.evaluation == SendEvaluation::first_match ? "first-match" : "deny-overrides");
   writer.raw("rules", rules);
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 std::string to_json(const SendDecision& decision, bool with_trace) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("action", name(decision.action));
   writer.string("source", name(decision.source));
   writer.raw("rule", decision.rule ? std::to_string(*decision.rule) : "null");
@@ -187,8 +182,7 @@ std::string to_json(const SendDecision& decision, bool with_trace) {
     }
     writer.raw("trace", trace + "]");
   }
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 }  // namespace sessiond::policy

@@ -5,10 +5,11 @@
 #include <signal.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+
+#include "store/number.hpp"
 
 namespace sessiond::store {
 namespace {
@@ -34,8 +35,8 @@ Plan read_plan(std::string_view text) {
   const std::string_view where = text.substr(0, equals);
   const std::size_t colon = where.find(':');
   if (colon != std::string_view::npos) {
-    const auto [end, error] = std::from_chars(where.data() + colon + 1, where.data() + where.size(), plan.nth);
-    if (error != std::errc() || end != where.data() + where.size() || plan.nth < 1) refuse(text);
+    plan.nth = parse_number<int>(where.substr(colon + 1)).value_or(0);
+    if (plan.nth < 1) refuse(text);
   }
   const auto point = std::ranges::find(fault_points, where.substr(0, colon));
   if (point == fault_points.end()) refuse(text);

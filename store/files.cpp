@@ -1,7 +1,6 @@
 #include "store/files.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "store/clock.hpp"
 #include "store/confine.hpp"
 #include "store/fault_point.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::store {
 namespace fs = std::filesystem;
@@ -33,11 +33,6 @@ auto retry(Call call) {
     const auto result = call();
     if (result >= 0 || errno != EINTR) return result;
   }
-}
-
-std::unexpected<Problem> io_fail(std::string_view doing, std::string_view what) {
-  const int error = errno;
-  return std::unexpected(io_problem(doing, what, error));
 }
 
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
@@ -95,25 +90,12 @@ Result<void> check_within(int fd, const fs::path& path, bool made) {
 }
 
 void random_bytes(std::span<unsigned char> bytes) {
-  std::size_t got = 0;
-  while (got < bytes.size()) {
-    const ssize_t n = retry([&] { return ::getrandom(bytes.data() + got, bytes.size() - got, 0); });
-    // Without entropy nothing here (tokens, file names) would be safe: not an expected failure.
-    if (n < 0) throw std::system_error(errno, std::generic_category(), "getrandom");
-    got += static_cast<std::size_t>(n);
-  }
+  // Without entropy nothing here (tokens, file names) would be safe: not an expected failure.
+  if (::getentropy(bytes.data(), bytes.size()) != 0)
+    throw std::system_error(errno, std::generic_category(), "getentropy");
 }
 
-std::string hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const unsigned char byte : bytes) {
-    text += digits[byte >> 4];
-    text += digits[byte & 0x0F];
-  }
-  return text;
-}
+std::string hex(std::span<const unsigned char> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
 }  // namespace
 
@@ -136,6 +118,18 @@ FileIdentity identity(const struct stat& status) {
           .size = static_cast<std::uint64_t>(status.st_size)};
 }
 
+Result<struct stat> status_of(int fd, std::string_view path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return io_fail("stat", path);
+  return status;
+}
+
+std::optional<struct stat> stat_of(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  return status;
+}
+
 Result<Fd> open_file(const fs::path& path, int flags) {
   // Truncates only after the file's real path was checked.
   const int base = (flags & ~(O_CREAT | O_EXCL | O_TRUNC)) | O_CLOEXEC | O_NOFOLLOW;
@@ -143,7 +137,7 @@ Result<Fd> open_file(const fs::path& path, int flags) {
     if ((flags & O_EXCL) == 0) {
       Fd opened(retry([&] { return ::open(path.c_str(), base); }));
       if (opened) {
-        if (auto fine = check_within(opened.get(), path, false); !fine) return std::unexpected(std::move(fine.error()));
+        TRY(check_within(opened.get(), path, false));
         if ((flags & O_TRUNC) != 0 && ::ftruncate(opened.get(), 0) != 0) return io_fail("truncate", path.native());
         return opened;
       }
@@ -157,7 +151,7 @@ Result<Fd> open_file(const fs::path& path, int flags) {
       return io_fail("create", path.native());
     }
     Fd created(fd);
-    if (auto fine = check_within(fd, path, true); !fine) return std::unexpected(std::move(fine.error()));
+    TRY(check_within(fd, path, true));
     if (::fchmod(fd, file_mode) != 0) return io_fail("chmod", path.native());
     return created;
   }
@@ -205,7 +199,7 @@ Result<void> make_dirs(const fs::path& path) {
     if (part.empty()) continue;  // a slash at the end
     if (::mkdir(made.c_str(), dir_mode) == 0) {
       if (::chmod(made.c_str(), dir_mode) != 0) return io_fail("chmod", made.native());
-      if (auto synced = sync_dir(parent_of(made)); !synced) return synced;
+      TRY(sync_dir(parent_of(made)));
       continue;
     }
     // EROFS, EACCES: a directory above ours that we may not write to, but that exists.
@@ -220,18 +214,15 @@ Result<void> make_dirs(const fs::path& path) {
 
 Result<std::string> read_file(const fs::path& path) {
   // O_NONBLOCK: opening a FIFO must not block.
-  auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
-  if (!fd) return std::unexpected(fd.error());
-  struct stat status {};
-  if (::fstat(fd->get(), &status) != 0) return io_fail("stat", path.native());
+  TRY(auto fd, open_file(path, O_RDONLY | O_NONBLOCK));
+  TRY(const auto status, status_of(fd.get(), path.native()));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("read {}: not a regular file", path.native()));
   std::string text;
   std::size_t want = static_cast<std::size_t>(status.st_size) + 1;  // one more, to see the end with the first read
   for (;;) {
     std::string piece;
-    auto filled = fill(piece, want, path.native(),
-                       [&](char* data, std::size_t size, std::size_t) { return ::read(fd->get(), data, size); });
-    if (!filled) return std::unexpected(filled.error());
+    TRY(fill(piece, want, path.native(),
+             [&](char* data, std::size_t size, std::size_t) { return ::read(fd.get(), data, size); }));
     const bool at_end = piece.size() < want;
     if (text.empty()) {
       text = std::move(piece);
@@ -264,10 +255,9 @@ Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, 
 
 Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t length, std::string_view path) {
   std::string text;
-  auto filled = fill(text, length, path, [&](char* data, std::size_t size, std::size_t done) {
+  TRY(fill(text, length, path, [&](char* data, std::size_t size, std::size_t done) {
     return ::pread(fd, data, size, static_cast<off_t>(offset + done));
-  });
-  if (!filled) return std::unexpected(filled.error());
+  }));
   return text;
 }
 
@@ -275,11 +265,11 @@ Result<void> copy_range(int from, const fs::path& source, std::uint64_t offset, 
                         const fs::path& target) {
   constexpr std::uint64_t piece = 1 << 20;
   while (offset < end) {
-    const auto bytes = read_at(from, offset, static_cast<std::size_t>(std::min(piece, end - offset)), source.native());
-    if (!bytes) return std::unexpected(bytes.error());
-    if (bytes->empty()) break;
-    if (auto written = write_all(to, *bytes, target.native()); !written) return written;
-    offset += bytes->size();
+    TRY(const auto bytes,
+        read_at(from, offset, static_cast<std::size_t>(std::min(piece, end - offset)), source.native()));
+    if (bytes.empty()) break;
+    TRY(write_all(to, bytes, target.native()));
+    offset += bytes.size();
   }
   return {};
 }
@@ -301,10 +291,9 @@ Result<void> replace_file(const fs::path& path, std::string_view bytes) {
   fs::path temp = path;
   temp += fmt::format(".{}.{}.tmp", ::getpid(), random_uuid());
   auto write_temp = [&]() -> Result<void> {
-    auto fd = open_file(temp, O_WRONLY | O_CREAT | O_EXCL);
-    if (!fd) return std::unexpected(fd.error());
-    if (auto written = write_all(fd->get(), bytes, temp.native()); !written) return written;
-    if (auto synced = sync_file(fd->get(), temp); !synced) return synced;
+    TRY(auto fd, open_file(temp, O_WRONLY | O_CREAT | O_EXCL));
+    TRY(write_all(fd.get(), bytes, temp.native()));
+    TRY(sync_file(fd.get(), temp));
     fault_point("replace.temp_synced");
     if (::rename(temp.c_str(), path.c_str()) != 0) return io_fail("rename over", path.native());
     fault_point("replace.renamed");
@@ -355,11 +344,10 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
 
 Result<fs::path> put_aside(const fs::path& path) {
   fs::path aside = fmt::format("{}.damaged.{}", path.native(), time_for_names());
-  if (::rename(path.c_str(), aside.c_str()) != 0) return std::unexpected(io_problem("move", path.native(), errno));
-  struct stat status {};
-  if (::lstat(aside.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
-    static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600));
-  if (auto synced = sync_dir(path.parent_path()); !synced) return std::unexpected(std::move(synced.error()));
+  if (::rename(path.c_str(), aside.c_str()) != 0) return io_fail("move", path.native());
+  if (const auto status = stat_of(aside); status && !S_ISLNK(status->st_mode))
+    static_cast<void>(::chmod(aside.c_str(), S_ISDIR(status->st_mode) ? dir_mode : file_mode));
+  TRY(sync_dir(path.parent_path()));
   return aside;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,8 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 FileIdentity identity(const struct stat& status);
+Result<struct stat> status_of(int fd, std::string_view path);           // of an open file; `path` is for problems
+std::optional<struct stat> stat_of(const std::filesystem::path& path);  // of a link itself; nothing when it fails
 
 Result<Fd> open_file(const std::filesystem::path& path, int flags);  // adds O_CLOEXEC and O_NOFOLLOW
 Result<void> make_dirs(const std::filesystem::path& path);           // existing ones keep their mode

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::store {
 namespace {
@@ -18,11 +19,10 @@ Result<bool> SequentialLines::fill() {
   // A line longer than the buffer makes the pieces grow with it, so that it is not copied over and over.
   const std::uint64_t wanted = std::min<std::uint64_t>(end_ - read_to_, std::max(piece, buffer_.size()));
   if (wanted == 0) return false;
-  const auto got = read_at(fd_, read_to_, static_cast<std::size_t>(wanted), name_);
-  if (!got) return std::unexpected(got.error());
-  buffer_ += *got;
-  read_to_ += got->size();
-  return !got->empty();
+  TRY(const auto got, read_at(fd_, read_to_, static_cast<std::size_t>(wanted), name_));
+  buffer_ += got;
+  read_to_ += got.size();
+  return !got.empty();
 }
 
 Result<std::optional<SequentialLines::Raw>> SequentialLines::next() {
@@ -37,9 +37,8 @@ Result<std::optional<SequentialLines::Raw>> SequentialLines::next() {
       return raw;
     }
     searched = buffer_.size() - at_;
-    const auto more = fill();
-    if (!more) return std::unexpected(more.error());
-    if (*more) continue;
+    TRY(const auto more, fill());
+    if (more) continue;
     if (buffer_.empty()) return std::nullopt;
     at_ = buffer_.size();
     return Raw{.offset = read_to_ - buffer_.size(), .text = buffer_, .ended = false};

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 
+#include "store/number.hpp"
+#include "store/try.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::store {
@@ -57,12 +59,6 @@ std::string encode_topic(std::string_view topic) {
   return out;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char l = lower_char(c);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
 std::optional<std::string> decode_topic(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -70,8 +66,9 @@ std::optional<std::string> decode_topic(std::string_view text) {
       out += text[i];
       continue;
     }
-    if (i + 2 >= text.size() || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) return std::nullopt;
-    out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+    const auto byte = i + 2 < text.size() ? parse_number<unsigned char>(text.substr(i + 1, 2), 16) : std::nullopt;
+    if (!byte) return std::nullopt;
+    out += static_cast<char>(*byte);
     i += 2;
   }
   return out;
@@ -138,7 +135,7 @@ Result<void> check_session_id(std::string_view id) {
 }
 
 Result<void> check_new_session_id(std::string_view id) {
-  if (auto fine = check_session_id(id); !fine) return fine;
+  TRY(check_session_id(id));
   if (id.contains("..")) return fail(Code::invalid_id, fmt::format("\"{}\" contains \"..\"", id));
   // Programs use these keys without a prefix: a session with such an id would be found instead of theirs.
   for (const std::string_view key : {"global", "heartbeat", "main", "unknown"}) {

@@ -90,5 +90,6 @@ std::unexpected<Problem> fail_with(std::vector<Fault> faults, std::size_t all = 
 // A failed system call: `doing` ("open") on `what` (a path) failed with errno `error`. ENOSPC and EDQUOT become
 // storage_full, all others internal.
 Problem io_problem(std::string_view doing, std::string_view what, int error);
+std::unexpected<Problem> io_fail(std::string_view doing, std::string_view what);  // the same, by errno
 
 }  // namespace sessiond

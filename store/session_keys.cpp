@@ -84,33 +84,22 @@ std::string_view after_segment(std::string_view text, std::string_view segment) 
   return segment.size() < text.size() ? text.substr(segment.size() + 1) : std::string_view{};
 }
 
+// Reads direct:<peer> (as dmScope per-peer makes it), <channel>:<chat type>:<peer> or
+// <channel>:<account>:direct:<peer>.
 void read_chat(std::string_view text, Shape& shape) {
   const std::string_view first = first_segment(text);
-  const std::string_view after_first = after_segment(text, first);
-  if (after_first.empty() || first.empty()) return;
-  if (!chat_type_of(first).empty()) {  // direct:<peer>, as dmScope per-peer makes it
-    shape.parts.chat_type = chat_type_of(first);
-    shape.kind = first;
-    shape.parts.peer = after_first;
+  for (int place = 0; place < 3; ++place) {
+    const std::string_view segment = first_segment(text);
+    text = after_segment(text, segment);
+    if (segment.empty() || text.empty()) return;
+    const std::string_view type = chat_type_of(segment);
+    if (type.empty() || (place == 2 && type != direct)) continue;
+    if (place > 0) shape.parts.channel = first;
+    shape.parts.chat_type = type;
+    shape.parts.peer = text;
+    shape.kind = segment;
     return;
   }
-  const std::string_view second = first_segment(after_first);
-  const std::string_view after_second = after_segment(after_first, second);
-  if (after_second.empty()) return;
-  if (!chat_type_of(second).empty()) {
-    shape.parts.channel = first;
-    shape.parts.chat_type = chat_type_of(second);
-    shape.kind = second;
-    shape.parts.peer = after_second;
-    return;
-  }
-  const std::string_view third = first_segment(after_second);  // <channel>:<account>:direct:<peer>
-  const std::string_view after_third = after_segment(after_second, third);
-  if (after_third.empty() || second.empty() || chat_type_of(third) != direct) return;
-  shape.parts.channel = first;
-  shape.parts.chat_type = direct;
-  shape.kind = third;
-  shape.parts.peer = after_third;
 }
 
 Shape read_shape(std::string_view key) {

@@ -68,7 +68,7 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
   const bool renamed = rename_without_replacing(from, to) == 0;
   if (!renamed && errno == EEXIST)
     return fail(Code::internal, fmt::format("archive {}: {} already exists", from.native(), to.native()));
-  if (!renamed && errno != ENOENT) return std::unexpected(io_problem("archive", from.native(), errno));
+  if (!renamed && errno != ENOENT) return io_fail("archive", from.native());
   if (renamed) store::fault_point("archive.renamed");
   return renamed;
 }

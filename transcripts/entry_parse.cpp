@@ -15,26 +15,6 @@ namespace {
 constexpr std::size_t longest_type = 64;
 constexpr std::array<std::string_view, 5> short_roles = {"user", "assistant", "system", "tool", "toolResult"};
 
-struct Given {
-  std::optional<std::string_view> type, id, parent_id, timestamp, message, role, content, text, usage;
-};
-
-Given look_at(std::string_view object) {
-  Given given;
-  for (const json::Member& member : json::members(object)) {
-    if (named(member, "type")) given.type = member.value;
-    if (named(member, "id")) given.id = member.value;
-    if (named(member, "parentId")) given.parent_id = member.value;
-    if (named(member, "timestamp")) given.timestamp = member.value;
-    if (named(member, "message")) given.message = member.value;
-    if (named(member, "role")) given.role = member.value;
-    if (named(member, "content")) given.content = member.value;
-    if (named(member, "text")) given.text = member.value;
-    if (named(member, "usage")) given.usage = member.value;
-  }
-  return given;
-}
-
 std::string at(std::string_view pointer, std::string_view name) { return fmt::format("{}/{}", pointer, name); }
 
 Result<std::string> read_id(std::string_view value, std::string pointer) {
@@ -53,17 +33,17 @@ Result<std::int64_t> read_time(std::string_view value, std::string pointer) {
   return fail_at(std::move(pointer), "must be an ISO 8601 time or milliseconds since 1970, up to the year 9999");
 }
 
-Result<void> read_head(const Given& given, std::string_view pointer, NewEntry& parsed) {
-  if (given.id) {
-    TRY(parsed.id, read_id(*given.id, at(pointer, "id")));
+Result<void> read_head(const EntryMembers& given, std::string_view pointer, NewEntry& parsed) {
+  if (!given.id.empty()) {
+    TRY(parsed.id, read_id(given.id, at(pointer, "id")));
   }
-  if (given.parent_id && *given.parent_id == "null") {
+  if (given.parent_id == "null") {
     parsed.parent_id = "";
-  } else if (given.parent_id) {
-    TRY(parsed.parent_id, read_id(*given.parent_id, at(pointer, "parentId")));
+  } else if (!given.parent_id.empty()) {
+    TRY(parsed.parent_id, read_id(given.parent_id, at(pointer, "parentId")));
   }
-  if (given.timestamp) {
-    TRY(parsed.time, read_time(*given.timestamp, at(pointer, "timestamp")));
+  if (!given.timestamp.empty()) {
+    TRY(parsed.time, read_time(given.timestamp, at(pointer, "timestamp")));
   }
   return {};
 }
@@ -79,67 +59,66 @@ Result<void> check_content(std::string_view content, const std::string& pointer)
   return {};
 }
 
-Result<void> read_full_message(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& parsed) {
+Result<void> read_full_message(std::string_view entry, const EntryMembers& given, std::string_view pointer,
+                               NewEntry& parsed) {
   const std::string place = at(pointer, "message");
-  if (!given.message || !is_object(*given.message)) return fail_at(place, "must be an object");
-  const std::string_view message = *given.message;
-  const Given inner = look_at(message);
-  if (json::as_string(inner.role.value_or("")).value_or("").empty())
-    return fail_at(at(place, "role"), "must be a non-empty string");
-  if (inner.content) {
-    TRY(check_content(*inner.content, at(place, "content")));
+  if (!is_object(given.message)) return fail_at(place, "must be an object");
+  const std::string_view message = given.message;
+  const EntryMembers inner = entry_members(message);
+  if (json::as_string(inner.role).value_or("").empty()) return fail_at(at(place, "role"), "must be a non-empty string");
+  if (!inner.content.empty()) {
+    TRY(check_content(inner.content, at(place, "content")));
   } else {
     const auto all = json::members(message);
     const bool says_something = std::ranges::any_of(
         all, [](const json::Member& member) { return !named(member, "role") && !named(member, "timestamp"); });
     if (!says_something) return fail_at(at(place, "content"), "must be a string or an array of objects");
   }
-  if (inner.timestamp && json::kind(*inner.timestamp) == json::Kind::number) {
-    TRY(read_time(*inner.timestamp, at(place, "timestamp")));
+  if (!inner.timestamp.empty() && json::kind(inner.timestamp) == json::Kind::number) {
+    TRY(read_time(inner.timestamp, at(place, "timestamp")));
   }
   parsed.body = message;
   for (const json::Member& member : json::members(entry)) {
-    if (named(member, "type") || named(member, "id") || named(member, "parentId") || named(member, "timestamp") ||
-        named(member, "message"))
-      continue;
+    if (belongs_to_entry(member) || named(member, "message")) continue;
     if (!parsed.extra.empty()) parsed.extra += ',';
     parsed.extra += fmt::format("\"{}\":{}", member.name, member.value);
   }
   parsed.type = "message";
-  parsed.role = json::as_string(*inner.role).value_or("");
-  if (inner.usage && is_object(*inner.usage)) parsed.usage = *inner.usage;
+  parsed.role = json::as_string(inner.role).value_or("");
+  if (is_object(inner.usage)) parsed.usage = inner.usage;
   return {};
 }
 
 // Reads {"role",…} and {"type":"user",…}: all members but the entry's own become the message.
-Result<void> read_short_message(std::string_view entry, const Given& given, std::string_view role,
+Result<void> read_short_message(std::string_view entry, const EntryMembers& given, std::string_view role,
                                 std::string_view pointer, NewEntry& parsed) {
   const std::string name = json::as_string(role).value_or("");
   if (name.empty()) return fail_at(at(pointer, "role"), "must be a non-empty string");
-  if (given.text && given.content) return fail_at(at(pointer, "text"), "text and content exclude each other");
+  if (!given.text.empty() && !given.content.empty())
+    return fail_at(at(pointer, "text"), "text and content exclude each other");
   parsed.body.reserve(entry.size() + 48);
   parsed.body.append("{\"role\":").append(role);
-  if (given.text) {
+  if (!given.text.empty()) {
     if (std::ranges::find(short_roles, name) == short_roles.end())
       return fail_at(at(pointer, "role"), fmt::format("must be one of {}", fmt::join(short_roles, ", ")));
-    if (!is_string(*given.text)) return fail_at(at(pointer, "text"), "must be a string");
-    if (given.text->size() == 2) return fail_at(at(pointer, "text"), "is empty");
-    parsed.body.append(R"(,"content":[{"type":"text","text":)").append(*given.text).append("}]");
-  } else if (given.content) {
-    TRY(check_content(*given.content, at(pointer, "content")));
-    parsed.body.append(",\"content\":").append(*given.content);
+    if (!is_string(given.text)) return fail_at(at(pointer, "text"), "must be a string");
+    if (given.text.size() == 2) return fail_at(at(pointer, "text"), "is empty");
+    parsed.body.append(R"(,"content":[{"type":"text","text":)").append(given.text).append("}]");
+  } else if (!given.content.empty()) {
+    TRY(check_content(given.content, at(pointer, "content")));
+    parsed.body.append(",\"content\":").append(given.content);
   } else {
     return fail_at(at(pointer, "text"), "is missing; give text or content");
   }
   for (const json::Member& member : json::members(entry)) {
     const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
-    if (!placed && !(taken_by_message(member) && !named(member, "seq"))) append_member(parsed.body, member);
+    if (!placed && !belongs_to_entry(member)) append_member(parsed.body, member);
   }
   parsed.body += '}';
   parsed.stamp = true;
   parsed.type = "message";
   parsed.role = name;
-  if (given.usage && is_object(*given.usage)) parsed.usage = *given.usage;
+  if (is_object(given.usage)) parsed.usage = given.usage;
   return {};
 }
 
@@ -153,23 +132,23 @@ Result<void> read_other(std::string_view entry, std::string type, std::string_vi
     return fail_at(at(pointer, "type"), "must not be unreadable: damaged lines are shown with it");
   parsed.type = std::move(type);
   for (const json::Member& member : json::members(entry)) {
-    if (taken_by_message(member) && !named(member, "seq")) continue;
+    if (belongs_to_entry(member)) continue;
     if (!parsed.body.empty()) parsed.body += ',';
     parsed.body += fmt::format("\"{}\":{}", member.name, member.value);
   }
   return {};
 }
 
-Result<void> read_shape(std::string_view entry, const Given& given, std::string_view pointer, NewEntry& parsed) {
-  if (!given.type) {
-    if (!given.role) return fail_at(at(pointer, "type"), "is missing; the short form has a role instead");
-    return read_short_message(entry, given, *given.role, pointer, parsed);
+Result<void> read_shape(std::string_view entry, const EntryMembers& given, std::string_view pointer, NewEntry& parsed) {
+  if (given.type.empty()) {
+    if (given.role.empty()) return fail_at(at(pointer, "type"), "is missing; the short form has a role instead");
+    return read_short_message(entry, given, given.role, pointer, parsed);
   }
-  auto type = json::as_string(*given.type);
+  auto type = json::as_string(given.type);
   if (!type) return fail_at(at(pointer, "type"), "must be a string");
   if (*type == "message") return read_full_message(entry, given, pointer, parsed);
-  if ((*type == "user" || *type == "assistant") && given.content)
-    return read_short_message(entry, given, *given.type, pointer, parsed);
+  if ((*type == "user" || *type == "assistant") && !given.content.empty())
+    return read_short_message(entry, given, given.type, pointer, parsed);
   return read_other(entry, std::move(*type), pointer, parsed);
 }
 
@@ -179,7 +158,7 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   assert(json::check(value));
   const std::string entry = json::compact(value);  // makes it one line
   if (!is_object(entry)) return fail_at(std::string(pointer), "must be an object");
-  const Given given = look_at(entry);
+  const EntryMembers given = entry_members(entry);
   NewEntry parsed;
   TRY(read_head(given, pointer, parsed));
   TRY(read_shape(entry, given, pointer, parsed));

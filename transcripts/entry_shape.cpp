@@ -1,6 +1,7 @@
 #include "transcripts/entry_shape.hpp"
 
-#include "transcripts/members.hpp"
+#include <algorithm>
+#include <array>
 
 namespace sessiond::transcripts {
 namespace {
@@ -10,20 +11,36 @@ bool is_json_object(std::string_view line) {
          line[line.find_first_not_of(" \t\r\n")] == '{';
 }
 
+struct Named {
+  std::string_view name;
+  std::string_view EntryMembers::*field;
+};
+constexpr std::array<Named, 9> entry_names{{{"type", &EntryMembers::type},
+                                            {"id", &EntryMembers::id},
+                                            {"parentId", &EntryMembers::parent_id},
+                                            {"timestamp", &EntryMembers::timestamp},
+                                            {"message", &EntryMembers::message},
+                                            {"role", &EntryMembers::role},
+                                            {"content", &EntryMembers::content},
+                                            {"text", &EntryMembers::text},
+                                            {"usage", &EntryMembers::usage}}};
+
 }  // namespace
+
+EntryMembers entry_members(std::string_view object) {
+  EntryMembers found;
+  for (const json::Member& member : json::members(object)) {
+    const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
+    const auto known = std::ranges::find(entry_names, unescaped.empty() ? member.name : unescaped, &Named::name);
+    if (known != entry_names.end()) found.*(known->field) = member.value;
+  }
+  return found;
+}
 
 EntryFields read_fields(std::string_view line) {
   EntryFields fields;
   if (!is_json_object(line)) return fields;
-  for (const json::Member& member : json::members(line)) {
-    if (named(member, "type")) fields.type = member.value;
-    if (named(member, "id")) fields.id = member.value;
-    if (named(member, "parentId")) fields.parent_id = member.value;
-    if (named(member, "timestamp")) fields.timestamp = member.value;
-    if (named(member, "message")) fields.message = member.value;
-    if (named(member, "role")) fields.role = member.value;
-    if (named(member, "content")) fields.content = member.value;
-  }
+  static_cast<EntryMembers&>(fields) = entry_members(line);
   if (!is_string(fields.type)) fields.type = {};
   if (!is_string(fields.id) || fields.id.size() == 2) fields.id = {};
   if (!is_string(fields.parent_id) || fields.parent_id.size() == 2) fields.parent_id = "null";

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "transcripts/members.hpp"
+
 namespace sessiond::transcripts {
 
 enum class EntryShape : std::uint8_t {
@@ -13,10 +15,9 @@ enum class EntryShape : std::uint8_t {
   other,
 };
 
-// Views into the line, or of constants. Of duplicate members the last one counts.
-struct EntryFields {
+// Views into the line, or of constants.
+struct EntryFields : EntryMembers {
   EntryShape shape = EntryShape::unreadable;
-  std::string_view type, id, parent_id, timestamp, message, role, content;
   bool has_type = true;  // false: neither type nor role; `type` is "unknown"
 };
 // Reads the fields in one pass. An id or type that is not a string, or empty, counts as absent; such a parentId is

@@ -1,6 +1,8 @@
-#include <array>
-#include <charconv>
+#include <fmt/format.h>
 
+#include <array>
+
+#include "store/number.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
 
@@ -10,8 +12,8 @@ namespace {
 constexpr std::size_t head_bytes = 200;  // approximate size of the members of a line or a Message beside its body
 
 void append_number(std::string& out, std::int64_t number) {
-  std::array<char, 24> digits{};
-  out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+  const fmt::format_int digits(number);
+  out.append(digits.data(), digits.size());
 }
 
 // Appends id and parentId, which both forms have.
@@ -66,12 +68,9 @@ std::optional<std::int64_t> own_time(const NewEntry& entry) {
   const std::size_t name = entry.body.rfind("\"timestamp\":");
   if (name == std::string::npos) return {};
   const std::string_view digits = std::string_view(entry.body).substr(name + 12, entry.body.size() - 1 - (name + 12));
-  std::int64_t time = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), time);
-  if (error != std::errc{} || end != digits.data() + digits.size() || digits.front() == '-' ||
-      time > store::last_time_ms)
-    return {};
-  return std::to_string(time) == digits ? std::optional(time) : std::nullopt;
+  const auto time = store::parse_number<std::int64_t>(digits);
+  const bool fits = time && *time >= 0 && *time <= store::last_time_ms && std::to_string(*time) == digits;
+  return fits ? time : std::nullopt;
 }
 
 Written write_message(const NewEntry& entry, std::string_view ids, std::uint64_t seq, std::int64_t time) {
@@ -148,18 +147,17 @@ Written write_entry(const NewEntry& entry, std::string_view id, std::string_view
 
 std::string line_of(std::string_view message) {
   // Reads the Message's own members in the order in which write_entry writes them.
-  std::string_view id, parent_id, type, time;
-  std::size_t index = 0;
-  for (const json::Member& member : json::members(message)) {
-    if (index == 1) id = member.value;
-    if (index == 2) parent_id = member.value;
-    if (index == 3) type = member.value;
-    if (index == 4) time = member.value;
-    if (++index == 5) break;
+  std::array<std::string_view, 5> own;
+  auto member = json::members(message).begin();
+  for (std::string_view& value : own) {
+    if (member == std::default_sentinel) return {};  // we did not make this Message
+    value = member->value;
+    ++member;
   }
+  const auto& [seq, id, parent_id, type, time] = own;
   const auto ms = json::as_int(time);
   const std::size_t close = message.rfind('}');
-  if (!ms || close == std::string_view::npos) return {};  // we did not make this Message
+  if (!ms || close == std::string_view::npos) return {};
   const auto rest_begin = static_cast<std::size_t>(time.data() + time.size() - message.data());
   if (rest_begin > close) return {};
   const std::string_view rest = message.substr(rest_begin, close - rest_begin);  // "", or begins with a comma
@@ -181,17 +179,14 @@ std::string line_of(std::string_view message) {
 
 std::string header_line(std::string_view session_id, std::int64_t now, std::string_view cwd,
                         std::string_view parent_session) {
-  std::string line;
-  json::ObjectWriter header(line);
+  json::ObjectWriter header;
   header.string("type", "session");
   header.integer("version", 3);
   header.string("id", session_id);
   header.string("timestamp", iso_time(now));
   header.string("cwd", cwd);
   if (!parent_session.empty()) header.string("parentSession", parent_session);
-  header.close();
-  line += '\n';
-  return line;
+  return header.text() + '\n';
 }
 
 }  // namespace sessiond::transcripts

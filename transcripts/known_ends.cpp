@@ -65,9 +65,9 @@ bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).rea
 void KnownEnds::adopt() {
   ends_.clear();
   for (const std::string& file : listing()) {
-    struct stat status {};
-    if (::lstat((dir_ / file).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    ends_.try_emplace(file, End{.inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)});
+    const auto status = store::stat_of(dir_ / file);
+    if (!status || !S_ISREG(status->st_mode)) continue;
+    ends_.try_emplace(file, End{.inode = status->st_ino, .size = static_cast<std::uint64_t>(status->st_size)});
   }
 }
 
@@ -90,12 +90,7 @@ bool KnownEnds::read(std::string_view text) {
     }
     ++files;
     End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
-    for (const std::string_view pair : json::elements(json::find(one, "beyond").value_or("[]"))) {
-      std::vector<std::uint64_t> ends;
-      for (const std::string_view offset : json::elements(pair))
-        ends.push_back(static_cast<std::uint64_t>(json::as_int(offset).value_or(0)));
-      if (ends.size() == 2) known.beyond.push_back({ends[0], ends[1]});
-    }
+    for (const auto& [begin, end] : json::pairs_at(one, "beyond")) known.beyond.push_back({begin, end});
     if (known.inode == 0) {
       ends_.erase(file);
     } else {
@@ -146,7 +141,7 @@ Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) cons
   const auto known = ends_.find(file);
   struct stat status {};
   if (::lstat((dir_ / file).c_str(), &status) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) return std::unexpected(io_problem("stat", (dir_ / file).native(), errno));
+    if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", (dir_ / file).native());
     if (known == ends_.end()) return std::nullopt;
     return ForeignEdit{.file = file, .kind = ForeignEdit::Kind::removed};
   }
@@ -198,8 +193,7 @@ Result<std::vector<ForeignEdit>> KnownEnds::look() const {
 }
 
 std::string KnownEnds::line(std::string_view file, const End& end) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("file", file);
   writer.integer("inode", static_cast<std::int64_t>(end.inode));
   writer.integer("size", static_cast<std::int64_t>(end.size));
@@ -209,8 +203,7 @@ std::string KnownEnds::line(std::string_view file, const End& end) {
       beyond += fmt::format("{}[{},{}]", beyond.empty() ? "" : ",", ours.begin, ours.end);
     writer.raw("beyond", "[" + beyond + "]");
   }
-  writer.close();
-  return json::with_crc(std::move(out)) + "\n";
+  return json::with_crc(writer.text()) + "\n";
 }
 
 Result<void> KnownEnds::save() {
@@ -230,7 +223,7 @@ Result<void> KnownEnds::save() {
     const std::size_t before = std::exchange(lines_, 0);  // a failed write may leave a part of a line
     TRY(auto fd, store::open_file(record_, O_WRONLY | O_APPEND));
     TRY(store::write_all(fd.get(), text, record_.native()));
-    if (::fdatasync(fd.get()) != 0) return std::unexpected(io_problem("fsync", record_.native(), errno));
+    if (::fdatasync(fd.get()) != 0) return io_fail("fsync", record_.native());
     lines_ = before + changed_.size();
   }
   changed_.clear();

@@ -16,11 +16,15 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 }  // namespace
 
-Result<void> LineReader::load(std::uint64_t begin, std::uint64_t end) {
+Result<std::string> LineReader::read(std::uint64_t begin, std::uint64_t end) const {
   TRY(auto bytes, store::read_at(fd_, begin, end - begin, path_));
   if (bytes.size() != end - begin)
     return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
-  block_ = std::move(bytes);
+  return bytes;
+}
+
+Result<void> LineReader::load(std::uint64_t begin, std::uint64_t end) {
+  TRY(block_, read(begin, end));
   low_ = begin;
   return {};
 }
@@ -70,10 +74,7 @@ Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end
   if (holds(begin, end)) {
     line = std::string_view(block_).substr(begin - low_, end - begin);
   } else {
-    TRY(auto bytes, store::read_at(fd_, begin, end - begin, path_));
-    if (bytes.size() != end - begin)
-      return fail(Code::internal, fmt::format("{} became shorter while it was read", path_));
-    long_line_ = std::move(bytes);
+    TRY(long_line_, read(begin, end));
     line = long_line_;
   }
   if (line.ends_with('\n')) line.remove_suffix(1);

@@ -28,6 +28,7 @@ class LineReader {
   Result<std::string_view> text(std::uint64_t begin, std::uint64_t end);
 
  private:
+  Result<std::string> read(std::uint64_t begin, std::uint64_t end) const;
   Result<void> load(std::uint64_t begin, std::uint64_t end);
   bool holds(std::uint64_t begin, std::uint64_t end) const { return begin >= low_ && end <= low_ + block_.size(); }
 

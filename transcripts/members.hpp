@@ -14,15 +14,24 @@ inline bool named(const json::Member& member, std::string_view name) {
   return member.name.find('\\') != std::string_view::npos && json::unescape(member.name) == name;
 }
 
+// The members that an entry or its message may have, raw; "": there is none. Views into the object. Of duplicates the
+// last one counts.
+struct EntryMembers {
+  std::string_view type, id, parent_id, timestamp, message, role, content, text, usage;
+};
+EntryMembers entry_members(std::string_view object);
+
 inline bool is_object(std::string_view value) { return !value.empty() && value.front() == '{'; }
 inline bool is_array(std::string_view value) { return !value.empty() && value.front() == '['; }
 inline bool is_string(std::string_view value) { return !value.empty() && value.front() == '"'; }
 
-// Tells whether a Message has a member of this name of its own. Such a member of a message is shown only by view=raw.
-inline bool taken_by_message(const json::Member& member) {
-  return named(member, "seq") || named(member, "id") || named(member, "parentId") || named(member, "type") ||
-         named(member, "timestamp");
+// Tells whether an entry has a member of this name beside its message or its body.
+inline bool belongs_to_entry(const json::Member& member) {
+  return named(member, "id") || named(member, "parentId") || named(member, "type") || named(member, "timestamp");
 }
+
+// Tells whether a Message has a member of this name of its own. Such a member of a message is shown only by view=raw.
+inline bool taken_by_message(const json::Member& member) { return belongs_to_entry(member) || named(member, "seq"); }
 
 // Appends a member, with a comma before it.
 inline void append_member(std::string& out, const json::Member& member) {

@@ -32,8 +32,7 @@ Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
   const auto fd = store::open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
   if (!fd && fd.error().code == Code::not_found) return std::nullopt;
   if (!fd) return std::unexpected(store::in_the_way(path, fd.error()));
-  struct stat status {};
-  if (::fstat(fd->get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd->get(), path.native()));
   if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size == 0) return std::nullopt;
@@ -48,8 +47,7 @@ Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
     TRY(store::write_all(fd->get(), "\n", path.native()));
   } else {
     TRY(mended.torn, copy_torn(fd->get(), path, begin, size));
-    if (::ftruncate(fd->get(), static_cast<off_t>(begin)) != 0)
-      return std::unexpected(io_problem("cut", path.native(), errno));
+    if (::ftruncate(fd->get(), static_cast<off_t>(begin)) != 0) return io_fail("cut", path.native());
   }
   TRY(store::sync_file(fd->get(), path));
   return mended;

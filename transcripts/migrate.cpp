@@ -76,13 +76,12 @@ class FileMigration {
     if (!out_) return result_;
     TRY(copy_until(size_));
     TRY(store::sync_file(out_.get(), temp_));
-    struct stat now {};
-    if (::lstat(path_.c_str(), &now) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
-    if (store::identity(now) != seen_)
+    const auto now = store::stat_of(path_);
+    if (!now) return io_fail("stat", path_.native());
+    if (store::identity(*now) != seen_)
       return fail(Code::session_busy, fmt::format("{} was changed by a foreign program meanwhile", path_.native()));
     TRY(keep());
-    if (::rename(temp_.c_str(), path_.c_str()) != 0)
-      return std::unexpected(io_problem("replace", path_.native(), errno));
+    if (::rename(temp_.c_str(), path_.c_str()) != 0) return io_fail("replace", path_.native());
     out_ = {};
     TRY(store::sync_dir(path_.parent_path()));
     return result_;
@@ -91,8 +90,7 @@ class FileMigration {
  private:
   Result<void> read_lines() {
     TRY(in_, store::open_file(path_, O_RDONLY | O_NONBLOCK));
-    struct stat status {};
-    if (::fstat(in_.get(), &status) != 0) return std::unexpected(io_problem("stat", path_.native(), errno));
+    TRY(const auto status, store::status_of(in_.get(), path_.native()));
     if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path_.native()));
     size_ = static_cast<std::uint64_t>(status.st_size);
     seen_ = store::identity(status);

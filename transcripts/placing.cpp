@@ -20,7 +20,7 @@ class Placer {
       : fd_(fd), size_(size), lines_(lines), whole_(whole), path_(path), reader_(fd, size, path) {}
 
   Result<Placing> run() {
-    TRY(auto ended, reader_.begins_line(size_));
+    TRY(const auto ended, reader_.begins_line(size_));
     open_end_ = !ended;
     for (const PlacedLine& line : lines_) TRY(place(line));
     return std::move(result_);
@@ -36,8 +36,7 @@ class Placer {
     const bool elsewhere = end() != line.offset;
     std::optional<std::string> other_parent;
     if (elsewhere && !line.id.empty()) {
-      TRY(auto parent, parent_now(line));
-      other_parent = std::move(parent);
+      TRY(other_parent, parent_now(line));
     }
     result_.displaced = result_.displaced || elsewhere;
     const std::uint64_t begin = end();
@@ -87,8 +86,7 @@ class Placer {
     if (last_) return *last_;
     std::uint64_t end = size_;
     if (open_end_) {
-      TRY(auto begin, reader_.begin_of(size_));
-      end = begin;
+      TRY(end, reader_.begin_of(size_));
     }
     auto last = entry_before(end);
     if (last) last_ = *last;
@@ -100,9 +98,7 @@ class Placer {
   }
 
   Result<void> place(const PlacedLine& line) {
-    if (line.offset == end() + (torn() ? 1 : 0)) {
-      return append(line);
-    }
+    if (line.offset == end() + (torn() ? 1 : 0)) return append(line);
     TRY(auto standing, stands(line));
     if (standing) {
       stands_at(line.offset, line);
@@ -154,9 +150,7 @@ class Placer {
   Result<std::string> read(std::uint64_t offset, std::size_t length) const {
     std::string bytes;
     if (offset < size_) {
-      auto stored = store::read_at(fd_, offset, std::min<std::uint64_t>(length, size_ - offset), path_);
-      if (!stored) return stored;
-      bytes = std::move(*stored);
+      TRY(bytes, store::read_at(fd_, offset, std::min<std::uint64_t>(length, size_ - offset), path_));
     }
     const std::uint64_t from = offset + bytes.size();
     if (from >= size_ && bytes.size() < length) bytes += result_.append.substr(from - size_, length - bytes.size());

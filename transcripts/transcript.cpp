@@ -152,11 +152,10 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
     auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!opened && opened.error().code != Code::not_found)
       return std::unexpected(store::in_the_way(path, std::move(opened.error())));
-    if (!opened) return std::unexpected(opened.error());
-    fd = std::move(*opened);
+    TRY(fd, std::move(opened));
     forget();
     ids_loaded = false;
-    if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    TRY(status, store::status_of(fd.get(), path.native()));
   }
   seen = store::identity(status);
   if (!open) load_sidecar();

@@ -57,6 +57,8 @@ struct Pending {
   }
 };
 
+using PendingFiles = std::map<std::string, Pending, std::less<>>;
+
 struct OpenFile {
   std::string file;
   fs::path path;
@@ -67,15 +69,9 @@ struct OpenFile {
   bool known = false;      // we wrote lines to it, so foreign lines come behind them
 };
 
-Result<struct stat> status_of(int fd, const fs::path& path) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
-  return status;
-}
-
 // Removes the part of `bytes` that was written before the write failed, unless a foreign program wrote, too.
 void take_back(const OpenFile& open, std::uint64_t old_size, std::string_view bytes) {
-  const auto status = status_of(open.fd.get(), open.path);
+  const auto status = store::status_of(open.fd.get(), open.path.native());
   if (!status || static_cast<std::uint64_t>(status->st_size) <= old_size) return;
   const auto length = static_cast<std::uint64_t>(status->st_size) - old_size;
   if (length > bytes.size()) return;
@@ -91,7 +87,7 @@ struct TranscriptWriter::Impl {
   fs::path state_dir;
   OnLines on_lines;
   OnSize on_size;
-  std::map<std::string, Pending, std::less<>> pending{};
+  PendingFiles pending{};
   std::size_t pending_bytes = 0;
   std::list<OpenFile> open_files{};  // the most recently used first
   std::unordered_map<std::string, std::list<OpenFile>::iterator> by_name{};
@@ -124,8 +120,8 @@ struct TranscriptWriter::Impl {
       return known == by_name.end() ? -1 : known->second->fd.get();
     };
   }
-  Result<void> flush_one(std::map<std::string, Pending, std::less<>>::iterator at);
-  void drop(std::map<std::string, Pending, std::less<>>::iterator at);
+  Result<void> flush_one(PendingFiles::iterator at);
+  void drop(PendingFiles::iterator at);
 };
 
 Result<lock::FileLock> TranscriptWriter::Impl::take_lock(std::string_view file) {
@@ -191,13 +187,13 @@ Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
   }
   TRY(auto path, store::resolve_below(state_dir, file));
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno != ENOENT) return std::unexpected(io_problem("stat", path.native(), errno));
+    if (errno != ENOENT) return io_fail("stat", path.native());
     TRY(store::make_dirs(path.parent_path()));
     unsynced.add_folder(path.parent_path());
   }
   // O_APPEND: never overwrites what a foreign program appends between our stat and our write.
   TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK));
-  TRY(auto opened, status_of(fd.get(), path));
+  TRY(auto opened, store::status_of(fd.get(), path.native()));
   if (!S_ISREG(opened.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   if (opened.st_size == 0) store::fault_point("transcript.created");
   while (open_files.size() >= most_open_files) forget(std::string(open_files.back().file));
@@ -227,7 +223,7 @@ Result<std::uint64_t> TranscriptWriter::Impl::write(OpenFile& open, std::uint64_
     return std::unexpected(std::move(written.error()));
   }
   store::fault_point("transcript.written");
-  const auto after = status_of(open.fd.get(), open.path);
+  const auto after = store::status_of(open.fd.get(), open.path.native());
   if (after && static_cast<std::uint64_t>(after->st_size) == size + bytes.size()) return size;
   displaced.insert(open.file);
   if (!after || static_cast<std::uint64_t>(after->st_size) < size) return size;
@@ -297,14 +293,14 @@ Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint6
   return end;
 }
 
-Result<void> TranscriptWriter::Impl::flush_one(std::map<std::string, Pending, std::less<>>::iterator at) {
+Result<void> TranscriptWriter::Impl::flush_one(PendingFiles::iterator at) {
   TRY(const auto held_now, lock(at->first));
   TRY(flush(at->first, at->second));
   drop(at);
   return {};
 }
 
-void TranscriptWriter::Impl::drop(std::map<std::string, Pending, std::less<>>::iterator at) {
+void TranscriptWriter::Impl::drop(PendingFiles::iterator at) {
   pending_bytes -= at->second.bytes.size();
   pending.erase(at);
 }
@@ -319,9 +315,7 @@ TranscriptWriter::TranscriptWriter(fs::path state_dir, std::optional<lock::LockO
 TranscriptWriter::~TranscriptWriter() = default;
 
 void TranscriptWriter::add(const LineTarget& place, std::string_view line, std::string_view id) {
-  auto at = impl_->pending.find(place.file);
-  if (at == impl_->pending.end()) at = impl_->pending.emplace(place.file, Pending{}).first;
-  Pending& lines = at->second;
+  Pending& lines = impl_->pending[place.file];
   if (!lines.items.empty() && place.offset != lines.items.front().offset + lines.bytes.size()) lines.contiguous = false;
   lines.items.push_back({.offset = place.offset, .begin = lines.bytes.size(), .id = std::string(id), .seq = place.seq});
   lines.bytes += line;
@@ -358,9 +352,8 @@ Result<void> TranscriptWriter::sync() {
 }
 
 std::vector<std::string> TranscriptWriter::take_displaced() {
-  std::vector<std::string> files(impl_->displaced.begin(), impl_->displaced.end());
-  impl_->displaced.clear();
-  return files;
+  const auto files = std::exchange(impl_->displaced, {});
+  return {files.begin(), files.end()};
 }
 
 std::map<std::string, std::uint64_t> TranscriptWriter::take_renumbered() {

@@ -2,15 +2,13 @@
 // write.
 //
 // Live appends and recovery follow the same rule, so recovery may repeat any of it:
-//   - A line goes to its recorded offset. If it is there already, nothing is written; if it is torn at the end of the
-//   file,
-//     it is completed.
+//   - A line goes to its recorded offset. If it is there already, nothing is written; if it is torn at the end of
+//     the file, it is completed.
 //   - If something else is at that offset (a foreign program's line), the line is appended, unless the file has it
-//   already.
+//     already.
 //   - A missing last newline is written first. A header is written at the beginning of a file or not at all.
 //   - NULs at the offset of a line of ours are pages that were lost in a power cut or a failed fsync: the line is
-//   written
-//     there again.
+//     written there again.
 // With locks (shared mode), <transcript>.jsonl.lock is held for each write. Nothing here waits for a lock: if a foreign
 // program holds it, the file's lines are kept for the next flush, and other files are written.
 // One thread at a time; blocks.

@@ -16,8 +16,7 @@ namespace sessiond::transcripts {
 namespace {
 
 Result<void> write_again(int fd, const std::string& file, const UnsyncedFiles::Written& written) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", file, errno));
+  TRY(const auto status, store::status_of(fd, file));
   if (status.st_ino != written.inode || status.st_dev != written.device) return {};  // replaced by a foreign program
   for (const auto& [offset, bytes] : written.pieces) {
     if (offset > static_cast<std::uint64_t>(status.st_size)) continue;  // cut by a foreign program
@@ -51,7 +50,7 @@ Result<void> UnsyncedFiles::sync_one(const std::string& file, Written& written, 
   if (written.lost) TRY(write_again(fd, file, written));
   if (::fdatasync(fd) != 0) {
     written.lost = true;
-    return std::unexpected(io_problem("fsync", file, errno));
+    return io_fail("fsync", file);
   }
   store::fault_point("transcript.synced");
   return {};

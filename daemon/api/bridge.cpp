@@ -58,11 +58,11 @@ HandlerResult inbound(Api& api, http::Request& request) {
   command.from = text("from");
   command.surface = text("surface");
   command.provider = text("provider");
-  command.label = text("label");
-  command.subject = text("subject");
-  command.space = text("space");
-  command.group_channel = text("groupChannel");
-  command.display_name = text("displayName");
+  command.names.label = text("label");
+  command.names.subject = text("subject");
+  command.names.space = text("space");
+  command.names.group_channel = text("groupChannel");
+  command.names.display_name = text("displayName");
   command.message_id = text("messageId");
   command.timestamp = fields.time("timestamp");
   command.mentioned = fields.boolean("mentioned").value_or(false);

@@ -170,7 +170,7 @@ HandlerResult session_policy(Api& api, const http::Request& request, SessionPath
   co_return co_await show_session(
       api, request, path, false,
       [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
-        const sessions::RawEntry entry = session.entry();
+        const sessions::RawEntry& entry = session.entry();
         const std::string action = json::string_at(*entry, "sendPolicy").value_or("inherit");
         const policy::SendDecision decision =
             policy::evaluate(api.ledger.rules().send_policy, policy::send_question(session.key(), *entry, {}));

@@ -284,8 +284,7 @@ int run(const RestoreCommand& command) {
   log::set_up(log::Level::warn, log::Format::text);
   bool in_use = false;
   for (const doctor::Finding& left : doctor::find_left_restores(config.state_dir))
-    if (left.level != doctor::Finding::Level::ok)
-      fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
+    if (left.level != doctor::Level::ok) fmt::print(stderr, "{}: {}; {}\n", left.path, left.detail, left.advice);
   const auto restored = restore(config, command, in_use);
   if (!restored) {
     fmt::print(stderr, "sessiond restore: {}; nothing was restored\n", restored.error().detail);

@@ -31,26 +31,14 @@ class EntryAppender {
  public:
   EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                 const FetchedLines& fetched, bool fresh)
-      : builder_(builder),
-        session_(session),
-        request_(request),
-        fetched_(fetched),
-        messages_(session.message_count),
-        input_(session.input_tokens),
-        output_(session.output_tokens),
-        total_(session.total_tokens),
-        compactions_(session.compaction_count) {
+      : builder_(builder), session_(session), request_(request), fetched_(fetched), counters_(session) {
     done_.file = AgentState::file_of(session, request.topic);
-    const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
-    if (fresh) {
-      known_ = true;
-      return;
-    }
+    known_ = fresh;
+    if (fresh) return;
     if (builder.context().rests_on != nullptr) *builder.context().rests_on = done_.file;
-    if (end != nullptr) {
-      known_ = true;
-      end_ = *end;
-    }
+    const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
+    known_ = end != nullptr;
+    if (known_) end_ = *end;
   }
 
   Result<AppendResult> run() {
@@ -174,18 +162,16 @@ class EntryAppender {
       counter = policy::add_counted(counter.value_or(0), more);
       set.integer(name, *counter);
     };
-    if (!messages_) messages_ = static_cast<std::int64_t>(end_.count);
-    count("messageCount", messages_, 1);
+    if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
+    count("messageCount", counters_.message_count, 1);
     if (const auto usage = entry.role == "assistant" ? policy::read_usage(entry.usage) : std::nullopt) {
-      count("inputTokens", input_, usage->input);
-      count("outputTokens", output_, usage->output);
-      count("totalTokens", total_, usage->total);
+      count("inputTokens", counters_.input_tokens, usage->input);
+      count("outputTokens", counters_.output_tokens, usage->output);
+      count("totalTokens", counters_.total_tokens, usage->total);
     }
-    if (entry.type == "compaction") count("compactionCount", compactions_, 1);
+    if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     set.close();
-    data += ',';
-    if (!request_.event_extra.empty()) data.append(request_.event_extra).append(",");
-    data.append("\"message\":").append(written.message).append("}");
+    data.append(request_.event_extra).append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic);
   }
 
@@ -207,7 +193,7 @@ class EntryAppender {
   const Session& session_;
   const AppendRequest& request_;
   const FetchedLines& fetched_;
-  std::optional<std::int64_t> messages_, input_, output_, total_, compactions_;  // the session's counters so far
+  Counters counters_;  // the session's, with the entries so far
   AppendResult done_;
   TranscriptEnd end_;
   bool known_ = false;
@@ -225,26 +211,15 @@ Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& ses
 
 std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                           const AppendResult& appended) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.string("sessionId", session.session_id);
-  if (request.topic) {
-    writer.string("topic", *request.topic);
-  } else {
-    writer.raw("topic", "null");
-  }
+  writer.string_or_null("topic", request.topic);
   writer.integer("firstSeq", static_cast<std::int64_t>(appended.first_seq));
   writer.integer("lastSeq", static_cast<std::int64_t>(appended.last_seq));
-  std::string ids = "[";
-  for (const auto& id : appended.ids) {
-    if (ids.size() > 1) ids += ',';
-    json::append_quoted(ids, id);
-  }
-  writer.raw("ids", ids + "]");
+  writer.raw("ids", json::array_of(appended.ids));
   writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
   writer.string("asOf", builder.as_of());
-  writer.close();
-  return out;
+  return writer.text();
 }
 
 }  // namespace sessiond::decide

@@ -14,7 +14,7 @@ struct AppendRequest {
   std::optional<std::string> topic{};
   std::vector<transcripts::NewEntry> entries{};
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
-  std::string event_extra{};                    // further members of each event's data, raw: "deliver":true,…
+  std::string event_extra{};                    // further members of each event's data, raw: ,"deliver":true…
 };
 
 struct AppendResult {

@@ -71,8 +71,7 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
 }
 
 std::string to_line(const ArchiveRecord& record) {
-  std::string out;
-  json::ObjectWriter writer(out);
+  json::ObjectWriter writer;
   writer.integer("seq", static_cast<std::int64_t>(record.seq));
   writer.integer("time", record.time);
   writer.string("key", record.key);
@@ -82,8 +81,7 @@ std::string to_line(const ArchiveRecord& record) {
   if (record.topic) writer.string("topic", *record.topic);
   writer.raw("archivedAs", json::array_of(record.archived_as));
   if (record.purged) writer.boolean("purged", true);
-  writer.close();
-  return out + "\n";
+  return writer.text() + "\n";
 }
 
 std::string history_json(const ArchiveRecord& record) {
@@ -119,8 +117,7 @@ Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::p
 Result<void> append_archive_records(const std::filesystem::path& path, std::string_view lines, bool durable) {
   TRY(store::make_dirs(path.parent_path()));
   TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT));
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd.get(), path.native()));
   std::string text;
   if (status.st_size > 0) {  // a line that a kill has torn ends here
     TRY(const auto last, store::read_at(fd.get(), static_cast<std::uint64_t>(status.st_size) - 1, 1, path.native()));

@@ -72,8 +72,11 @@ struct AppendMessages {
   AppendRequest append{};
 };
 struct Inbound {
-  std::string channel{}, account_id{}, chat_type{}, peer{}, from{}, surface{}, provider{}, label{}, subject{}, space{},
-      group_channel{}, display_name{};
+  std::string channel{}, account_id{}, chat_type{}, peer{}, from{}, surface{}, provider{};
+  struct Names {
+    std::string label{}, subject{}, space{}, group_channel{}, display_name{};
+  };
+  Names names{};            // of the chat and the peer
   std::string thread_id{};  // raw JSON: a string or a number; empty: none
   std::optional<std::string> topic{};
   std::optional<std::string> text{};

@@ -124,21 +124,7 @@ class InboundDecision {
     intro_ = activate_ && policy::owes_intro(*session.entry());
     if (intro_) edit.remove(std::string(policy::intro_field));
     if (!has_message()) edit.put_int("lastInteractionAt", context_.now);  // otherwise the message does that
-    const json::Index fields(*session.entry());
-    json::Edit changed;
-    for (auto& member : edit.set) {
-      const auto held = fields.find(member.name);
-      if (!held || !json::same(*held, member.value)) changed.put(std::move(member.name), std::move(member.value));
-    }
-    for (auto& gone : edit.unset) {
-      if (fields.find(gone)) changed.remove(std::move(gone));
-    }
-    if (!changed.empty()) {
-      changed.put_int("updatedAt", moved_to(session, context_.now));
-      const sessions::RawEntry before = session.entry();
-      builder_.update(session, std::move(changed));
-      TRY(check_entry_growth(builder_, *before, *session.entry(), ""));
-    }
+    TRY(change_entry(builder_, session, changes_of(json::Index(*session.entry()), std::move(edit), json::same)));
     return session;
   }
 
@@ -153,12 +139,12 @@ class InboundDecision {
     if (!json::find(entry, "origin")) edit.put("origin", origin());
     if (route_.chat_type != "direct") {
       put("groupId", command_.peer);
-      put("subject", command_.subject);
-      put("groupChannel", command_.group_channel);
-      put("space", command_.space);
+      put("subject", command_.names.subject);
+      put("groupChannel", command_.names.group_channel);
+      put("space", command_.names.space);
     }
-    if (!command_.display_name.empty()) {
-      put("displayName", command_.display_name);
+    if (!command_.names.display_name.empty()) {
+      put("displayName", command_.names.display_name);
     } else if (!json::find(entry, "displayName")) {
       put("displayName", computed_name());
     }
@@ -171,12 +157,11 @@ class InboundDecision {
   }
 
   std::string origin() const {
-    std::string out;
-    json::ObjectWriter writer(out);
+    json::ObjectWriter writer;
     const auto put = [&writer](std::string_view field, std::string_view text) {
       if (!text.empty()) writer.string(field, text);
     };
-    put("label", !command_.label.empty() ? std::string_view(command_.label) : computed_name());
+    put("label", !command_.names.label.empty() ? std::string_view(command_.names.label) : computed_name());
     put("provider", command_.provider.empty() ? route_.channel : command_.provider);
     put("surface", command_.surface.empty() ? route_.channel : command_.surface);
     put("chatType", route_.chat_type);
@@ -184,14 +169,13 @@ class InboundDecision {
     put("to", route_.peer);
     put("accountId", command_.account_id);
     if (!command_.thread_id.empty()) writer.raw("threadId", command_.thread_id);
-    writer.close();
-    return out;
+    return writer.text();
   }
 
   std::string_view computed_name() const {
-    if (!command_.subject.empty()) return command_.subject;
-    if (!command_.group_channel.empty()) return command_.group_channel;
-    if (!command_.label.empty()) return command_.label;
+    if (!command_.names.subject.empty()) return command_.names.subject;
+    if (!command_.names.group_channel.empty()) return command_.names.group_channel;
+    if (!command_.names.label.empty()) return command_.names.label;
     if (route_.chat_type == "direct" && !command_.from.empty()) return command_.from;
     return route_.peer;
   }
@@ -199,21 +183,14 @@ class InboundDecision {
   // Returns the message as an entry; nothing if it is only a trigger.
   std::optional<transcripts::NewEntry> new_entry() const {
     if (!has_message()) return {};
-    std::string body;
-    json::ObjectWriter writer(body);
+    json::ObjectWriter writer;
     writer.string("role", "user");
     writer.raw("content", content_.empty() ? content_of_text(text_) : json::compact(content_));
     if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
     if (!command_.from.empty()) writer.string("from", command_.from);
     if (!command_.message_id.empty()) writer.string("messageId", command_.message_id);
-    writer.close();
-    transcripts::NewEntry entry;
-    entry.type = "message";
-    entry.time = command_.timestamp;
-    entry.body = std::move(body);
-    entry.role = "user";
-    entry.stamp = true;
-    return entry;
+    return transcripts::NewEntry{
+        .type = "message", .time = command_.timestamp, .body = writer.text(), .role = "user", .stamp = true};
   }
 
   Result<Decision> answer(Session& session) {
@@ -233,13 +210,11 @@ class InboundDecision {
     writer.string("sessionKey", session.key());
     writer.string("sessionId", session.session_id);
     writer.boolean("created", created_);
-    if (reset_reason_.empty()) {
-      writer.raw("reset", "null");
-    } else {
-      writer.raw("reset", fmt::format(R"({{"reason":{},"previousSessionId":{}}})", json::quote(reset_reason_),
-                                      json::quote(previous_session_id_)));
-    }
-    writer.raw("topic", command_.topic ? json::quote(*command_.topic) : "null");
+    writer.raw("reset", reset_reason_.empty()
+                            ? "null"
+                            : fmt::format(R"({{"reason":{},"previousSessionId":{}}})", json::quote(reset_reason_),
+                                          json::quote(previous_session_id_)));
+    writer.string_or_null("topic", command_.topic);
     writer.raw("seq", appended ? std::to_string(appended->last_seq) : "null");
     writer.raw("messageId", appended ? json::quote(appended->ids.front()) : "null");
     writer.boolean("activate", activate_);

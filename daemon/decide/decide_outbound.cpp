@@ -35,8 +35,7 @@ std::string outbound_content(const Outbound& command) {
 }
 
 transcripts::NewEntry outbound_entry(const Outbound& command) {
-  std::string body;
-  json::ObjectWriter writer(body);
+  json::ObjectWriter writer;
   writer.string("role", "assistant");
   const auto or_else = [](const std::string& given, std::string_view mark) {
     return given.empty() ? mark : std::string_view(given);
@@ -53,15 +52,12 @@ transcripts::NewEntry outbound_entry(const Outbound& command) {
           command.usage,
           R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
   writer.string("stopReason", or_else(command.stop_reason, "stop"));
-  writer.close();
-  transcripts::NewEntry entry;
-  entry.type = "message";
-  entry.id = command.message_id;
-  entry.usage = command.usage;
-  entry.body = std::move(body);
-  entry.role = "assistant";
-  entry.stamp = true;
-  return entry;
+  return {.type = "message",
+          .id = command.message_id,
+          .body = writer.text(),
+          .role = "assistant",
+          .usage = command.usage,
+          .stamp = true};
 }
 
 Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command,
@@ -70,13 +66,11 @@ Decision denied(DecisionBuilder& builder, const Session& session, const Outbound
   std::string text = command.text.value_or("");
   std::size_t cut = std::min<std::size_t>(text.size(), 200);  // bytes, but no half character
   while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("rule", rule);
-  writer.string("source", policy::name(send.source));
-  writer.string("text", text.substr(0, cut));
-  writer.close();
-  builder.emit(journal::EventType::policy_denied, session, data, command.topic);
+  json::ObjectWriter data;
+  data.raw("rule", rule);
+  data.string("source", policy::name(send.source));
+  data.string("text", text.substr(0, cut));
+  builder.emit(journal::EventType::policy_denied, session, data.text(), command.topic);
   builder.out.status = 403;
   json::ObjectWriter problem(builder.out.body);
   problem.string("type", "urn:sessiond:problem:policy_denied");
@@ -98,8 +92,7 @@ Decision denied(DecisionBuilder& builder, const Session& session, const Outbound
 Result<Decision> decide(const AgentState& state, const AppendMessages& command, const Context& context,
                         const FetchedLines& lines) {
   DecisionBuilder builder(state, context);
-  TRY(const auto there, resolve(state, command.target));
-  TRY(check_open(*there));
+  TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   TRY(auto appended, append_entries(builder, session, command.append, lines, false));
   if (builder.out.need) return std::move(builder.out);
@@ -111,8 +104,7 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
 Result<Decision> decide(const AgentState& state, const Outbound& command, const Context& context,
                         const FetchedLines& lines) {
   DecisionBuilder builder(state, context);
-  TRY(const auto there, resolve(state, command.target));
-  TRY(check_open(*there));
+  TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   policy::SendCall call;
   if (!command.to.empty()) call.to = command.to;
@@ -122,19 +114,16 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
 
   AppendRequest append{
       .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
-  if (!command.mirror_only) append.event_extra = "\"deliver\":true";
-  if (!command.media_urls.empty()) {
-    append.event_extra +=
-        (append.event_extra.empty() ? "" : ",") + ("\"mediaUrls\":" + json::array_of(command.media_urls));
-  }
-  if (!command.to.empty())
-    append.event_extra += (append.event_extra.empty() ? "" : ",") + ("\"to\":" + json::quote(command.to));
+  std::string& extra = append.event_extra;
+  if (!command.mirror_only) extra += ",\"deliver\":true";
+  if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);
+  if (!command.to.empty()) extra += ",\"to\":" + json::quote(command.to);
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   builder.out.status = 201;
   json::ObjectWriter writer(builder.out.body);
   writer.string("sessionId", session.session_id);
-  writer.raw("topic", command.topic ? json::quote(*command.topic) : "null");
+  writer.string_or_null("topic", command.topic);
   writer.integer("seq", static_cast<std::int64_t>(appended.seq));
   writer.string("messageId", appended.ids.front());
   writer.raw("send", policy::to_json(send));

@@ -38,7 +38,6 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
 // Names the archives that transcripts become.
 std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
   std::vector<std::string> names;
-  names.reserve(files.size());
   for (const std::string& file : files) names.push_back(transcripts::archive_name(file, why, now));
   return names;
 }
@@ -121,7 +120,7 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   DecisionBuilder builder(state, context);
   builder.out.status = 204;
   TRY(const auto there, resolve(state, command.target));
-  Session session = *there;
+  const Session& session = *there;
   const auto* topics = state.transcripts.topics(session.session_id);
   const std::string file = AgentState::file_of(session, command.topic);
   if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
@@ -129,12 +128,10 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   }
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("archivedAs", json::array_of(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
-  json::append_edit(writer, edit);
-  writer.close();
-  builder.emit(journal::EventType::topic_deleted, session, data, command.topic);
+  json::ObjectWriter data;
+  data.raw("archivedAs", json::array_of(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
+  json::append_edit(data, edit);
+  builder.emit(journal::EventType::topic_deleted, session, data.text(), command.topic);
   return std::move(builder.out);
 }
 

@@ -21,6 +21,8 @@ const Session* named_by_id(const AgentState& state, const std::string& session_i
   return state.find_key(key_of_id(state, session_id));
 }
 
+bool same_bytes(std::string_view a, std::string_view b) { return a == b; }
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context) {
@@ -83,46 +85,37 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     return fail(Code::precondition_failed, fmt::format("If-Match is {}, but there is no session {}",
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
   }
-  Result<std::string> key = there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id());
-  if (!key) return std::unexpected(std::move(key.error()));
+  TRY(const auto key, there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id()));
   const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
   TRY(policy::check_edit_size(edit.set.size(), before, ""));
-  TRY(policy::take_identity(edit, *key, state.id(), ""));
+  TRY(policy::take_identity(edit, key, state.id(), ""));
   TRY(policy::check_entry_edit(edit, policy::Import::yes, ""));
   TRY(policy::check_previous_sessions(edit, ""));
-  TRY(check_put_parent(state, command, there, *key, *context.rules, edit));
+  TRY(check_put_parent(state, command, there, key, *context.rules, edit));
   policy::normalize_entry_edit(edit);
   TRY(delivery::normalize_patch(edit, "{}", "", delivery::Nested::complete));
+  std::string session_id;
   if (const auto* id = value_of(edit, "sessionId")) {
-    const std::string session_id = json::as_string(*id).value_or("");
-    TRY(claim_session_id(builder, session_id, *key, there));
+    session_id = json::as_string(*id).value_or("");
+    TRY(claim_session_id(builder, session_id, key, there));
     if (builder.out.need) return std::move(builder.out);
   }
   if (there == nullptr) {
-    const auto* id = value_of(edit, "sessionId");
-    const std::string session_id = id ? *json::as_string(*id) : fresh_session_id(state, context);
-    TRY(auto session, create_session(builder, *key, session_id, std::move(edit), "import", ""));
+    if (session_id.empty()) session_id = fresh_session_id(state, context);
+    TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
     return answer_session(builder, session, 201);
   }
   TRY(resolve(state, {.key = there->key(), .if_match = command.target.if_match}));
   Session session = *there;
   const sessions::RawEntry old = session.entry();
-  const json::Index fields(*old);
   const std::string whole = json::apply("{}", edit);
   const json::Index wanted(whole);
-  json::Edit changes;
+  edit.unset.clear();
   for (const json::Member& member : json::members(*old)) {
     std::string name = json::unescape(member.name);
-    if (!wanted.find(name) && !policy::read_only(name)) changes.unset.push_back(std::move(name));
+    if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
   }
-  for (auto& member : edit.set) {
-    if (fields.find(member.name) != member.value) changes.set.push_back(std::move(member));
-  }
-  if (!changes.empty()) {
-    if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, context.now));
-    builder.update(session, std::move(changes));
-    TRY(check_entry_growth(builder, *old, *session.entry(), ""));
-  }
+  TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
   return answer_session(builder, session, 200);
 }
 
@@ -145,22 +138,12 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   const sessions::RawEntry old = session.entry();
   TRY(delivery::normalize_patch(named, *old, ""));
   const json::Index fields(*old);
-  json::Edit edit;
   for (auto& member : named.set) {
-    const auto before = fields.find(member.name);
     // normalize_patch made deliveryContext complete; other objects are merged as RFC 7396 says
     if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")
-      member.value = json::merged(before.value_or("{}"), member.value);
-    if (before != member.value) edit.set.push_back(std::move(member));
+      member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
-  for (auto& name : named.unset) {
-    if (fields.find(name)) edit.unset.push_back(std::move(name));
-  }
-  if (!edit.empty()) {
-    edit.put_int("updatedAt", moved_to(session, context.now));
-    builder.update(session, std::move(edit));
-    TRY(check_entry_growth(builder, *old, *session.entry(), ""));
-  }
+  TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));
   return answer_session(builder, session, 200);
 }
 
@@ -176,11 +159,8 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
       edit.remove("archivedAt");
     }
     edit.put_int("updatedAt", moved_to(session, context.now));
-    if (command.archived) {
-      builder.update(session, std::move(edit), journal::EventType::session_archived, R"("archivedAs":[])");
-    } else {
-      builder.update(session, std::move(edit), journal::EventType::session_unarchived);
-    }
+    const auto type = command.archived ? journal::EventType::session_archived : journal::EventType::session_unarchived;
+    builder.update(session, std::move(edit), type, command.archived ? R"("archivedAs":[])" : "");
   }
   return answer_session(builder, session, 200);
 }

@@ -84,10 +84,7 @@ void DecisionBuilder::emit(journal::EventType type, const Session& session, std:
 void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventType type, std::string_view more) {
   std::string data;
   json::ObjectWriter writer(data);
-  if (!more.empty()) {
-    data += more;
-    data += ',';
-  }
+  if (!more.empty()) data.append(more).append(",");
   json::append_edit(writer, edit);
   writer.close();
   edit.put_int("rev", static_cast<std::int64_t>(next_seq()));

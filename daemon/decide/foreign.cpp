@@ -15,12 +15,10 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
   json::Edit chosen;
   if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
     chosen.put_int("createdAt", given != 0 ? given : builder.context().now);
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("entry", json::apply(*entry, chosen));
-  writer.string("reason", "external");
-  writer.close();
-  builder.emit(journal::EventType::session_created, Session(key, entry), data);
+  json::ObjectWriter data;
+  data.raw("entry", json::apply(*entry, chosen));
+  data.string("reason", "external");
+  builder.emit(journal::EventType::session_created, Session(key, entry), data.text());
 }
 
 // A new session id means that the foreign program reset the session. Readers of the transcript must learn that.
@@ -34,18 +32,16 @@ void update(DecisionBuilder& builder, const Session& ours, const json::Edit& edi
 }
 
 void tell_resync(DecisionBuilder& builder, std::string_view keys) {
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("changed", keys);
-  writer.boolean("resync", true);
-  writer.close();
+  json::ObjectWriter data;
+  data.raw("changed", keys);
+  data.boolean("resync", true);
   builder.out.events.push_back(journal::make_event({.seq = builder.next_seq(),
                                                     .time = builder.context().now,
                                                     .type = journal::EventType::store_external_change,
                                                     .agent = builder.state().id(),
                                                     .actor = std::string(builder.context().actor),
                                                     .source = std::string(builder.context().source)},
-                                                   data));
+                                                   data.text()));
 }
 
 }  // namespace
@@ -190,12 +186,10 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
 Decision decide_renumbered(const AgentState& state, const AgentState::Owner& owner, std::uint64_t from,
                            const Context& context) {
   DecisionBuilder builder(state, context);
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("topic", owner.topic ? json::quote(*owner.topic) : "null");
-  writer.integer("from", static_cast<std::int64_t>(from));
-  writer.close();
-  builder.emit(journal::EventType::transcript_renumbered, *owner.session, data, owner.topic);
+  json::ObjectWriter data;
+  data.string_or_null("topic", owner.topic);
+  data.integer("from", static_cast<std::int64_t>(from));
+  builder.emit(journal::EventType::transcript_renumbered, *owner.session, data.text(), owner.topic);
   return std::move(builder.out);
 }
 

@@ -1,11 +1,10 @@
 // Decides which session ids are free: one rule for create, import, inbound, spawn and reset.
 //   - An id is taken if a session has it: as its id, in the key agent:<a>:session:<id>, or in the name of its
-//   transcript.
+//     transcript.
 //   - If only files without an entry have the id, it is free for tokens that see the whole agent: they may adopt the
-//   files.
+//     files.
 //   - If only archives have the id, it is free for tokens that see every one of these archives, and for the key that
-//   the
-//     archives belong to.
+//     the archives belong to.
 //   - A purged id is taken as long as the journal holds the purge.
 // The refusal is the same in each case, so it does not reveal which one it is.
 #pragma once

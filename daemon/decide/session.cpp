@@ -1,6 +1,7 @@
 #include "daemon/decide/session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "policy/usage.hpp"
@@ -8,12 +9,32 @@
 
 namespace sessiond::decide {
 
-std::optional<std::int64_t>* Session::counter_of(std::string_view field) {
-  if (field == "messageCount") return &message_count;
-  if (field == "inputTokens") return &input_tokens;
-  if (field == "outputTokens") return &output_tokens;
-  if (field == "totalTokens") return &total_tokens;
-  return field == "compactionCount" ? &compaction_count : nullptr;
+namespace {
+
+template <class Field>
+struct Named {
+  std::string_view name;
+  Field field;
+};
+
+constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 5> counters{
+    {{"messageCount", &Counters::message_count},
+     {"inputTokens", &Counters::input_tokens},
+     {"outputTokens", &Counters::output_tokens},
+     {"totalTokens", &Counters::total_tokens},
+     {"compactionCount", &Counters::compaction_count}}};
+constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
+                                                              {"sessionFile", &Session::session_file},
+                                                              {"chatType", &Session::chat_type},
+                                                              {"label", &Session::label},
+                                                              {"name", &Session::name},
+                                                              {"spawnedBy", &Session::spawned_by}}};
+
+}  // namespace
+
+std::optional<std::int64_t>* Counters::find(std::string_view field) {
+  const auto found = std::ranges::find(counters, field, [](const auto& counter) { return counter.name; });
+  return found == counters.end() ? nullptr : &(this->*(found->field));
 }
 
 Session::Session(std::string key, sessions::RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) {
@@ -44,7 +65,7 @@ bool Session::edit_counter(const json::Edit::Set& member) {
     updated_at = *number;
   } else if (member.name == "lastInteractionAt") {
     last_interaction_at = number;
-  } else if (auto* counter = counter_of(member.name)) {
+  } else if (auto* counter = find(member.name)) {
     *counter = policy::counted(member.value);
   } else {
     return false;
@@ -54,9 +75,9 @@ bool Session::edit_counter(const json::Edit::Set& member) {
 }
 
 void Session::read_fields() {
+  static_cast<Counters&>(*this) = {};
   session_id = session_file = channel = chat_type = label = name = spawned_by = {};
-  archived_at = last_interaction_at = started_at = message_count = input_tokens = output_tokens = total_tokens =
-      compaction_count = {};
+  archived_at = last_interaction_at = started_at = {};
   rev = 0;
   const std::int64_t chosen = std::exchange(created_at, 0);
   updated_at = 0;
@@ -67,26 +88,17 @@ void Session::read_fields() {
     // Foreign entries may spell a name with escapes: "upd\u0061tedAt" is one of ours.
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
     const std::string_view field = unescaped.empty() ? member.name : unescaped;
-    const auto text = [&] { return json::as_string(member.value).value_or(""); };
+    const auto lowered = [&] { return store::lower(store::trim(json::as_string(member.value).value_or(""))); };
     const auto number = [&] { return json::as_int(member.value); };
-    if (field == "sessionId")
-      session_id = text();
-    else if (field == "sessionFile")
-      session_file = text();
+    if (const auto text = std::ranges::find(texts, field, [](const auto& one) { return one.name; });
+        text != texts.end())
+      this->*(text->field) = json::as_string(member.value).value_or("");
     else if (field == "channel")
-      channel = store::lower(store::trim(text()));
+      channel = lowered();
     else if (field == "provider")
-      legacy_channel = store::lower(store::trim(text()));
+      legacy_channel = lowered();
     else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
-      last_channel = store::lower(store::trim(text()));
-    else if (field == "chatType")
-      chat_type = text();
-    else if (field == "label")
-      label = text();
-    else if (field == "name")
-      name = text();
-    else if (field == "spawnedBy")
-      spawned_by = text();
+      last_channel = lowered();
     else if (field == "rev")
       rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
     else if (field == "createdAt")
@@ -99,7 +111,7 @@ void Session::read_fields() {
       archived_at = number();
     else if (field == "lastInteractionAt")
       last_interaction_at = number();
-    else if (auto* counter = counter_of(field))
+    else if (auto* counter = find(field))
       *counter = policy::counted(member.value);
     else if (field == "ephemeral")
       ephemeral = json::as_bool(member.value).value_or(false);

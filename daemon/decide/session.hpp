@@ -13,7 +13,14 @@
 
 namespace sessiond::decide {
 
-class Session {
+// The counters of an entry; nothing where it has none.
+struct Counters {
+  std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
+
+  std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
+};
+
+class Session : public Counters {
  public:
   Session(std::string key, sessions::RawEntry entry);
 
@@ -28,7 +35,6 @@ class Session {
   std::int64_t created_at = 0, updated_at = 0;
   std::optional<std::int64_t> archived_at, last_interaction_at;
   std::optional<std::int64_t> started_at;  // sessionStartedAt of the entry, else its createdAt
-  std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
   bool ephemeral = false;
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
@@ -38,7 +44,6 @@ class Session {
 
  private:
   void read_fields();
-  std::optional<std::int64_t>* counter_of(std::string_view field);
   bool edit_counter(const json::Edit::Set& member);
 
   std::string key_;

@@ -64,6 +64,29 @@ Result<void> check_open(const Session& session) {
   return {};
 }
 
+Result<const Session*> resolve_open(const AgentState& state, const Target& target) {
+  TRY(const auto session, resolve(state, target));
+  TRY(check_open(*session));
+  return session;
+}
+
+json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue same) {
+  std::erase_if(wanted.set, [&](const json::Edit::Set& member) {
+    const auto held = fields.find(member.name);
+    return held && same(*held, member.value);
+  });
+  std::erase_if(wanted.unset, [&](const std::string& name) { return !fields.find(name); });
+  return wanted;
+}
+
+Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes) {
+  if (changes.empty()) return {};
+  if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, builder.context().now));
+  const sessions::RawEntry before = session.entry();
+  builder.update(session, std::move(changes));
+  return check_entry_growth(builder, *before, *session.entry(), "");
+}
+
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
   if (const Session* there = builder.state().find_key(key))
@@ -82,11 +105,10 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   entry.put_int("messageCount", 0);
   if (std::string earlier = earlier_sessions(builder, key); !earlier.empty())
     entry.put("previousSessions", std::move(earlier));
-  const std::size_t ours = entry.set.size();
+  const auto ours = static_cast<std::ptrdiff_t>(entry.set.size());
   for (auto& member : edit.set) {  // a member of the client can only repeat one of ours
-    const auto own = std::ranges::find(entry.set.begin(), entry.set.begin() + static_cast<std::ptrdiff_t>(ours),
-                                       member.name, &json::Edit::Set::name);
-    if (own != entry.set.begin() + static_cast<std::ptrdiff_t>(ours)) {
+    const auto end = entry.set.begin() + ours;
+    if (const auto own = std::ranges::find(entry.set.begin(), end, member.name, &json::Edit::Set::name); own != end) {
       own->value = std::move(member.value);
     } else {
       entry.set.push_back(std::move(member));
@@ -94,15 +116,13 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   }
   const std::string raw = json::apply("{}", entry);
   TRY(check_entry_growth(builder, "{}", raw, pointer));
-  std::string data;
-  json::ObjectWriter writer(data);
-  writer.raw("entry", raw);
-  writer.string("reason", reason);
-  writer.close();
+  json::ObjectWriter data;
+  data.raw("entry", raw);
+  data.string("reason", reason);
   json::Edit rev;
   rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
   Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));
-  builder.emit(journal::EventType::session_created, session, data);
+  builder.emit(journal::EventType::session_created, session, data.text());
   return session;
 }
 

@@ -15,6 +15,7 @@ namespace sessiond::decide {
 Result<const Session*> resolve(const AgentState& state, const Target& target);
 // session_archived if the session takes no messages.
 Result<void> check_open(const Session& session);
+Result<const Session*> resolve_open(const AgentState& state, const Target& target);  // both
 
 // Answers with the session as the API shows it. 201 also sets the location.
 Decision answer_session(DecisionBuilder& builder, const Session& session, int status);
@@ -27,6 +28,12 @@ Result<void> check_new_entry(json::Edit& edit);
 // validation_failed below `pointer` if an entry grows beyond its limit, or the entries of its agent beyond theirs.
 Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer);
+// Returns what of `wanted` changes an entry with these fields. `same` compares two values as raw JSON.
+using SameValue = bool (*)(std::string_view, std::string_view);
+json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue same);
+// Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
+// validation_failed if a limit is reached.
+Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
 // Makes a session with the session id, the times and then `edit`, which must name each member once. Emits
 // session.created. session_exists, or validation_failed below `pointer` if a limit is reached.
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,

@@ -56,7 +56,7 @@ class AgentCheck {
     if (const auto note = sessions::read_note(generations().note)) unsettled_ = note->temp;
     const auto files = list_dir(exam_, "sessions", dir_);
     ModeCheck modes(exam_);
-    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = store::stat_of(dir_)) modes.look(dir_, *status);
     std::vector<std::string> unknown;
     for (const Listed& file : files) {
       modes.look(dir_ / file.name, file.status);
@@ -212,7 +212,7 @@ void check_names(Examination& exam) {
   if (slash == std::string::npos) return;
   const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
   ModeCheck modes(exam);
-  if (const auto status = sessions::stat_of(dir)) modes.look(dir, *status);
+  if (const auto status = store::stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
     if (S_ISDIR(entry.status.st_mode)) modes.look(dir / entry.name, entry.status);
     if (S_ISDIR(entry.status.st_mode) && exam.paths.agent_of_dir(entry.name).empty())
@@ -251,11 +251,8 @@ void check_lock(Examination& exam, const fs::path& target) {
   const std::string who = fmt::format("pid {}{}", holder->pid, program_of(holder->pid));
   const std::string where = elsewhere(lock::read_lock_payload(holder->payload).host);
   if (holder->stale) {
-    exam.fault({.level = Finding::Level::warning,
-                .check = "lock",
-                .path = path,
-                .detail = fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
-                .advice = "nothing to do: sessiond removes it when it needs the lock, doctor --repair does so now"},
+    exam.fault({Level::warning, "lock", path, fmt::format("its holder, pid {}, is gone; {} old", holder->pid, age),
+                "nothing to do: sessiond removes it when it needs the lock, doctor --repair does so now"},
                [&] { return free_lock(target); });
   } else if (!where.empty()) {
     exam.report.warning("foreign_gateway", path, fmt::format("held by pid {} {}; {} old", holder->pid, where, age),
@@ -278,16 +275,11 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
   const auto pid = pid_in(path.filename().native());
   const bool in_flight = pid ? !store::process_status(*pid).dead : exam.daemon_running && age_ms(status) < 60'000;
   if (in_flight && age_ms(status) < 3'600'000) return;
-  exam.fault({.level = Finding::Level::warning,
-              .check = "temporary",
-              .path = path.native(),
-              .detail = fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
-                                    in_bytes(static_cast<std::uint64_t>(status.st_size))),
-              .advice = "remove it when no program writes here; doctor --repair moves it away"},
-             [&]() -> Result<Step> {
-               TRY(auto kept, exam.put_away(path));
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
-             });
+  exam.fault({Level::warning, "temporary", path.native(),
+              fmt::format("left by a write that was interrupted {} ago, {}", in_time(age_ms(status)),
+                          in_bytes(static_cast<std::uint64_t>(status.st_size))),
+              "remove it when no program writes here; doctor --repair moves it away"},
+             [&] { return exam.move_away(path); });
 }
 
 bool check_kind(Examination& exam, const fs::path& path, const struct stat& status) {
@@ -302,15 +294,9 @@ bool check_kind(Examination& exam, const fs::path& path, const struct stat& stat
     what = fmt::format("leads to {}{}", fs::read_symlink(path, error).native(),
                        inside ? "" : ", which is not in the state directory");
   }
-  exam.fault({.level = Finding::Level::error,
-              .check = link ? "symlink" : "kind",
-              .path = path.native(),
-              .detail = std::move(what),
-              .advice = "put the file itself there; or sessiond doctor --repair, which moves it to journal/kept"},
-             [&]() -> Result<Step> {
-               TRY(auto kept, exam.put_away(path));
-               return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
-             });
+  exam.fault({Level::error, link ? "symlink" : "kind", path.native(), std::move(what),
+              "put the file itself there; or sessiond doctor --repair, which moves it to journal/kept"},
+             [&] { return exam.move_away(path); });
   return true;
 }
 

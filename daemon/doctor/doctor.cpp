@@ -44,27 +44,29 @@ Result<fs::path> Examination::place_to_keep(const fs::path& path) {
 }
 
 Result<fs::path> Examination::put_away(const fs::path& path) {
-  auto to = place_to_keep(path);
-  if (!to) return to;
-  TRY(sessions::move_file(path, *to));
-  struct stat status {};
-  const bool plain = ::lstat(to->c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
-  if (plain && ::chmod(to->c_str(), S_ISDIR(status.st_mode) ? 0700 : 0600) != 0)
-    return std::unexpected(io_problem("chmod", to->native(), errno));
-  for (const fs::path& dir : {to->parent_path(), path.parent_path()}) TRY(store::sync_dir(dir));
+  TRY(auto to, place_to_keep(path));
+  TRY(sessions::move_file(path, to));
+  const auto status = store::stat_of(to);
+  const bool plain = status && (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode));
+  if (plain && ::chmod(to.c_str(), S_ISDIR(status->st_mode) ? 0700 : 0600) != 0) return io_fail("chmod", to.native());
+  for (const fs::path& dir : {to.parent_path(), path.parent_path()}) TRY(store::sync_dir(dir));
   return to;
 }
 
+Result<Step> Examination::move_away(const fs::path& path) {
+  TRY(const auto kept, put_away(path));
+  return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
+}
+
 Result<fs::path> Examination::keep_copy(const fs::path& path) {
-  auto to = place_to_keep(path);
-  if (!to) return to;
-  if (::link(path.c_str(), to->c_str()) != 0) {  // no hard links here: copies
+  TRY(auto to, place_to_keep(path));
+  if (::link(path.c_str(), to.c_str()) != 0) {  // no hard links here: copies
     std::error_code error;
-    if (!fs::copy_file(path, *to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
-    TRY(const auto copy, store::open_file(*to, O_RDWR));
-    TRY(store::sync_file(copy.get(), *to));
+    if (!fs::copy_file(path, to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
+    TRY(const auto copy, store::open_file(to, O_RDWR));
+    TRY(store::sync_file(copy.get(), to));
   }
-  TRY(store::sync_dir(to->parent_path()));
+  TRY(store::sync_dir(to.parent_path()));
   return to;
 }
 
@@ -80,10 +82,9 @@ void ModeCheck::look(const fs::path& path, const struct stat& status) {
 
 Result<Step> ModeCheck::correct(const fs::path& dir) const {
   for (const Wrong& each : wrong_) {
-    struct stat status {};
-    if (::lstat(each.path.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) continue;
-    if (::chmod(each.path.c_str(), wanted_mode(status.st_mode)) != 0)
-      return std::unexpected(io_problem("chmod", each.path.native(), errno));
+    const auto status = store::stat_of(each.path);
+    if (!status || S_ISLNK(status->st_mode)) continue;
+    if (::chmod(each.path.c_str(), wanted_mode(status->st_mode)) != 0) return io_fail("chmod", each.path.native());
   }
   return Step{.path = dir.native(),
               .detail = fmt::format("{} file{} restricted to their owner (0600, directories 0700), e.g. {} ({:04o})",
@@ -94,15 +95,12 @@ Result<Step> ModeCheck::correct(const fs::path& dir) const {
 void ModeCheck::tell(const fs::path& dir) {
   if (!wrong_.empty()) {
     const Wrong& first = wrong_.front();
-    exam_.fault(
-        {.level = Finding::Level::warning,
-         .check = "modes",
-         .path = dir.native(),
-         .detail = fmt::format("{} file{} can be {}, e.g. {} ({:04o})", wrong_.size(), wrong_.size() == 1 ? "" : "s",
-                               open_ > 0 ? "reached by other users" : "read only by their owner", first.path.native(),
-                               first.mode),
-         .advice = fmt::format("chmod -R u=rwX,go= {}; or doctor --repair", dir.native())},
-        [&] { return correct(dir); });
+    exam_.fault({Level::warning, "modes", dir.native(),
+                 fmt::format("{} file{} can be {}, e.g. {} ({:04o})", wrong_.size(), wrong_.size() == 1 ? "" : "s",
+                             open_ > 0 ? "reached by other users" : "read only by their owner", first.path.native(),
+                             first.mode),
+                 fmt::format("chmod -R u=rwX,go= {}; or doctor --repair", dir.native())},
+                [&] { return correct(dir); });
   }
   if (foreign_ > 0)
     exam_.report.warning(
@@ -159,8 +157,8 @@ void examine(Examination& exam) {
 }
 
 Report run_doctor(const DoctorOptions& options) {
-  doctor::Examination exam(options);
-  doctor::examine(exam);
+  Examination exam(options);
+  examine(exam);
   return std::move(exam.report);
 }
 

@@ -65,6 +65,7 @@ struct Examination {
   void fault(Finding finding, const Mend& mend);
   // Moves a file to journal/kept/<time>/<its path below the state directory>. Returns the new path.
   Result<std::filesystem::path> put_away(const std::filesystem::path& path);
+  Result<Step> move_away(const std::filesystem::path& path);  // the same as the step of a repair
   // Keeps a file that is about to be replaced by rename in the same place, as a hard link or a copy. Returns its path.
   Result<std::filesystem::path> keep_copy(const std::filesystem::path& path);
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <ranges>
 
 #include "config/syntax.hpp"
 #include "daemon/doctor/examination.hpp"
@@ -60,11 +61,7 @@ bool is_of_family(std::string_view argument) {
 
 std::vector<std::string> split_nul(std::string_view text) {
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\0'), text.size());
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const auto part : text | std::views::split('\0')) parts.emplace_back(std::string_view(part));
   return parts;
 }
 

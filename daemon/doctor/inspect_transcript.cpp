@@ -53,8 +53,7 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
 
 Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel) {
   TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd.get(), path.native()));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
   TranscriptState state{.size = static_cast<std::uint64_t>(status.st_size)};
   transcripts::LineReader reader(fd.get(), state.size, path.native());

@@ -27,8 +27,7 @@ namespace {
 constexpr std::uint64_t open_end = std::numeric_limits<std::uint64_t>::max();
 constexpr std::string_view repair_advice =
     "start once with sessiond serve --repair, or run sessiond doctor --repair: the damage is put aside, what is lost "
-    "is "
-    "reported, subscribers resync. Copy the journal first";
+    "is reported, subscribers resync. Copy the journal first";
 constexpr std::string_view move_advice = "start sessiond serve, or run sessiond doctor --repair: it is moved aside";
 
 class JournalCheck {
@@ -63,7 +62,7 @@ class JournalCheck {
     exam_.head = next_ - 1;
     if (exam_.checkpoint) {
       look_at_checkpoint(*exam_.checkpoint);
-    } else if (!sessions::stat_of(dir_ / "CHECKPOINT")) {
+    } else if (!store::stat_of(dir_ / "CHECKPOINT")) {
       exam_.report.ok("checkpoint", (dir_ / "CHECKPOINT").native(),
                       "there is none: the next start reads the whole journal");
     }
@@ -82,11 +81,7 @@ class JournalCheck {
   void tell_obstacles() {
     for (const ledger::Obstacle& obstacle : ledger::find_obstacles(dir_)) {
       obstacles_.insert(obstacle.path);
-      exam_.fault({.level = Finding::Level::error,
-                   .check = "journal",
-                   .path = obstacle.path.native(),
-                   .detail = obstacle.what,
-                   .advice = std::string(move_advice)},
+      exam_.fault({Level::error, "journal", obstacle.path.native(), obstacle.what, std::string(move_advice)},
                   [&]() -> Result<Step> {
                     TRY(const auto aside, store::put_aside(obstacle.path));
                     return Step{.path = obstacle.path.native(), .detail = "moved aside", .kept = aside.native()};
@@ -98,8 +93,8 @@ class JournalCheck {
     const fs::path path = dir_ / "CHECKPOINT";
     if (obstacles_.contains(path)) return {};
     const auto text = store::read_file(path);
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return {};  // check_journal_files reports it
+    if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode))
+      return {};  // check_journal_files reports it
     if (!text) {
       if (text.error().code != Code::not_found)
         exam_.report.error("checkpoint", path.native(), text.error().detail, "make it readable for the daemon's user");
@@ -146,15 +141,7 @@ class JournalCheck {
   }
 
   void look_at_segments(std::vector<SegmentName> names) {
-    // A segment that a later one replaces as a whole is ignored; the next start removes it.
-    std::uint64_t until = open_end;
-    for (std::size_t i = names.size(); i-- > 0;) {
-      if (names[i].first >= until) {
-        names.erase(names.begin() + static_cast<std::ptrdiff_t>(i));
-      } else {
-        until = names[i].first;
-      }
-    }
+    static_cast<void>(take_overridden(names));  // the next start removes them
     first_ = next_ = names.front().first;
     for (std::size_t i = 0; i < names.size() && !exam_.cancelled(); ++i)
       look_at_segment(names[i], i + 1 == names.size() ? open_end : names[i + 1].first);
@@ -162,7 +149,7 @@ class JournalCheck {
 
   void look_at_segment(const SegmentName& name, std::uint64_t until) {
     const fs::path path = dir_ / to_string(name);
-    if (const auto status = sessions::stat_of(path); status && !S_ISREG(status->st_mode))
+    if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode))
       return tell_broken(path.native(), "is not a file: the segment that was here is gone");
     const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
     if (!file) {
@@ -209,10 +196,7 @@ class JournalCheck {
   void tell_hole(std::uint64_t from, std::uint64_t to) {
     const std::string range =
         from + 1 == to ? fmt::format("seq {} is", from) : fmt::format("seqs {} to {} are", from, to - 1);
-    const bool known = epoch_ && std::ranges::any_of(epoch_->holes, [&](const Epoch::Hole& lost) {
-                         return lost.from <= from && to <= lost.to;
-                       });
-    if (known) {
+    if (epoch_ && epoch_->accepts({.from = from, .to = to})) {
       exam_.report.ok("journal", dir_.native(), fmt::format("{} known to be lost, from an earlier repair", range));
     } else {
       tell_broken(dir_.native(), fmt::format("{} missing", range));
@@ -226,15 +210,9 @@ class JournalCheck {
     const std::uint64_t end = scan.runs.empty() ? 0 : scan.runs.back().end;
     const std::uint64_t next = scan.runs.empty() ? first : scan.runs.back().next;
     if (next != until || sealed->end > scan.size || (sealed->end < end && sealed->end != 0))
-      exam_.fault({.level = Finding::Level::warning,
-                   .check = "journal",
-                   .path = index_path(path).native(),
-                   .detail = "does not describe what its segment holds",
-                   .advice = "remove it while no daemon runs, or run sessiond doctor --repair: it is made again"},
-                  [&]() -> Result<Step> {
-                    TRY(auto kept, exam_.put_away(index_path(path)));
-                    return Step{.path = index_path(path).native(), .detail = "moved away", .kept = kept.native()};
-                  });
+      exam_.fault({Level::warning, "journal", index_path(path).native(), "does not describe what its segment holds",
+                   "remove it while no daemon runs, or run sessiond doctor --repair: it is made again"},
+                  [&] { return exam_.move_away(index_path(path)); });
   }
 
   Examination& exam_;

@@ -20,6 +20,7 @@ using namespace sessiond::journal;
 namespace {
 
 constexpr off_t cursor_key_bytes = 64;
+constexpr std::array<std::string_view, 6> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets", "clock", "logouts"};
 constexpr std::array<std::string_view, 6> folders{"archives", "ends", "index", "kept", "keys", "previous"};
 
 class JournalFiles {
@@ -29,7 +30,7 @@ class JournalFiles {
 
   void run(const std::vector<Listed>& listed) {
     ModeCheck modes(exam_);
-    if (const auto status = sessions::stat_of(dir_)) modes.look(dir_, *status);
+    if (const auto status = store::stat_of(dir_)) modes.look(dir_, *status);
     for (const Listed& file : listed) {
       const fs::path path = dir_ / file.name;
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
@@ -41,9 +42,7 @@ class JournalFiles {
         exam_.report.warning("cursor_key", path.native(), "is damaged",
                              "nothing to do: the next start makes a new one; list cursors and stream tickets that were "
                              "given out before are refused");
-      if (file.name == "EPOCH" || file.name == "CHECKPOINT" || file.name == "cursor.key" || file.name == "tickets" ||
-          file.name == "clock" || file.name == "logouts" || file.name.ends_with(".idx"))
-        continue;
+      if (std::ranges::find(expected, file.name) != expected.end() || file.name.ends_with(".idx")) continue;
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {
         look_at_keys(path, modes);
@@ -120,7 +119,7 @@ class JournalFiles {
     std::error_code error;
     std::vector<fs::path> odd;  // checked after the listing, since a repair moves them
     for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-      const auto status = sessions::stat_of(it->path());
+      const auto status = store::stat_of(it->path());
       if (!status) continue;
       const Listed listed{.name = it->path().filename().native(), .status = *status};
       if (name != "kept" && (tell_quarantined(it->path(), listed) || obstacles_.contains(it->path()))) {
@@ -128,8 +127,7 @@ class JournalFiles {
         continue;
       }
       modes.look(it->path(), *status);
-      const bool expected = S_ISREG(status->st_mode) || name == "kept" || (name == "index" && it.depth() == 0);
-      if (!expected) {
+      if (!S_ISREG(status->st_mode) && name != "kept" && (name != "index" || it.depth() != 0)) {
         odd.push_back(it->path());
         if (it->is_directory(error)) it.disable_recursion_pending();
       }
@@ -140,7 +138,7 @@ class JournalFiles {
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     for (const fs::path& path : odd)
-      if (const auto status = sessions::stat_of(path)) check_kind(exam_, path, *status);
+      if (const auto status = store::stat_of(path)) check_kind(exam_, path, *status);
     if (error)
       exam_.report.error("journal", dir.native(), fmt::format("cannot be read: {}", error.message()),
                          "run the doctor as the user that the daemon runs as; check the disk");
@@ -162,16 +160,11 @@ class JournalFiles {
       if (!read) {
         exam_.report.warning("previous", path.native(), read.error().detail, "make it readable for the daemon's user");
       } else if (read->kind == sessions::StoreRead::Kind::damaged) {
-        exam_.fault({.level = Finding::Level::warning,
-                     .check = "previous",
-                     .path = path.native(),
-                     .detail = fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
-                     .advice = "it is needed only when sessions.json is damaged too, and checkpoints make it anew; "
-                               "sessiond doctor --repair moves it away"},
-                    [&]() -> Result<Step> {
-                      TRY(auto kept, exam_.put_away(path));
-                      return Step{.path = path.native(), .detail = "moved away", .kept = kept.native()};
-                    });
+        exam_.fault({Level::warning, "previous", path.native(),
+                     fmt::format("the copy of an earlier generation is damaged: {}", read->damage),
+                     "it is needed only when sessions.json is damaged too, and checkpoints make it anew; "
+                     "sessiond doctor --repair moves it away"},
+                    [&] { return exam_.move_away(path); });
       }
     }
   }

@@ -20,16 +20,16 @@ namespace fs = std::filesystem;
 
 class TranscriptMigration {
  public:
-  TranscriptMigration(doctor::Examination& exam, const std::string& agent)
+  TranscriptMigration(Examination& exam, const std::string& agent)
       : exam_(exam), dir_(exam.paths.store_file(agent).parent_path()) {
     if (const auto read = sessions::read_store(exam.paths.store_file(agent));
         read && read->kind == sessions::StoreRead::Kind::good)
-      owners_ = doctor::transcript_owners(read->entries);
+      owners_ = transcript_owners(read->entries);
   }
 
   void run() {
-    for (const doctor::Listed& file : list_dir(exam_, "migrate", dir_)) {
-      if (!S_ISREG(file.status.st_mode) || !doctor::is_transcript(file.name) || !is_old(file)) continue;
+    for (const Listed& file : list_dir(exam_, "migrate", dir_)) {
+      if (!S_ISREG(file.status.st_mode) || !is_transcript(file.name) || !is_old(file)) continue;
       if (auto done = migrate(file); !done)
         exam_.report.error("migrate", (dir_ / file.name).native(),
                            fmt::format("was not changed: {}", done.error().detail), "correct this and run it again");
@@ -38,12 +38,12 @@ class TranscriptMigration {
 
  private:
   // Checks without the lock first, since most transcripts need no migration.
-  bool is_old(const doctor::Listed& file) const {
+  bool is_old(const Listed& file) const {
     const auto state = inspect_transcript(dir_ / file.name);
     return !state || state->old > 0 || (state->has_header ? state->version < 3 : state->entries > state->unreadable);
   }
 
-  Result<void> migrate(const doctor::Listed& file) {
+  Result<void> migrate(const Listed& file) {
     const fs::path path = dir_ / file.name;
     std::vector<lock::Eviction> evictions;
     TRY(const auto lock, lock::FileLock::acquire(path, {.timeout = foreign_lock_wait}, evictions));
@@ -70,7 +70,7 @@ class TranscriptMigration {
     return std::string(file.substr(0, file.find("-topic-")));
   }
 
-  doctor::Examination& exam_;
+  Examination& exam_;
   fs::path dir_;
   std::map<std::string, std::string, std::less<>> owners_{};
 };
@@ -80,7 +80,7 @@ class TranscriptMigration {
 Report run_migration(const config::Config& config) {
   const DoctorOptions options{
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
-  doctor::Examination exam(options);
+  Examination exam(options);
   for (const std::string& agent : exam.paths.agents())
     if (store::resolve_below(options.state_dir, exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
   return std::move(exam.report);

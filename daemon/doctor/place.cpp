@@ -26,7 +26,7 @@ constexpr std::uint64_t mib = 1ULL << 20;
 std::string reason(int error) { return std::generic_category().message(error); }
 
 Result<Step> set_mode(const std::string& path, mode_t from, mode_t to) {
-  if (::chmod(path.c_str(), to) != 0) return std::unexpected(io_problem("chmod", path, errno));
+  if (::chmod(path.c_str(), to) != 0) return io_fail("chmod", path);
   return Step{.path = path, .detail = fmt::format("mode {:04o}, it was {:04o}", to, from)};
 }
 
@@ -45,22 +45,14 @@ bool check_dir(Examination& exam) {
   }
   exam.owner = status.st_uid;
   const auto mode = status.st_mode & 07777;
-  if ((mode & S_IWOTH) != 0) {
-    exam.fault({.level = Finding::Level::error,
-                .check = "state_dir",
-                .path = dir,
-                .detail = fmt::format("all users can write here ({:04o})", mode),
-                .advice = "chmod 700 " + dir},
-               [&] { return set_mode(dir, mode, 0700); });
-  } else if ((mode & 0077) != 0) {
-    exam.fault({.level = Finding::Level::warning,
-                .check = "state_dir",
-                .path = dir,
-                .detail = fmt::format("other users can read it ({:04o})", mode),
-                .advice = "chmod 700 " + dir},
-               [&] { return set_mode(dir, mode, 0700); });
-  } else {
+  if ((mode & 0077) == 0) {
     exam.report.ok("state_dir", dir, fmt::format("mode {:04o}, uid {}", mode, status.st_uid));
+  } else {
+    const bool writable = (mode & S_IWOTH) != 0;
+    exam.fault({writable ? Level::error : Level::warning, "state_dir", dir,
+                fmt::format("{} ({:04o})", writable ? "all users can write here" : "other users can read it", mode),
+                "chmod 700 " + dir},
+               [&] { return set_mode(dir, mode, 0700); });
   }
   if (::access(dir.c_str(), R_OK | X_OK) != 0) {
     exam.report.error("state_dir", dir, fmt::format("cannot be read by uid {}", ::geteuid()),
@@ -177,25 +169,25 @@ void check_file_system(Examination& exam) {
 
 // Reading tokens.json reveals only hashes, but writing it makes an admin.
 void check_secret_file(Examination& exam, const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return;
-  const auto mode = status.st_mode & 07777;
-  if ((mode & (S_IWGRP | S_IWOTH)) != 0) {
-    exam.fault(
-        {.level = Finding::Level::error,
-         .check = "tokens",
-         .path = path,
-         .detail = fmt::format("other users can write it ({:04o})", mode),
-         .advice = fmt::format("chmod 600 {}; check sessiond token list for tokens that you did not make", path)},
-        [&] { return set_mode(path, mode, 0600); });
-  } else if ((mode & 0077) != 0) {
-    exam.fault({.level = Finding::Level::warning,
-                .check = "tokens",
-                .path = path,
-                .detail = fmt::format("other users can read it ({:04o})", mode),
-                .advice = "chmod 600 " + path},
-               [&] { return set_mode(path, mode, 0600); });
-  }
+  const auto status = store::stat_of(path);
+  if (!status || (status->st_mode & 0077) == 0) return;
+  const auto mode = status->st_mode & 07777;
+  const bool writable = (mode & (S_IWGRP | S_IWOTH)) != 0;
+  exam.fault({writable ? Level::error : Level::warning, "tokens", path,
+              fmt::format("other users can {} it ({:04o})", writable ? "write" : "read", mode),
+              fmt::format("chmod 600 {}{}", path,
+                          writable ? "; check sessiond token list for tokens that you did not make" : "")},
+             [&] { return set_mode(path, mode, 0600); });
+}
+
+// Returns the content of a file that may be absent. Reports it when it cannot be read.
+std::optional<std::string> read_or_tell(Examination& exam, std::string_view check, const std::string& path) {
+  auto text = store::read_file(path);
+  if (text) return std::move(*text);
+  if (text.error().code != Code::not_found)
+    exam.report.error(check, path, text.error().detail,
+                      fmt::format("make it readable for the daemon's user; or run: mv '{0}' '{0}.damaged'", path));
+  return {};
 }
 
 }  // namespace
@@ -214,36 +206,24 @@ void check_tokens(Examination& exam) {
     const bool ours = file.name.starts_with("tokens.json.") || file.name.starts_with("policy.json.");
     if (ours && file.name.ends_with(".tmp")) check_temporary(exam, exam.options.state_dir / file.name, file.status);
   }
-  const auto tokens = exam.options.state_dir / "tokens.json";
-  if (const auto text = store::read_file(tokens); text) {
-    check_secret_file(exam, tokens.native());
+  const std::string tokens = (exam.options.state_dir / "tokens.json").native();
+  if (const auto text = read_or_tell(exam, "tokens", tokens)) {
+    check_secret_file(exam, tokens);
     if (const auto records = auth::parse_tokens(*text)) {
-      exam.report.ok("tokens", tokens.native(),
-                     fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
+      exam.report.ok("tokens", tokens, fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
     } else {
-      exam.report.error(
-          "tokens", tokens.native(), fmt::format("is damaged: {}", records.error().detail),
-          fmt::format("nobody can log in until it is repaired. To begin with a new admin token, which the "
-                      "next start makes, run: mv '{0}' '{0}.damaged'",
-                      tokens.native()));
+      exam.report.error("tokens", tokens, fmt::format("is damaged: {}", records.error().detail),
+                        fmt::format("nobody can log in until it is repaired. To begin with a new admin token, which "
+                                    "the next start makes, run: mv '{0}' '{0}.damaged'",
+                                    tokens));
     }
-  } else if (text.error().code != Code::not_found) {
-    exam.report.error(
-        "tokens", tokens.native(), text.error().detail,
-        fmt::format("make it readable for the daemon's user; or run: mv '{0}' '{0}.damaged'", tokens.native()));
   }
-
-  const auto policy = exam.options.state_dir / "policy.json";
-  if (const auto text = store::read_file(policy); text) {
+  const std::string policy = (exam.options.state_dir / "policy.json").native();
+  if (const auto text = read_or_tell(exam, "policy", policy)) {
     if (const auto parsed = policy::parse_send_policy(*text, ""); !parsed)
       exam.report.error(
-          "policy", policy.native(), parsed.error().detail,
-          fmt::format("repair it. To use the rules of the configuration instead, run: mv '{0}' '{0}.damaged'",
-                      policy.native()));
-  } else if (text.error().code != Code::not_found) {
-    exam.report.error(
-        "policy", policy.native(), text.error().detail,
-        fmt::format("make it readable for the daemon's user; or run: mv '{0}' '{0}.damaged'", policy.native()));
+          "policy", policy, parsed.error().detail,
+          fmt::format("repair it. To use the rules of the configuration instead, run: mv '{0}' '{0}.damaged'", policy));
   }
 }
 

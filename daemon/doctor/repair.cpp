@@ -54,15 +54,14 @@ Result<std::vector<std::string>> rebuild(const config::Config& config, const std
 Report run_repair(const config::Config& config) {
   const DoctorOptions options{
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
-  doctor::Examination exam(options, true);
-  doctor::examine(exam);
+  Examination exam(options, true);
+  examine(exam);
   Report report;
   for (const Step& step : exam.report.steps()) report.step(step);
   for (const Finding& finding : exam.report.findings())
     if (finding.check == "repair") report.add(finding);
   if (!exam.damaged_journal && exam.damaged_stores.empty() && !exam.lost_lines) return report;
-  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT";
-      exam.lost_lines && sessions::stat_of(checkpoint)) {
+  if (const auto checkpoint = exam.paths.journal_dir() / "CHECKPOINT"; exam.lost_lines && store::stat_of(checkpoint)) {
     if (auto kept = exam.put_away(checkpoint); !kept)  // without a CHECKPOINT, the whole journal is applied again
       report.error("repair", checkpoint.native(), kept.error().detail, "make sure that it can be moved");
   }

@@ -10,8 +10,6 @@
 namespace sessiond::doctor {
 namespace {
 
-using Level = Finding::Level;
-
 // Escapes control characters: a file name may hold any, and a terminal would act on them.
 std::string printable(std::string_view text) {
   std::string out;
@@ -29,15 +27,8 @@ std::string printable(std::string_view text) {
 }  // namespace
 
 std::string_view name(Level level) {
-  switch (level) {
-    case Level::ok:
-      return "ok";
-    case Level::warning:
-      return "warning";
-    case Level::error:
-      return "error";
-  }
-  return "error";
+  constexpr std::array<std::string_view, 3> names{"ok", "warning", "error"};  // in the order of the enum
+  return names.at(static_cast<std::size_t>(level));
 }
 
 void Report::add(Finding finding) {
@@ -119,13 +110,11 @@ std::string to_json(const Report& report) {
     out.string("advice", finding.advice);
     out.close();
   }
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.string("status", name(report.status()));
   out.raw("repairs", steps + "]");
   out.raw("findings", list + "]");
-  out.close();
-  return text;
+  return out.text();
 }
 
 }  // namespace sessiond::doctor

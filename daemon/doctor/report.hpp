@@ -15,16 +15,16 @@
 
 namespace sessiond::doctor {
 
+enum class Level : std::uint8_t { ok, warning, error };
+std::string_view name(Level level);
+
 struct Finding {
-  enum class Level : std::uint8_t { ok, warning, error };
   Level level = Level::ok;
   std::string check{};   // the check that found it: "state_dir", "journal", "transcript", …
   std::string path{};    // absolute; empty when it concerns no file
   std::string detail{};  // what was found
   std::string advice{};  // what the operator can do about it; empty for ok
 };
-std::string_view name(Finding::Level level);
-
 // One thing that --repair or --migrate did.
 struct Step {
   std::string action{};  // the check whose fault it repaired, or "migrate"
@@ -46,7 +46,7 @@ class Report {
 
   std::vector<Finding> findings() const;  // ends with one finding for each kind of which some were only counted
   const std::vector<Step>& steps() const { return steps_; }
-  Finding::Level status() const { return status_; }
+  Level status() const { return status_; }
   int exit_code() const { return static_cast<int>(status_); }  // 0 all ok, 1 warnings, 2 errors
 
  private:
@@ -56,8 +56,8 @@ class Report {
   };
   std::vector<Finding> findings_{};
   std::vector<Step> steps_{};
-  std::map<std::pair<std::string, Finding::Level>, Kind> kinds_{};
-  Finding::Level status_ = Finding::Level::ok;
+  std::map<std::pair<std::string, Level>, Kind> kinds_{};
+  Level status_ = Level::ok;
 };
 
 std::string to_text(const Report& report);

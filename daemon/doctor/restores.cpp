@@ -15,8 +15,6 @@ namespace sessiond::doctor {
 namespace fs = std::filesystem;
 namespace {
 
-using Level = Finding::Level;
-
 Finding finding(Level level, const fs::path& path, std::string detail, std::string advice = {}) {
   return {.level = level,
           .check = "restore",

@@ -19,15 +19,13 @@ StateOwner::State StateOwner::state() const {
 std::filesystem::path state_lock_file(const std::filesystem::path& state_dir) { return state_dir / "sessiond.lock"; }
 
 std::string to_json(const StateOwner& owner) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.integer("pid", owner.pid);
   out.integer("startedAt", owner.started_at);
   out.integer("starttime", static_cast<std::int64_t>(owner.starttime));
   out.string("host", owner.host);
   if (!owner.command.empty()) out.string("command", owner.command);
-  out.close();
-  return text + "\n";
+  return out.text() + "\n";
 }
 
 StateOwner this_process(std::int64_t now_ms, std::string_view command) {
@@ -41,12 +39,8 @@ StateOwner this_process(std::int64_t now_ms, std::string_view command) {
 
 Result<std::optional<StateOwner>> state_owner(const std::filesystem::path& state_dir) {
   const auto text = store::read_file(state_lock_file(state_dir));
-  if (!text) {
-    if (text.error().code == Code::not_found) return std::nullopt;
-    return std::unexpected(text.error());
-  }
-  if (!json::check(*text)) return std::nullopt;
-  const auto pid = json::int_at(*text, "pid");
+  if (!text && text.error().code != Code::not_found) return std::unexpected(text.error());
+  const auto pid = text && json::check(*text) ? json::int_at(*text, "pid") : std::nullopt;
   if (!pid) return std::nullopt;
   return StateOwner{.pid = *pid,
                     .started_at = json::int_at(*text, "startedAt").value_or(0),

@@ -67,8 +67,6 @@ class TranscriptCheck {
       if (exam_.cancelled()) return;
       const bool archived = file.name.contains(".jsonl.reset.") || file.name.contains(".jsonl.deleted.");
       if (!S_ISREG(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
-      if (archived) ++archives_;
-      if (!archived) present_.insert(file.name);
       look_at(file, archived);
     }
     tell_missing();
@@ -94,13 +92,15 @@ class TranscriptCheck {
   };
 
   void look_at(const Listed& file, bool archived) {
+    if (archived) ++archives_;
+    if (!archived) present_.insert(file.name);
     const fs::path path = dir_ / file.name;
     const auto state = inspect_transcript(path, exam_.options.cancel);
     if (!state) {
       if (state.error().code == Code::draining) return;
       // It was archived or rewritten meanwhile.
-      struct stat now {};
-      if (::lstat(path.c_str(), &now) != 0 || now.st_size < file.status.st_size) return;
+      const auto now = store::stat_of(path);
+      if (!now || now->st_size < file.status.st_size) return;
       exam_.report.error("transcript", path.native(), state.error().detail,
                          "make it a regular file that the daemon's user can read; check the disk");
       return;
@@ -154,12 +154,10 @@ class TranscriptCheck {
     }
     // A program is still writing it.
     if (exam_.daemon_running || (age_ms(file.status) < 5'000 && !exam_.repair)) return;
-    exam_.fault({.level = Finding::Level::warning,
-                 .check = "transcript",
-                 .path = path.native(),
-                 .detail = fmt::format("ends in a torn line ({})", in_bytes(state.torn_bytes)),
-                 .advice = "the next append completes it from the journal or cuts it off into a file beside it; doctor "
-                           "--repair cuts it off now"},
+    exam_.fault({Level::warning, "transcript", path.native(),
+                 fmt::format("ends in a torn line ({})", in_bytes(state.torn_bytes)),
+                 "the next append completes it from the journal or cuts it off into a file beside it; doctor "
+                 "--repair cuts it off now"},
                 [&] { return mend_transcript(path); });
   }
 
@@ -211,20 +209,18 @@ class TranscriptCheck {
     if (exam_.daemon_running || exam_.lags(agent_)) return;
     for (const auto& [id, held] : sessions_) {
       if (held.found >= held.counted) continue;
-      exam_.fault({.level = Finding::Level::warning,
-                   .check = "missing",
-                   .path = (dir_ / (id + ".jsonl")).native(),
-                   .detail = held.files == 0
-                                 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
-                                 : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
-                   .advice = "sessiond doctor --repair brings back what the journal still has. What is missing after "
-                             "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
-                             "if a foreign program has reset the session, nothing is missing"},
-                  [&]() -> Result<Step> {
-                    exam_.lost_lines = true;
-                    return Step{.path = (dir_ / (id + ".jsonl")).native(),
-                                .detail = "the journal is applied again to restore what is missing"};
-                  });
+      exam_.fault(
+          {Level::warning, "missing", (dir_ / (id + ".jsonl")).native(),
+           held.files == 0 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
+                           : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
+           "sessiond doctor --repair brings back what the journal still has. What is missing after "
+           "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
+           "if a foreign program has reset the session, nothing is missing"},
+          [&]() -> Result<Step> {
+            exam_.lost_lines = true;
+            return Step{.path = (dir_ / (id + ".jsonl")).native(),
+                        .detail = "the journal is applied again to restore what is missing"};
+          });
     }
   }
 

@@ -8,15 +8,11 @@
 #include "store/answers/sealed.hpp"
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::answers {
-namespace {
 
-using answers::LiveAnswers;
-using answers::SealedAnswers;
 using SealedList = std::vector<std::shared_ptr<const SealedAnswers>>;  // oldest first
-
-}  // namespace
 
 struct AnswerStore::Impl {
   explicit Impl(Options given) : options(std::move(given)) {}
@@ -27,7 +23,7 @@ struct AnswerStore::Impl {
   void report(std::vector<std::string> found) const;
   void begin_segment(std::int64_t time) {
     last_name = std::max(time, last_name + 1);
-    lives.push_back(std::make_shared<LiveAnswers>(answers::segment_path(options.dir, last_name)));
+    lives.push_back(std::make_shared<LiveAnswers>(segment_path(options.dir, last_name)));
   }
 
   const Options options;
@@ -50,22 +46,19 @@ void AnswerStore::Impl::report(std::vector<std::string> found) const {
 }
 
 Result<void> AnswerStore::Impl::load() {
-  if (auto made = store::make_dirs(options.dir); !made) return made;
-  const auto names = answers::list_segments(options.dir);
-  if (!names) return std::unexpected(names.error());
+  TRY(store::make_dirs(options.dir));
+  TRY(const auto names, list_segments(options.dir));
   SealedList list;
   std::vector<std::string> found;
-  for (std::size_t i = 0; i < names->size(); ++i) {
-    last_name = (*names)[i];
-    const auto path = answers::segment_path(options.dir, last_name);
-    if (i + 1 == names->size()) {
-      auto live = LiveAnswers::load(path, found);
-      if (!live) return std::unexpected(live.error());
-      lives.push_back(std::move(*live));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    last_name = names[i];
+    const auto path = segment_path(options.dir, last_name);
+    if (i + 1 == names.size()) {
+      TRY(auto live, LiveAnswers::load(path, found));
+      lives.push_back(std::move(live));
     } else {
-      auto segment = SealedAnswers::open(path, found);
-      if (!segment) return std::unexpected(segment.error());
-      list.push_back(std::move(*segment));
+      TRY(auto segment, SealedAnswers::open(path, found));
+      list.push_back(std::move(segment));
     }
   }
   sealed = std::make_shared<const SealedList>(std::move(list));
@@ -98,13 +91,12 @@ Result<void> AnswerStore::Impl::flush_oldest(bool sync, std::size_t position, bo
     live = lives[position];
     full = position + 1 < lives.size();
   }
-  if (auto written = live->write(mutex, sync || full); !written) return written;
+  TRY(live->write(mutex, sync || full));
   if (!full) return {};
-  auto segment = SealedAnswers::seal(live->path(), live->index_entries());
-  if (!segment) return std::unexpected(segment.error());
+  TRY(auto segment, SealedAnswers::seal(live->path(), live->index_entries()));
   const std::scoped_lock lock(mutex);
   SealedList list = *sealed;
-  list.push_back(std::move(*segment));
+  list.push_back(std::move(segment));
   sealed = std::make_shared<const SealedList>(std::move(list));
   lives.erase(lives.begin() + static_cast<std::ptrdiff_t>(position));
   sealed_one = true;
@@ -113,7 +105,7 @@ Result<void> AnswerStore::Impl::flush_oldest(bool sync, std::size_t position, bo
 
 Result<std::unique_ptr<AnswerStore>> AnswerStore::open(Options options) {
   auto impl = std::make_unique<Impl>(std::move(options));
-  if (auto loaded = impl->load(); !loaded) return std::unexpected(loaded.error());
+  TRY(impl->load());
   return std::unique_ptr<AnswerStore>(new AnswerStore(std::move(impl)));
 }
 
@@ -145,7 +137,7 @@ Result<void> AnswerStore::flush(bool sync) {
       if (impl_->lives.empty()) return {};
     }
     bool sealed_one = false;
-    if (auto flushed = impl_->flush_oldest(sync, 0, sealed_one); !flushed) return flushed;
+    TRY(impl_->flush_oldest(sync, 0, sealed_one));
     if (!sealed_one) return {};
   }
 }

@@ -34,8 +34,8 @@ struct Answer {
   std::string body{};     // as sent
   friend bool operator==(const Answer&, const Answer&) = default;
 };
-// As in a batch's `answers` and in journal/keys: {"k":"<32 hex>","b":"<32
-// hex>","t":ms,"s":201,"h":{…},"r":"<body as JSON string>"}
+// As in a batch's `answers` and in journal/keys:
+//   {"k":"<32 hex>","b":"<32 hex>","t":ms,"s":201,"h":{…},"r":"<body as JSON string>"}
 std::string to_json(const Answer& answer);
 Result<Answer> answer_from_json(std::string_view json);
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -5,35 +6,19 @@
 #include "store/answers/answers.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::answers {
 namespace {
 
-std::string to_hex(const Digest& digest) {
-  std::string text;
-  for (const std::uint8_t byte : digest) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 0xF];
-  }
-  return text;
-}
-
-std::optional<int> lower_hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return std::nullopt;
-}
+std::string to_hex(const Digest& digest) { return fmt::format("{:02x}", fmt::join(digest, "")); }
 
 std::optional<Digest> from_hex(std::string_view text) {
   Digest digest{};
   if (text.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    const auto high = lower_hex_digit(text[2 * i]);
-    const auto low = lower_hex_digit(text[2 * i + 1]);
-    if (!high || !low) return std::nullopt;
-    digest[i] = static_cast<std::uint8_t>(*high << 4 | *low);
-  }
-  return digest;
+  for (std::size_t i = 0; i < digest.size(); ++i)
+    digest[i] = store::parse_number<std::uint8_t>(text.substr(2 * i, 2), 16).value_or(0);
+  return to_hex(digest) == text ? std::optional(digest) : std::nullopt;  // not for other texts, capitals included
 }
 
 }  // namespace
@@ -47,16 +32,14 @@ Digest digest(std::string_view bytes) {
 }
 
 std::string to_json(const Answer& answer) {
-  std::string out;
-  json::ObjectWriter object(out);
+  json::ObjectWriter object;
   object.string("k", to_hex(answer.scope));
   object.string("b", to_hex(answer.request));
   object.integer("t", answer.time);
   object.integer("s", answer.status);
   object.raw("h", answer.headers.empty() ? "{}" : answer.headers);
   object.string("r", answer.body);
-  object.close();
-  return out;
+  return object.text();
 }
 
 Result<Answer> answer_from_json(std::string_view text) {

@@ -12,14 +12,12 @@
 
 #include "store/fault_point.hpp"
 #include "store/json/crc.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::answers {
 namespace fs = std::filesystem;
-namespace {
 
 constexpr std::size_t name_digits = 20;
-
-}  // namespace
 
 fs::path segment_path(const fs::path& dir, std::int64_t first_time) {
   return dir / fmt::format("{:0{}}.jsonl", std::max<std::int64_t>(first_time, 0), name_digits);
@@ -41,16 +39,14 @@ Result<std::vector<std::int64_t>> list_segments(const fs::path& dir) {
 
 Result<std::shared_ptr<LiveAnswers>> LiveAnswers::load(const fs::path& path, std::vector<std::string>& found) {
   auto live = std::make_shared<LiveAnswers>(path);
-  if (auto opened = live->open(); !opened) return std::unexpected(opened.error());
-  const auto end =
+  TRY(live->open());
+  TRY(const auto end,
       scan_answers(live->file_.get(), path, found, [&](Answer answer, std::uint64_t offset, std::uint64_t length) {
         live->size_ = offset;
         live->hold(std::make_shared<const Answer>(std::move(answer)), length);
-      });
-  if (!end) return std::unexpected(end.error());
-  if (::ftruncate(live->file_.get(), static_cast<off_t>(*end)) != 0)
-    return std::unexpected(io_problem("truncate", path.native(), errno));
-  live->size_ = live->written_ = *end;
+      }));
+  if (::ftruncate(live->file_.get(), static_cast<off_t>(end)) != 0) return io_fail("truncate", path.native());
+  live->size_ = live->written_ = end;
   live->unsynced_ = true;  // a killed process may have left bytes that are not on disk
   return live;
 }
@@ -74,9 +70,7 @@ void LiveAnswers::put(std::shared_ptr<const Answer> answer, const std::string& l
 
 Result<void> LiveAnswers::open() {
   if (file_) return {};
-  auto file = store::open_file(path_, O_RDWR | O_CREAT | O_APPEND);
-  if (!file) return std::unexpected(file.error());
-  file_ = std::move(*file);
+  TRY(file_, store::open_file(path_, O_RDWR | O_CREAT | O_APPEND));
   return store::sync_dir(path_.parent_path());
 }
 
@@ -86,7 +80,7 @@ Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
     const std::scoped_lock lock(mutex);
     if (size_ == 0) return {};  // no file before there is an answer
   }
-  if (auto opened = open(); !opened) return opened;
+  TRY(open());
   std::string bytes;
   {
     const std::scoped_lock lock(mutex);
@@ -109,7 +103,7 @@ Result<void> LiveAnswers::sync() {
   if (!unsynced_) return {};
   if (::fdatasync(file_.get()) != 0) {
     lost_ = true;
-    return std::unexpected(io_problem("fdatasync", path_.native(), errno));
+    return io_fail("fdatasync", path_.native());
   }
   store::fault_point("answers.synced");
   unsynced_ = false;
@@ -133,10 +127,8 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
     size_ = bytes.size();
   }
   // If this fails, the next call tries it again.
-  if (auto replaced = store::replace_file(path_, bytes); !replaced) return replaced;
-  auto file = store::open_file(path_, O_RDWR | O_APPEND);
-  if (!file) return std::unexpected(file.error());
-  file_ = std::move(*file);
+  TRY(store::replace_file(path_, bytes));
+  TRY(file_, store::open_file(path_, O_RDWR | O_APPEND));
   written_ = bytes.size();
   unsynced_ = lost_ = false;
   return {};

@@ -16,6 +16,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/line_reader.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::answers {
 namespace fs = std::filesystem;
@@ -118,14 +119,12 @@ fs::path index_path(const fs::path& segment) { return fs::path(segment).replace_
 
 Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std::string>& found,
                                    const OnAnswer& on_answer) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  TRY(const auto status, store::status_of(fd, path.native()));
   store::SequentialLines reader(fd, 0, static_cast<std::uint64_t>(status.st_size), path.native());
   for (std::uint64_t end = 0;;) {
-    const auto raw = reader.next();
-    if (!raw) return std::unexpected(raw.error());
-    if (!*raw) return end;
-    const auto [offset, text, ended] = **raw;
+    TRY(const auto raw, reader.next());
+    if (!raw) return end;
+    const auto [offset, text, ended] = *raw;
     if (!ended) {
       found.push_back(fmt::format("{} ends with an incomplete answer at offset {}: ignored", path.native(), offset));
       return end;
@@ -156,29 +155,22 @@ std::shared_ptr<const SealedAnswers> SealedAnswers::map(const fs::path& path) {
 Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::open(const fs::path& path,
                                                                  std::vector<std::string>& found) {
   if (auto sealed = map(path)) return sealed;
-  const auto file = store::open_file(path, O_RDONLY);
-  if (!file) return std::unexpected(file.error());
+  TRY(const auto file, store::open_file(path, O_RDONLY));
   std::vector<IndexEntry> entries;
-  const auto end =
-      scan_answers(file->get(), path, found, [&](const Answer& answer, std::uint64_t offset, std::uint64_t length) {
-        entries.push_back({.scope = answer.scope,
-                           .time = answer.time,
-                           .offset = offset,
-                           .length = static_cast<std::uint32_t>(length)});
-      });
-  if (!end) return std::unexpected(end.error());
+  TRY(scan_answers(file.get(), path, found, [&](const Answer& answer, std::uint64_t offset, std::uint64_t length) {
+    entries.push_back(
+        {.scope = answer.scope, .time = answer.time, .offset = offset, .length = static_cast<std::uint32_t>(length)});
+  }));
   return seal(path, std::move(entries));
 }
 
 Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::seal(const fs::path& path,
                                                                  std::vector<IndexEntry> entries) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+  if (::stat(path.c_str(), &status) != 0) return io_fail("stat", path.native());
   sort_and_unite(entries);
   // A new file each time: one that is mapped must not change.
-  const auto written =
-      store::replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path));
-  if (!written) return std::unexpected(written.error());
+  TRY(store::replace_file(index_path(path), build_index(entries, static_cast<std::uint64_t>(status.st_size), path)));
   store::fault_point("answers.sealed");
   if (auto sealed = map(path)) return sealed;
   return fail(Code::internal, "cannot map " + index_path(path).native());
@@ -211,9 +203,8 @@ Result<std::optional<Answer>> SealedAnswers::find(const Digest& scope) const {
   const auto file = store::open_file(path_, O_RDONLY);
   if (!file && file.error().code == Code::not_found) return std::nullopt;  // expired just now
   if (!file) return std::unexpected(file.error());
-  const auto line = store::read_at(file->get(), offset, length, path_.native());
-  if (!line) return std::unexpected(line.error());
-  auto answer = answer_from_json(*line);
+  TRY(const auto line, store::read_at(file->get(), offset, length, path_.native()));
+  auto answer = answer_from_json(line);
   if (!answer || answer->scope != scope)
     return fail(Code::degraded, fmt::format("{} is damaged at offset {}: one answer is lost", path_.native(), offset));
   return std::optional(std::move(*answer));

@@ -5,7 +5,8 @@
 //   a header of 64 bytes: magic "SDKIDX1\n", u64 count, u64 blocks, u64 size of the .jsonl, i64 newest time, u64 CRC-32
 //     of everything but itself, u64 CRC-32 of the segment's name
 //   `blocks` Bloom blocks of 64 bytes; a key sets 6 bits of one block, so looking for an absent key costs one cache
-//   line `count` entries of 32 bytes, sorted by digest
+//     line
+//   `count` entries of 32 bytes, sorted by digest
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,6 @@
 
 namespace sessiond::delivery {
 
-using namespace delivery;
-
 namespace {
 
 std::optional<std::string> text_of(const std::string& raw) { return raw.empty() ? std::nullopt : json::as_string(raw); }

@@ -12,8 +12,6 @@
 namespace sessiond::delivery {
 namespace {
 
-using namespace delivery;
-
 // An edit of one member.
 struct Named {
   bool named = false;

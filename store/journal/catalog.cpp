@@ -9,6 +9,7 @@
 
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -26,12 +27,6 @@ bool remove_segment(const std::filesystem::path& segment) {
   });
   for (const auto& path : torn) std::filesystem::remove(path, ignored);
   return true;
-}
-
-void remove_files(const std::filesystem::path& segment) {
-  std::error_code ignored;  // if they stay, they are removed when the journal is opened
-  std::filesystem::remove(segment, ignored);
-  std::filesystem::remove(index_path(segment), ignored);
 }
 
 Segment without_index(const Segment& segment) {
@@ -165,7 +160,7 @@ Result<std::uint64_t> Catalog::each(const OnSegment& call) const {
     last = segments_.back().next - 1;
   }
   for (const auto& [path, bytes] : segments) {
-    if (auto done = call(path, bytes); !done) return std::unexpected(std::move(done.error()));
+    TRY(call(path, bytes));
   }
   return last;
 }

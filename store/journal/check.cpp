@@ -58,7 +58,7 @@ void Checker::check_segment(const Segment& segment, JournalCheck& now) {
   auto read = check_lines(file->get(), segment.path.native(), segment.end, stopping_);
   if (!read || stopping_ || !catalog_.holds(segment.serial)) return;
   for (const Damage& damage : read->damages) {
-    now.damage = fmt::format("{} is damaged at offset {}", segment.path.native(), damage.offset);
+    now.damage = damaged_at(segment.path, damage.offset);
     catalog_.note_damage(segment.path, now.damage);
   }
   if (!read->damages.empty()) return;

@@ -18,6 +18,10 @@ bool valid_epoch(std::string_view text) {
 
 }  // namespace
 
+bool Epoch::accepts(const Hole& hole) const {
+  return std::ranges::any_of(holes, [&](const Hole& lost) { return lost.from <= hole.from && hole.to <= lost.to; });
+}
+
 std::string mint_epoch() { return store::random_hex(epoch_digits); }
 
 std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {
@@ -26,12 +30,7 @@ std::optional<Epoch> load_epoch(const std::filesystem::path& dir) {
   const auto minted = json::string_at(*text, "epoch");
   if (!minted || !valid_epoch(*minted)) return std::nullopt;
   Epoch epoch{.epoch = *minted};
-  for (const std::string_view pair : json::elements(json::find(*text, "holes").value_or("[]"))) {
-    std::vector<std::uint64_t> ends;
-    for (const std::string_view end : json::elements(pair))
-      ends.push_back(static_cast<std::uint64_t>(json::as_int(end).value_or(0)));
-    if (ends.size() == 2) epoch.holes.push_back({.from = ends[0], .to = ends[1]});
-  }
+  for (const auto& [from, to] : json::pairs_at(*text, "holes")) epoch.holes.push_back({.from = from, .to = to});
   return epoch;
 }
 

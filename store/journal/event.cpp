@@ -1,29 +1,44 @@
 #include "store/journal/event.hpp"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::journal {
 namespace {
 
-constexpr std::array<std::string_view, 21> names{"session.created",       "session.updated",    "session.reset",
-                                                 "session.archived",      "session.unarchived", "session.deleted",
-                                                 "message.appended",      "topic.created",      "topic.deleted",
-                                                 "policy.changed",        "policy.denied",      "lock.evicted",
-                                                 "store.repaired",        "store.degraded",     "store.external_change",
-                                                 "transcript.renumbered", "config.reloaded",    "token.created",
-                                                 "token.revoked",         "session.typing",     "text.delta"};
+constexpr auto names = std::to_array<std::string_view>(
+    {"session.created",    "session.updated", "session.reset",         "session.archived",
+     "session.unarchived", "session.deleted", "message.appended",      "topic.created",
+     "topic.deleted",      "policy.changed",  "policy.denied",         "lock.evicted",
+     "store.repaired",     "store.degraded",  "store.external_change", "transcript.renumbered",
+     "config.reloaded",    "token.created",   "token.revoked",         "session.typing",
+     "text.delta"});
+
+struct Text {
+  std::string_view name;
+  std::string Envelope::*field;
+};
+// The members that are left out when they are empty: those before `topic`, and those after it.
+constexpr std::array<Text, 7> texts{{{"agent", &Envelope::agent},
+                                     {"key", &Envelope::key},
+                                     {"sessionId", &Envelope::session_id},
+                                     {"channel", &Envelope::channel},
+                                     {"chatType", &Envelope::chat_type},
+                                     {"actor", &Envelope::actor},
+                                     {"source", &Envelope::source}}};
+constexpr std::size_t before_topic = 5;
 
 }  // namespace
 
 std::string_view name(EventType type) { return names.at(static_cast<std::size_t>(type)); }
 
 std::optional<EventType> event_type(std::string_view text) {
-  for (std::size_t index = 0; index < names.size(); ++index) {
-    if (names[index] == text) return static_cast<EventType>(index);
-  }
-  return {};
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) return {};
+  return static_cast<EventType>(found - names.begin());
 }
 
 Event make_event(Envelope envelope, std::string_view data) {
@@ -34,21 +49,13 @@ Event make_event(Envelope envelope, std::string_view data) {
   out.integer("time", envelope.time);
   out.raw("type", {});
   json->append("\"").append(name(envelope.type)).append("\"");
-  const auto put = [&out](std::string_view field, std::string_view text) {
-    if (!text.empty()) out.string(field, text);
+  const auto put = [&out, &envelope](std::span<const Text> members) {
+    for (const auto& [name, field] : members)
+      if (!(envelope.*field).empty()) out.string(name, envelope.*field);
   };
-  put("agent", envelope.agent);
-  put("key", envelope.key);
-  put("sessionId", envelope.session_id);
-  put("channel", envelope.channel);
-  put("chatType", envelope.chat_type);
-  if (envelope.topic) {
-    out.string("topic", *envelope.topic);
-  } else {
-    out.raw("topic", "null");
-  }
-  put("actor", envelope.actor);
-  put("source", envelope.source);
+  put(std::span(texts).first<before_topic>());
+  out.string_or_null("topic", envelope.topic);
+  put(std::span(texts).subspan<before_topic>());
   out.raw("data", data);
   out.close();
   Event event{.envelope = std::move(envelope), .json = std::move(json), .data = {}};
@@ -61,34 +68,22 @@ Result<Event> parse_event(std::string text) {
   Envelope& envelope = event.envelope;
   bool typed = false;
   for (const json::Member& member : json::members(*event.json)) {
-    const auto text_of = [&] { return json::as_string(member.value).value_or(""); };
-    if (member.name == "seq")
+    if (const auto text = std::ranges::find(texts, member.name, &Text::name); text != texts.end()) {
+      envelope.*(text->field) = json::as_string(member.value).value_or("");
+    } else if (member.name == "seq") {
       envelope.seq = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
-    else if (member.name == "time")
+    } else if (member.name == "time") {
       envelope.time = json::as_int(member.value).value_or(0);
-    else if (member.name == "type") {
-      const auto type = event_type(text_of());
+    } else if (member.name == "type") {
+      const auto type = event_type(json::as_string(member.value).value_or(""));
       if (!type) return fail(Code::bad_request, "unknown event type " + std::string(member.value));
       envelope.type = *type;
       typed = true;
-    } else if (member.name == "agent")
-      envelope.agent = text_of();
-    else if (member.name == "key")
-      envelope.key = text_of();
-    else if (member.name == "sessionId")
-      envelope.session_id = text_of();
-    else if (member.name == "channel")
-      envelope.channel = text_of();
-    else if (member.name == "chatType")
-      envelope.chat_type = text_of();
-    else if (member.name == "topic")
+    } else if (member.name == "topic") {
       envelope.topic = json::as_string(member.value);
-    else if (member.name == "actor")
-      envelope.actor = text_of();
-    else if (member.name == "source")
-      envelope.source = text_of();
-    else if (member.name == "data")
+    } else if (member.name == "data") {
       event.data = member.value;
+    }
   }
   if (!typed || envelope.seq == 0) return fail(Code::bad_request, "not an event: " + event.json->substr(0, 120));
   return event;

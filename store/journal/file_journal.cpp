@@ -16,6 +16,7 @@
 #include "store/journal/log.hpp"
 #include "store/journal/page.hpp"
 #include "store/journal/recovery.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -44,7 +45,7 @@ struct FileJournal::Impl {
     std::vector<Commit> commits{};
   };
 
-  Impl(JournalOptions given, journal::Recovered found)
+  Impl(JournalOptions given, Recovered found)
       : options(std::move(given)), recovered(std::move(found)), catalog(recovered.segments) {
     for (const std::string& what : recovered.report.damage) catalog.note_damage({}, what);
   }
@@ -55,11 +56,11 @@ struct FileJournal::Impl {
   void deliver(BatchOutcome outcome, std::span<Commit> commits, std::uint64_t generation);
 
   JournalOptions options;
-  journal::Recovered recovered;
-  journal::Catalog catalog;
+  Recovered recovered;
+  Catalog catalog;
 
   std::mutex log_mutex;  // held during disk writes, never during on_batch
-  std::unique_ptr<journal::Log> log;
+  std::unique_ptr<Log> log;
   // The last batch that failed. Commits of its generation and older ones fail like it.
   struct Failure {
     std::uint64_t generation = 0;
@@ -77,7 +78,7 @@ struct FileJournal::Impl {
   bool stopping = false;
 
   std::thread thread;
-  std::optional<journal::Checker> checker;  // last: destroyed first
+  std::optional<Checker> checker;  // last: destroyed first
 };
 
 void FileJournal::Impl::run() {
@@ -143,17 +144,13 @@ void FileJournal::Impl::deliver(BatchOutcome outcome, std::span<Commit> commits,
 }
 
 Result<std::unique_ptr<FileJournal>> FileJournal::open(JournalOptions options) {
-  auto recovered = journal::recover(options);
-  if (!recovered) return std::unexpected(recovered.error());
-  if (recovered->segments.empty()) {
-    auto first = journal::Log::create_first(options);
-    if (!first) return std::unexpected(first.error());
-    recovered->segments.push_back(std::move(*first));
+  TRY(auto recovered, recover(options));
+  if (recovered.segments.empty()) {
+    TRY(auto first, Log::create_first(options));
+    recovered.segments.push_back(std::move(first));
   }
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(*recovered));
-  auto log = journal::Log::open(impl->options, impl->recovered, impl->catalog);
-  if (!log) return std::unexpected(log.error());
-  impl->log = std::move(*log);
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(recovered));
+  TRY(impl->log, Log::open(impl->options, impl->recovered, impl->catalog));
   impl->recovered.segments.clear();
   impl->thread = std::thread([running = impl.get()] { running->run(); });
   impl->checker.emplace(impl->catalog, impl->options.on_check);
@@ -203,19 +200,18 @@ void FileJournal::append(Commit commit) {
 Result<void> FileJournal::resume() {
   const std::scoped_lock lock(impl_->log_mutex);
   if (!impl_->failure) return {};
-  if (!impl_->log->writable())
-    if (auto probed = impl_->log->override_from_head(); !probed) return probed;
+  if (!impl_->log->writable()) TRY(impl_->log->override_from_head());
   const std::scoped_lock queue_lock(impl_->queue_mutex);
   if (impl_->failure->generation == impl_->generation) ++impl_->generation;
   return {};
 }
 
 Result<EventsRead> FileJournal::each_event(std::uint64_t from, std::size_t max_bytes, const OnEvent& take) const {
-  return journal::read_events(impl_->catalog, from, max_bytes, take);
+  return read_events(impl_->catalog, from, max_bytes, take);
 }
 
 Result<JournalPage> FileJournal::read(std::uint64_t from, std::size_t max_bytes) const {
-  return journal::read_page(impl_->catalog, impl_->recovered.lost, from, max_bytes);
+  return read_page(impl_->catalog, impl_->recovered.lost, from, max_bytes);
 }
 
 Result<std::uint64_t> FileJournal::each_segment(const OnSegment& call) const { return impl_->catalog.each(call); }

@@ -49,7 +49,7 @@ struct JournalOptions {
   std::function<void(const JournalCheck&)> on_check{};  // called on the checking thread, after each segment
 };
 
-// What opening found. Each is one sentence that names the segment, the offset, and where the bytes were put.
+// The findings of an opening. Each is one sentence that names the segment, the offset, and where the bytes were put.
 struct JournalReport {
   bool created = false;
   std::vector<std::string> repairs{};

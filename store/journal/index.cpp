@@ -12,6 +12,7 @@
 
 #include "store/crc32.hpp"
 #include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -55,10 +56,9 @@ Result<void> save_index(const std::filesystem::path& segment, const SealedIndex&
   // Renamed into its place: others may be reading the one that is there.
   const auto path = index_path(segment);
   const auto temp = std::filesystem::path(path.native() + ".tmp");
-  const auto file = store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file) return std::unexpected(file.error());
-  if (auto written = store::write_all(file->get(), bytes, temp.native()); !written) return written;
-  if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", temp.native(), errno));
+  TRY(const auto file, store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
+  TRY(store::write_all(file.get(), bytes, temp.native()));
+  if (::rename(temp.c_str(), path.c_str()) != 0) return io_fail("rename", temp.native());
   return {};
 }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <charconv>
 #include <cstring>
 #include <iterator>
 
 #include "store/crc32.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -44,22 +44,15 @@ void append_list(std::string& out, std::span<const Commit> commits, Member membe
   }
 }
 
-std::optional<std::uint64_t> as_seq(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::uint64_t> as_seq(std::string_view text) { return store::parse_number<std::uint64_t>(text); }
 
 // The text after the CRC, if the CRC fits.
 std::optional<std::string_view> sound_body(std::string_view text) {
   if (text.size() < body_at + body_start.size() || text[crc_digits] != ' ') return std::nullopt;
-  std::uint32_t crc = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + crc_digits, crc, 16);
-  if (error != std::errc() || end != text.data() + crc_digits) return std::nullopt;
-  if (!std::all_of(text.begin(), text.begin() + crc_digits, is_hex)) return std::nullopt;
+  const std::string_view crc = text.substr(0, crc_digits);
   const std::string_view body = text.substr(body_at);
-  if (!body.starts_with(body_start) || store::crc32_of(body) != crc) return std::nullopt;
+  if (!std::ranges::all_of(crc, is_hex) || !body.starts_with(body_start)) return std::nullopt;
+  if (store::crc32_of(body) != store::parse_number<std::uint32_t>(crc, 16)) return std::nullopt;
   return body;
 }
 

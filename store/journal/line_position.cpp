@@ -16,14 +16,7 @@ void append_json(std::string& out, const LinePosition& position) {
   if (position.length) number("length", *position.length);
   if (position.length || position.inode != 0) number("inode", position.inode);
   if (!position.line.empty()) writer.string("line", position.line);
-  if (!position.archives.empty()) {
-    writer.raw("archives", "[");
-    for (const std::string& name : position.archives) {
-      if (&name != &position.archives.front()) out += ',';
-      json::append_quoted(out, name);
-    }
-    out += ']';
-  }
+  if (!position.archives.empty()) writer.raw("archives", json::array_of(position.archives));
   writer.close();
 }
 

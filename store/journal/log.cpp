@@ -9,6 +9,7 @@
 
 #include "store/fault_point.hpp"
 #include "store/journal/line.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -28,16 +29,14 @@ Result<Segment> Log::create_first(const JournalOptions& options) {
   const SegmentName name{.first = std::max<std::uint64_t>(options.first_seq, 1), .turn = 0};
   Segment segment{
       .name = name, .path = options.dir / to_string(name), .next = name.first, .end = 0, .index = SparseIndex{}};
-  if (auto made = SegmentWriter::create(segment.path, "", ops_of(options)); !made) return std::unexpected(made.error());
+  TRY(const auto made, SegmentWriter::create(segment.path, "", ops_of(options)));
   return segment;
 }
 
 Result<std::unique_ptr<Log>> Log::open(const JournalOptions& options, const Recovered& recovered, Catalog& catalog) {
   std::unique_ptr<Log> log(new Log(options, catalog, ops_of(options)));
   const Segment& live = recovered.segments.back();
-  auto writer = SegmentWriter::reopen(live.path, live.end, log->ops_);
-  if (!writer) return std::unexpected(writer.error());
-  log->writer_ = std::move(*writer);
+  TRY(log->writer_, SegmentWriter::reopen(live.path, live.end, log->ops_));
   return log;
 }
 
@@ -64,26 +63,23 @@ Result<void> Log::write_line(std::uint64_t first, std::uint64_t next) {
       writer_.reset();  // a file of the new name may exist, and would override what is appended here
       return begun;
     }
-  if (auto written = writer_->append(line_); !written) return written;
+  TRY(writer_->append(line_));
   catalog_.extend(first, next, line_.size());
   return {};
 }
 
 Result<void> Log::begin_segment(bool overrides) {
   const std::uint64_t first = catalog_.head() + 1;
-  auto names = list_segments(dir_);
-  if (!names) return std::unexpected(names.error());
+  TRY(auto names, list_segments(dir_));
   SegmentName name{.first = first, .turn = 0};
-  for (const SegmentName& taken : *names)
+  for (const SegmentName& taken : names)
     if (taken.first == first) name.turn = taken.turn + 1;  // they come in order
   const auto path = dir_ / to_string(name);
-  const auto start = overrides ? override_start() : Result<std::string>{};
-  if (!start) return std::unexpected(start.error());
-  auto writer = SegmentWriter::create(path, *start, ops_);
-  if (!writer) return std::unexpected(writer.error());
-  Segment segment{.name = name, .path = path, .next = first, .end = writer->end(), .index = SparseIndex{}};
-  if (writer->end() > 0) segment.index->add(first, 0);
-  writer_ = std::move(*writer);
+  TRY(const auto start, overrides ? override_start() : Result<std::string>{});
+  TRY(auto writer, SegmentWriter::create(path, start, ops_));
+  Segment segment{.name = name, .path = path, .next = first, .end = writer.end(), .index = SparseIndex{}};
+  if (writer.end() > 0) segment.index->add(first, 0);
+  writer_ = std::move(writer);
   store::fault_point("journal.segment_begun");
   catalog_.begin(std::move(segment));
   return {};
@@ -96,11 +92,9 @@ Result<std::string> Log::override_start() const {
   const Segment live = catalog_.live();
   std::string start = override_line(first);
   if (live.name.first < first || live.end == 0) return start;
-  const auto file = store::open_file(live.path, O_RDONLY);
-  if (!file) return std::unexpected(file.error());
-  const auto kept = store::read_at(file->get(), 0, live.end, live.path.native());
-  if (!kept) return std::unexpected(kept.error());
-  return start + *kept;
+  TRY(const auto file, store::open_file(live.path, O_RDONLY));
+  TRY(const auto kept, store::read_at(file.get(), 0, live.end, live.path.native()));
+  return start + kept;
 }
 
 Result<void> Log::override_from_head() { return begin_segment(true); }

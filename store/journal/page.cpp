@@ -9,6 +9,7 @@
 #include "store/files.hpp"
 #include "store/journal/line.hpp"
 #include "store/line_reader.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -37,14 +38,13 @@ class Walk {
 
   // Continues in one segment; false when it has enough. not_found: there is no such file.
   Result<bool> read(const Catalog::SegmentPart& part) {
-    const auto file = store::open_file(part.path, O_RDONLY | O_NONBLOCK);
-    if (!file) return std::unexpected(file.error());
+    TRY(const auto file, store::open_file(part.path, O_RDONLY | O_NONBLOCK));
     struct stat status {};
-    if (::fstat(file->get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
       damaged(part.path, fmt::format("{} is not a file", part.path.native()));
       return true;
     }
-    if (!lines(file->get(), part, part.offset)) lines(file->get(), part, 0);
+    if (!lines(file.get(), part, part.offset)) lines(file.get(), part, 0);
     return !enough_;
   }
 
@@ -94,7 +94,7 @@ class Walk {
   }
 
   void damaged(const Catalog::SegmentPart& part, std::uint64_t offset) {
-    damaged(part.path, fmt::format("{} is damaged at offset {}", part.path.native(), offset));
+    damaged(part.path, damaged_at(part.path, offset));
   }
 
   void give(const Line& line, std::size_t length) {
@@ -174,7 +174,7 @@ Result<JournalPage> read_page(const Catalog& catalog, const Holes& lost, std::ui
     if (!batch.events.empty() || !batch.answers.empty() || !batch.line_positions.empty())
       page.batches.push_back(std::move(batch));
   });
-  if (auto read = run(walk, catalog, from); !read) return std::unexpected(read.error());
+  TRY(run(walk, catalog, from));
   if (walk.is_lost())
     return fail(Code::degraded, fmt::format("seqs {} to {} cannot be read{}{}", from, walk.next() - 1,
                                             walk.damage().empty() ? "" : ": ", walk.damage()));
@@ -189,7 +189,7 @@ Result<EventsRead> read_events(const Catalog& catalog, std::uint64_t from, std::
     for (std::size_t index = 0; index < line.events.size(); ++index)
       if (line.first + index >= from) take(line.first + index, line.events[index]);
   });
-  if (auto read = run(walk, catalog, from); !read) return std::unexpected(read.error());
+  TRY(run(walk, catalog, from));
   return EventsRead{.next = walk.next(), .lost = walk.is_lost()};
 }
 

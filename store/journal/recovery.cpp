@@ -14,6 +14,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/line.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace fs = std::filesystem;
@@ -33,7 +34,7 @@ struct Findings {
 // Makes the following reads come from the disk. After a crash of the process the last batches may be in memory only,
 // and after a failed fsync memory may have what the disk has not: so writes what is dirty, then drops the cache.
 Result<void> settle(int fd, const fs::path& path) {
-  if (::fdatasync(fd) != 0) return std::unexpected(io_problem("fdatasync", path.native(), errno));
+  if (::fdatasync(fd) != 0) return io_fail("fdatasync", path.native());
   if (const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); error != 0)
     return std::unexpected(io_problem("fadvise", path.native(), error));
   return {};
@@ -46,11 +47,6 @@ std::optional<SealedIndex> fitting_index(const fs::path& path, std::uint64_t fir
       static_cast<std::uint64_t>(status.st_size) < sealed->end)
     return std::nullopt;
   return sealed;
-}
-
-bool is_file(const fs::path& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 // The content of a sealed segment, when its first and last line show that it has exactly the seqs [first, until). So a
@@ -83,32 +79,30 @@ class Recovery {
   explicit Recovery(const JournalOptions& options) : options_(options) {}
 
   Result<Recovered> run() {
-    if (auto made = store::make_dirs(options_.dir); !made) return std::unexpected(made.error());
+    TRY(store::make_dirs(options_.dir));
     remove_old_torn();
     const auto epoch = load_epoch(options_.dir);
-    auto names = list_segments(options_.dir);
-    if (!names) return std::unexpected(names.error());
+    TRY(auto names, list_segments(options_.dir));
     epoch_ = epoch.value_or(Epoch{});
-    if (names->empty()) return create();
+    if (names.empty()) return create();
     if (!epoch) {
       epoch_.epoch = mint_epoch();
-      if (auto saved = save_epoch(options_.dir, epoch_); !saved) return std::unexpected(saved.error());
+      TRY(save_epoch(options_.dir, epoch_));
       report_.repairs.push_back(fmt::format("journal/EPOCH was missing or unreadable: new epoch {}", epoch_.epoch));
     }
     // A repair changes the segments, so they are examined again after it. One round is enough unless the disk keeps
     // failing.
     for (int round = 0; round < 4; ++round) {
-      auto findings = look();
-      if (!findings) return std::unexpected(findings.error());
-      if (sound(*findings)) {
-        report_.damage = std::move(findings->tolerated);
-        return Recovered{.segments = std::move(findings->segments),
+      TRY(auto findings, look());
+      if (sound(findings)) {
+        report_.damage = std::move(findings.tolerated);
+        return Recovered{.segments = std::move(findings.segments),
                          .epoch = epoch_.epoch,
                          .lost = std::move(epoch_.holes),
                          .report = std::move(report_)};
       }
-      if (!options_.repair) return fail(Code::degraded, describe(*findings));
-      if (auto repaired = repair(*findings); !repaired) return std::unexpected(repaired.error());
+      if (!options_.repair) return fail(Code::degraded, describe(findings));
+      TRY(repair(findings));
     }
     return fail(Code::degraded, "the journal is damaged again after each repair");
   }
@@ -127,26 +121,24 @@ class Recovery {
     if (options_.least_head != 0)
       report_.repairs.push_back(fmt::format("the journal was lost: it continues at seq {} under the new epoch {}",
                                             options_.first_seq, fresh.epoch));
-    if (auto saved = save_epoch(options_.dir, fresh); !saved) return std::unexpected(saved.error());
+    TRY(save_epoch(options_.dir, fresh));
     return Recovered{.epoch = fresh.epoch, .lost = std::move(fresh.holes), .report = std::move(report_)};
   }
 
   Result<Findings> look() {
-    auto names = list_segments(options_.dir);
-    if (!names) return std::unexpected(names.error());
-    remove_void(*names);
+    TRY(auto names, list_segments(options_.dir));
+    for (const SegmentName& name : take_overridden(names)) remove_files(options_.dir / to_string(name));
     Findings findings;
-    if (names->empty()) return findings;
+    if (names.empty()) return findings;
     // Events that the files need and that are older than the first segment.
-    if (options_.needed_from > 1 && options_.needed_from < names->front().first)
-      findings.holes.push_back({.from = options_.needed_from, .to = names->front().first});
-    for (std::size_t i = 0; i < names->size(); ++i) {
-      const bool last = i + 1 == names->size();
-      const auto looked = look_at((*names)[i], last ? open_end : (*names)[i + 1].first, findings);
-      if (!looked) return std::unexpected(looked.error());
+    if (options_.needed_from > 1 && options_.needed_from < names.front().first)
+      findings.holes.push_back({.from = options_.needed_from, .to = names.front().first});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool last = i + 1 == names.size();
+      TRY(look_at(names[i], last ? open_end : names[i + 1].first, findings));
     }
     // The files and readers have these seqs: they are not assigned again.
-    if (const std::uint64_t next = findings.segments.empty() ? names->front().first : findings.segments.back().next;
+    if (const std::uint64_t next = findings.segments.empty() ? names.front().first : findings.segments.back().next;
         next <= options_.least_head) {
       findings.holes.push_back({.from = next, .to = options_.least_head + 1});
       findings.end_lost = true;
@@ -159,35 +151,18 @@ class Recovery {
   void remove_old_torn() {
     std::vector<fs::path> old;
     store::each_in(options_.dir, [&](const fs::directory_entry& entry) {
-      struct stat status {};
-      if (!is_torn_name(entry.path()) || ::lstat(entry.path().c_str(), &status) != 0) return;
-      const std::int64_t written_ms = status.st_mtim.tv_sec * 1000;
-      if (store::unix_ms() - written_ms > options_.torn_kept_ms) old.push_back(entry.path());
+      const auto status = is_torn_name(entry.path()) ? store::stat_of(entry.path()) : std::nullopt;
+      if (status && store::unix_ms() - status->st_mtim.tv_sec * 1000 > options_.torn_kept_ms)
+        old.push_back(entry.path());
     });
     std::error_code ignored;
     for (const fs::path& path : old) fs::remove(path, ignored);
   }
 
-  // Removes segments that later ones wholly override. They have only batches that were told as not stored.
-  void remove_void(std::vector<SegmentName>& names) {
-    std::uint64_t until = open_end;
-    for (std::size_t i = names.size(); i-- > 0;) {
-      if (names[i].first >= until) {
-        std::error_code ignored;  // if it stays, it is void the next time too
-        const fs::path path = options_.dir / to_string(names[i]);
-        fs::remove(path, ignored);
-        fs::remove(index_path(path), ignored);
-        names.erase(names.begin() + static_cast<std::ptrdiff_t>(i));
-      } else {
-        until = names[i].first;
-      }
-    }
-  }
-
   Result<void> look_at(const SegmentName& name, std::uint64_t until, Findings& findings) {
     const bool last = until == open_end;
     Segment segment{.name = name, .path = options_.dir / to_string(name), .next = name.first};
-    if (!is_file(segment.path)) {
+    if (const auto status = store::stat_of(segment.path); !status || !S_ISREG(status->st_mode)) {
       findings.obstacles.push_back(name);
       findings.end_lost = findings.end_lost || last;
       return {};
@@ -210,32 +185,28 @@ class Recovery {
         }
       }
     }
-    const auto file = store::open_file(segment.path, O_RDWR);
-    if (!file) return std::unexpected(file.error());
-    if (auto settled = settle(file->get(), segment.path); !settled) return settled;
-    auto scan = scan_segment(file->get(), segment.path.native(), name.first, until);
-    if (!scan) return std::unexpected(scan.error());
-    if (last && scan->torn_only()) {
-      const auto cut = cut_torn(file->get(), segment.path, scan->damages.front());
-      if (!cut) return std::unexpected(cut.error());
-      report_.repairs.push_back(*cut);
-      scan->damages.clear();
+    TRY(const auto file, store::open_file(segment.path, O_RDWR));
+    TRY(settle(file.get(), segment.path));
+    TRY(auto scan, scan_segment(file.get(), segment.path.native(), name.first, until));
+    if (last && scan.torn_only()) {
+      TRY(const auto cut, cut_torn(file.get(), segment.path, scan.damages.front()));
+      report_.repairs.push_back(cut);
+      scan.damages.clear();
     }
-    if (!scan->damages.empty() && can_wait(*scan, last, until)) {
-      for (const Damage& damage : scan->damages)
-        findings.tolerated.push_back(fmt::format("{} is damaged at offset {}", segment.path.native(), damage.offset));
-      take_runs(segment, *scan);
+    if (!scan.damages.empty() && can_wait(scan, last, until)) {
+      for (const Damage& damage : scan.damages) findings.tolerated.push_back(damaged_at(segment.path, damage.offset));
+      take_runs(segment, scan);
       if (!last) segment.next = until;
       add(std::move(segment), findings);
       return {};
     }
-    if (!scan->damages.empty()) {
-      for (const Run& run : scan->runs)
+    if (!scan.damages.empty()) {
+      for (const Run& run : scan.runs)
         add({.name = {.first = run.first}, .path = segment.path, .next = run.next}, findings);
-      findings.damaged.push_back({.name = name, .last = last, .scan = std::move(*scan)});
+      findings.damaged.push_back({.name = name, .last = last, .scan = std::move(scan)});
       return {};
     }
-    take_run(segment, *scan);
+    take_run(segment, scan);
     if (!last) save_rebuilt(segment);
     add(std::move(segment), findings);
     return {};
@@ -281,10 +252,6 @@ class Recovery {
     findings.segments.push_back(std::move(segment));
   }
 
-  bool known(const Epoch::Hole& hole) const {
-    return std::ranges::any_of(epoch_.holes,
-                               [&](const Epoch::Hole& lost) { return lost.from <= hole.from && hole.to <= lost.to; });
-  }
   bool can_wait(const Epoch::Hole& hole) const { return !options_.repair && hole.to <= options_.needed_from; }
   // Whether the journal can be used as it is. Without `repair` it may miss events that recovery does not need, but not
   // its end: how many events that had is unknown.
@@ -292,7 +259,7 @@ class Recovery {
     if (!findings.damaged.empty() || (options_.repair && !findings.obstacles.empty())) return false;
     std::vector<std::string> missing;
     for (const Epoch::Hole& hole : findings.holes) {
-      if (known(hole)) continue;
+      if (epoch_.accepts(hole)) continue;
       if (findings.end_lost || !can_wait(hole)) return false;
       missing.push_back(describe(hole, findings));
     }
@@ -316,35 +283,32 @@ class Recovery {
     std::vector<std::string> all;
     all.reserve(findings.damaged.size() + findings.obstacles.size() + findings.holes.size());
     for (const DamagedSegment& damaged : findings.damaged)
-      all.push_back(fmt::format("{} is damaged at offset {}", (options_.dir / to_string(damaged.name)).native(),
-                                damaged.scan.damages.front().offset));
+      all.push_back(damaged_at(options_.dir / to_string(damaged.name), damaged.scan.damages.front().offset));
     for (const SegmentName& name : findings.obstacles)
       all.push_back(fmt::format("{} is not a file", (options_.dir / to_string(name)).native()));
     for (const Epoch::Hole& hole : findings.holes)
-      if (!known(hole)) all.push_back(describe(hole, findings));
+      if (!epoch_.accepts(hole)) all.push_back(describe(hole, findings));
     return fmt::format("{}; start with --repair to continue without the lost events", fmt::join(all, "; "));
   }
 
   // Saves the new epoch and the holes first: a repair that is killed is done again under yet another epoch.
   Result<void> repair(const Findings& findings) {
     epoch_ = {.epoch = mint_epoch(), .holes = findings.holes};
-    if (auto saved = save_epoch(options_.dir, epoch_); !saved) return saved;
+    TRY(save_epoch(options_.dir, epoch_));
     store::fault_point("repair.epoch");
     for (const SegmentName& name : findings.obstacles) {
-      const auto aside = store::put_aside(options_.dir / to_string(name));
-      if (!aside) return std::unexpected(aside.error());
+      TRY(const auto aside, store::put_aside(options_.dir / to_string(name)));
       report_.repairs.push_back(
-          fmt::format("{} was not a file; moved to {}", to_string(name), aside->filename().native()));
+          fmt::format("{} was not a file; moved to {}", to_string(name), aside.filename().native()));
     }
     for (const DamagedSegment& damaged : findings.damaged) {
-      auto done = repair_segment(options_.dir, damaged);
-      if (!done) return std::unexpected(done.error());
-      report_.repairs.push_back(std::move(*done));
+      TRY(auto done, repair_segment(options_.dir, damaged));
+      report_.repairs.push_back(std::move(done));
     }
     if (!findings.holes.empty() && findings.holes.back().to == options_.least_head + 1) {
       const fs::path path = options_.dir / to_string({.first = options_.least_head + 1, .turn = 0});
-      if (auto file = store::open_file(path, O_RDWR | O_CREAT); !file) return std::unexpected(file.error());
-      if (auto synced = store::sync_dir(options_.dir); !synced) return synced;
+      TRY(const auto made, store::open_file(path, O_RDWR | O_CREAT));
+      TRY(store::sync_dir(options_.dir));
     }
     for (const Epoch::Hole& hole : findings.holes)
       report_.repairs.push_back(fmt::format("seqs {} to {} are lost", hole.from, hole.to - 1));

@@ -23,6 +23,8 @@ struct Epoch {
   };
   std::string epoch{};
   std::vector<Hole> holes{};
+
+  bool accepts(const Hole& hole) const;  // whether all of it is known to be lost
 };
 
 struct Recovered {

@@ -9,27 +9,25 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/recovery.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace fs = std::filesystem;
 namespace {
 
 Result<void> truncate_to(int fd, const fs::path& path, std::uint64_t end) {
-  if (::ftruncate(fd, static_cast<off_t>(end)) != 0)
-    return std::unexpected(io_problem("truncate", path.native(), errno));
+  if (::ftruncate(fd, static_cast<off_t>(end)) != 0) return io_fail("truncate", path.native());
   return store::sync_file(fd, path);
 }
 
 Result<fs::path> copy_aside(int fd, const fs::path& segment, std::string_view kind, std::span<const Damage> damages) {
   fs::path target = segment;
   target += fmt::format(".{}.{}", kind, store::time_for_names());
-  const auto file = store::open_file(target, O_WRONLY | O_CREAT | O_APPEND);
-  if (!file) return std::unexpected(file.error());
+  TRY(const auto file, store::open_file(target, O_WRONLY | O_CREAT | O_APPEND));
   for (const Damage& damage : damages)
-    if (auto copied = store::copy_range(fd, segment, damage.offset, damage.end, file->get(), target); !copied)
-      return std::unexpected(copied.error());
-  if (auto synced = store::sync_file(file->get(), target); !synced) return std::unexpected(synced.error());
-  if (auto synced = store::sync_dir(segment.parent_path()); !synced) return std::unexpected(synced.error());
+    TRY(store::copy_range(fd, segment, damage.offset, damage.end, file.get(), target));
+  TRY(store::sync_file(file.get(), target));
+  TRY(store::sync_dir(segment.parent_path()));
   return target;
 }
 
@@ -38,11 +36,10 @@ Result<void> split_off(int fd, const fs::path& segment, const Run& run) {
   const fs::path target = segment.parent_path() / to_string({.first = run.first, .turn = 0});
   fs::path temp = target;
   temp += ".tmp";
-  const auto file = store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file) return std::unexpected(file.error());
-  if (auto copied = store::copy_range(fd, segment, run.offset, run.end, file->get(), temp); !copied) return copied;
-  if (auto synced = store::sync_file(file->get(), temp); !synced) return synced;
-  if (::rename(temp.c_str(), target.c_str()) != 0) return std::unexpected(io_problem("rename", temp.native(), errno));
+  TRY(const auto file, store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
+  TRY(store::copy_range(fd, segment, run.offset, run.end, file.get(), temp));
+  TRY(store::sync_file(file.get(), temp));
+  if (::rename(temp.c_str(), target.c_str()) != 0) return io_fail("rename", temp.native());
   return store::sync_dir(segment.parent_path());
 }
 
@@ -63,7 +60,7 @@ Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn
   // A torn batch was never told as durable: a disk without room for its copy must not keep the daemon from starting.
   if (!aside && aside.error().code != Code::storage_full) return std::unexpected(aside.error());
   store::fault_point("torn.kept");
-  if (auto cut = truncate_to(fd, segment, torn.offset); !cut) return std::unexpected(cut.error());
+  TRY(truncate_to(fd, segment, torn.offset));
   store::fault_point("torn.cut");
   return fmt::format("{} ended in a torn batch at offset {} ({} bytes), {}", segment.filename().native(), torn.offset,
                      torn.end - torn.offset,
@@ -72,16 +69,14 @@ Result<std::string> cut_torn(int fd, const fs::path& segment, const Damage& torn
 
 Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& damaged) {
   const fs::path segment = dir / to_string(damaged.name);
-  const auto file = store::open_file(segment, O_RDWR);
-  if (!file) return std::unexpected(file.error());
-  const auto aside = copy_aside(file->get(), segment, "damaged", damaged.scan.damages);
-  if (!aside) return std::unexpected(aside.error());
+  TRY(const auto file, store::open_file(segment, O_RDWR));
+  TRY(const auto aside, copy_aside(file.get(), segment, "damaged", damaged.scan.damages));
 
   store::fault_point("repair.kept");
   const auto& runs = damaged.scan.runs;
   const bool starts_good = !runs.empty() && runs.front().offset == 0;
   for (std::size_t i = starts_good ? 1 : 0; i < runs.size(); ++i) {
-    if (auto split = split_off(file->get(), segment, runs[i]); !split) return std::unexpected(split.error());
+    TRY(split_off(file.get(), segment, runs[i]));
     store::fault_point("repair.split");
   }
 
@@ -91,14 +86,13 @@ Result<std::string> repair_segment(const fs::path& dir, const DamagedSegment& da
       !starts_good && !runs.empty() && runs.front().first == damaged.name.first && damaged.name.turn == 0;
   if (starts_good || (runs.empty() && damaged.last)) {
     // The last segment keeps its name even when it is empty, so that no seq before it is assigned again.
-    if (auto cut = truncate_to(file->get(), segment, starts_good ? runs.front().end : 0); !cut)
-      return std::unexpected(cut.error());
+    TRY(truncate_to(file.get(), segment, starts_good ? runs.front().end : 0));
   } else if (!name_reused) {
-    if (::unlink(segment.c_str()) != 0) return std::unexpected(io_problem("remove", segment.native(), errno));
-    if (auto synced = store::sync_dir(dir); !synced) return std::unexpected(synced.error());
+    if (::unlink(segment.c_str()) != 0) return io_fail("remove", segment.native());
+    TRY(store::sync_dir(dir));
   }
   store::fault_point("repair.cut");
-  return fmt::format("{}; the damage is in {}", describe(damaged), aside->filename().native());
+  return fmt::format("{}; the damage is in {}", describe(damaged), aside.filename().native());
 }
 
 }  // namespace sessiond::journal

@@ -1,13 +1,16 @@
 #include "store/journal/scan.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <optional>
 #include <string_view>
 
+#include "store/files.hpp"
 #include "store/journal/line.hpp"
 #include "store/line_reader.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -68,17 +71,19 @@ class Scanner {
 
 }  // namespace
 
+std::string damaged_at(const std::filesystem::path& segment, std::uint64_t offset) {
+  return fmt::format("{} is damaged at offset {}", segment.native(), offset);
+}
+
 Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, std::uint64_t until) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::unexpected(io_problem("stat", name, errno));
+  TRY(const auto status, store::status_of(fd, name));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   store::SequentialLines reader(fd, 0, size, name);
   Scanner scanner(first, until);
   while (!scanner.done()) {
-    const auto raw = reader.next();
-    if (!raw) return std::unexpected(raw.error());
-    if (!*raw) break;
-    scanner.line((*raw)->offset, (*raw)->text, (*raw)->ended);
+    TRY(const auto raw, reader.next());
+    if (!raw) break;
+    scanner.line(raw->offset, raw->text, raw->ended);
   }
   Scan scan = scanner.take();
   scan.size = size;
@@ -91,10 +96,9 @@ Result<CheckedLines> check_lines(int fd, const std::string& name, std::uint64_t 
   std::uint64_t least = 0;
   std::uint64_t at = 0;
   while (!stop) {
-    const auto raw = reader.next();
-    if (!raw) return std::unexpected(raw.error());
-    if (!*raw) break;
-    const auto [offset, text, ended] = **raw;
+    TRY(const auto raw, reader.next());
+    if (!raw) break;
+    const auto [offset, text, ended] = *raw;
     at = offset + text.size() + (ended ? 1 : 0);
     const auto seq = ended ? seq_of_line(text) : std::nullopt;
     if (!seq || *seq < least) {

@@ -33,6 +33,8 @@ struct Scan {
   bool torn_only() const { return damages.size() == 1 && damages[0].one_line && damages[0].end == size; }
 };
 
+std::string damaged_at(const std::filesystem::path& segment, std::uint64_t offset);  // the sentence that reports damage
+
 // Checks the CRCs of the lines alone, and makes an index. For sealed segments whose seqs are known. Returns early, with
 // what it has, when `stop` is set.
 struct CheckedLines {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <system_error>
+
+#include "store/number.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -12,12 +14,7 @@ namespace {
 constexpr std::size_t digits = 20;
 constexpr std::string_view suffix = ".jsonl";
 
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::uint64_t> number(std::string_view text) { return store::parse_number<std::uint64_t>(text); }
 
 }  // namespace
 
@@ -55,6 +52,27 @@ Result<std::vector<SegmentName>> list_segments(const std::filesystem::path& dir)
   if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<SegmentName> take_overridden(std::vector<SegmentName>& names) {
+  std::vector<SegmentName> overridden;
+  std::uint64_t until = std::numeric_limits<std::uint64_t>::max();
+  for (auto at = names.end(); at != names.begin();) {
+    --at;
+    if (at->first < until) {
+      until = at->first;
+    } else {
+      overridden.push_back(*at);
+      at = names.erase(at);
+    }
+  }
+  return overridden;
+}
+
+void remove_files(const std::filesystem::path& segment) {
+  std::error_code ignored;
+  std::filesystem::remove(segment, ignored);
+  std::filesystem::remove(index_path(segment), ignored);
 }
 
 }  // namespace sessiond::journal

@@ -27,6 +27,11 @@ std::optional<SegmentName> parse_segment_name(std::string_view name);
 // Whether a file is <segment>.torn.<time>: a batch that a kill cut short, whose outcome was never told.
 bool is_torn_name(const std::filesystem::path& file);
 Result<std::vector<SegmentName>> list_segments(const std::filesystem::path& dir);  // in order
+// Takes the segments that a later one overrides as a whole out of the list. They have only batches that were told as
+// not stored.
+std::vector<SegmentName> take_overridden(std::vector<SegmentName>& names);
+// Removes an overridden segment and its index. If a file stays, the next opening of the journal removes it.
+void remove_files(const std::filesystem::path& segment);
 
 // Seqs [name.first, next) in bytes [0, end) of a file.
 struct Segment {

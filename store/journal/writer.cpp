@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "store/fault_point.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::journal {
 
 Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, std::string_view first_line,
                                             const Ops& ops) {
-  auto file = ops->create(path);
-  if (!file) return std::unexpected(file.error());
-  SegmentWriter writer(std::move(*file), path, 0, ops);
+  TRY(auto file, ops->create(path));
+  SegmentWriter writer(std::move(file), path, 0, ops);
   store::fault_point("journal.segment_created");
   auto done = writer.append(first_line);
   if (done) done = ops->sync_dir(path.parent_path());
@@ -24,9 +24,8 @@ Result<SegmentWriter> SegmentWriter::create(const std::filesystem::path& path, s
 }
 
 Result<SegmentWriter> SegmentWriter::reopen(const std::filesystem::path& path, std::uint64_t end, Ops ops) {
-  auto file = store::open_file(path, O_RDWR | O_APPEND);
-  if (!file) return std::unexpected(file.error());
-  return SegmentWriter(std::move(*file), path, end, std::move(ops));
+  TRY(auto file, store::open_file(path, O_RDWR | O_APPEND));
+  return SegmentWriter(std::move(file), path, end, std::move(ops));
 }
 
 Result<void> SegmentWriter::append(std::string_view line) {
@@ -38,7 +37,7 @@ Result<void> SegmentWriter::append(std::string_view line) {
   store::fault_point("journal.written");
   // Not repeated after an error, EINTR included: the kernel may have dropped the pages.
   sound_ = ops_->sync(fd_.get()) == 0;
-  if (!sound_) return std::unexpected(io_problem("fdatasync", path_.native(), errno));
+  if (!sound_) return io_fail("fdatasync", path_.native());
   store::fault_point("journal.synced");
   end_ += line.size();
   return {};

@@ -201,8 +201,7 @@ class Checker {
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
-      ++at_;
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
   State stop(std::string detail) {
     error_ = Error{at_, std::move(detail)};

@@ -35,34 +35,12 @@ void append_quoted(std::string& out, std::string_view text) {
       }
     }
     flush();
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (c < 0x20) {
-          fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
-        } else {
-          out += "\xEF\xBF\xBD";
-        }
+    if (const std::size_t known = escaped.find(text[at]); known != std::string_view::npos) {
+      out.append({'\\', escape_names[known]});
+    } else if (c < 0x20) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+    } else {
+      out += "\xEF\xBF\xBD";
     }
     plain = ++at;
   }
@@ -91,6 +69,11 @@ void ObjectWriter::integer(std::string_view name, std::int64_t number) {
   raw(name, {});
   const fmt::format_int digits(number);
   out_.append(digits.data(), digits.size());
+}
+
+void ObjectWriter::string_or_null(std::string_view name, const std::optional<std::string>& text) {
+  if (text) return string(name, *text);
+  raw(name, "null");
 }
 
 std::string array_of(std::span<const std::string> texts) {
@@ -198,12 +181,7 @@ void append_edit(ObjectWriter& out, const Edit& edit) {
   }
   set += '}';
   out.raw("set", set);
-  std::string unset = "[";
-  for (const auto& name : edit.unset) {
-    if (unset.size() > 1) unset += ',';
-    append_quoted(unset, name);
-  }
-  out.raw("unset", unset + "]");
+  out.raw("unset", array_of(edit.unset));
 }
 
 Edit read_edit(std::string_view object) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "store/json/scan.hpp"
+#include "store/number.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -15,6 +16,12 @@ namespace {
 std::size_t skip_space(std::string_view text, std::size_t at) {
   while (at < text.size() && is_space(text[at])) ++at;
   return at;
+}
+
+// The beginning of the next member or element.
+std::size_t skip_comma(std::string_view text) {
+  const std::size_t at = skip_space(text, 0);
+  return at < text.size() && text[at] == ',' ? skip_space(text, at + 1) : at;
 }
 
 // From the opening quote to behind the closing one, or to the end.
@@ -51,10 +58,7 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
 
 std::optional<std::uint32_t> hex4(std::string_view text, std::size_t at) {
   if (at + 4 > text.size()) return {};
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 4, value, 16);
-  if (error != std::errc{} || end != text.data() + at + 4) return {};
-  return value;
+  return store::parse_number<std::uint32_t>(text.substr(at, 4), 16);
 }
 
 // The code point of an escape whose 'u' is at `at`; moves `at` behind it. Half a surrogate pair is U+FFFD.
@@ -99,58 +103,45 @@ Kind kind(std::string_view value) {
   }
 }
 
-MemberIterator::MemberIterator(std::string_view text) {
+template <class Value>
+ValueIterator<Value>::ValueIterator(std::string_view text) {
   const std::size_t open = skip_space(text, 0);
-  if (open >= text.size() || text[open] != '{') return;
+  if (open >= text.size() || text[open] != (std::is_same_v<Value, Member> ? '{' : '[')) return;
   rest_ = text.substr(open + 1);
-  done_ = false;
   ++*this;
 }
+template ValueIterator<Member>::ValueIterator(std::string_view);
+template ValueIterator<std::string_view>::ValueIterator(std::string_view);
 
+template <>
 MemberIterator& MemberIterator::operator++() {
-  std::size_t at = skip_space(rest_, 0);
-  if (at < rest_.size() && rest_[at] == ',') at = skip_space(rest_, at + 1);
-  if (at >= rest_.size() || rest_[at] != '"') {
-    done_ = true;
-    return *this;
-  }
+  done_ = true;  // unless there is another whole member
+  std::size_t at = skip_comma(rest_);
+  if (at >= rest_.size() || rest_[at] != '"') return *this;
   const std::size_t name_end = skip_string(rest_, at);
-  if (name_end < at + 2) {
-    done_ = true;
-    return *this;
-  }
-  member_.name = rest_.substr(at + 1, name_end - at - 2);
+  if (name_end < at + 2) return *this;
+  value_.name = rest_.substr(at + 1, name_end - at - 2);
   at = skip_space(rest_, name_end);
   if (at < rest_.size() && rest_[at] == ':') at = skip_space(rest_, at + 1);
-  const std::size_t end = skip_value(rest_, at);
-  if (end == at) {
-    done_ = true;
-    return *this;
-  }
-  member_.value = rest_.substr(at, end - at);
-  rest_.remove_prefix(end);
+  take_value(at, value_.value);
   return *this;
 }
 
-ElementIterator::ElementIterator(std::string_view text) {
-  const std::size_t open = skip_space(text, 0);
-  if (open >= text.size() || text[open] != '[') return;
-  rest_ = text.substr(open + 1);
-  done_ = false;
-  ++*this;
-}
-
+template <>
 ElementIterator& ElementIterator::operator++() {
-  std::size_t at = skip_space(rest_, 0);
-  if (at < rest_.size() && rest_[at] == ',') at = skip_space(rest_, at + 1);
-  const std::size_t end = at < rest_.size() && rest_[at] != ']' ? skip_value(rest_, at) : at;
-  if (end == at) {
-    done_ = true;
-    return *this;
-  }
-  value_ = rest_.substr(at, end - at);
-  rest_.remove_prefix(end);
+  done_ = true;
+  const std::size_t at = skip_comma(rest_);
+  if (at < rest_.size() && rest_[at] != ']') take_value(at, value_);
   return *this;
+}
+
+template <class Value>
+void ValueIterator<Value>::take_value(std::size_t at, std::string_view& value) {
+  const std::size_t end = skip_value(rest_, at);
+  if (end == at) return;
+  value = rest_.substr(at, end - at);
+  rest_.remove_prefix(end);
+  done_ = false;
 }
 
 std::optional<std::string_view> find(std::string_view object, std::string_view name) {
@@ -208,26 +199,7 @@ std::string unescape(std::string_view inner) {
       continue;
     }
     ++at;
-    switch (escape) {
-      case 'b':
-        out += '\b';
-        break;
-      case 'f':
-        out += '\f';
-        break;
-      case 'n':
-        out += '\n';
-        break;
-      case 'r':
-        out += '\r';
-        break;
-      case 't':
-        out += '\t';
-        break;
-      default:
-        out += escape;
-        break;  // \" \\ \/
-    }
+    out += meant_by_escape(escape);
   }
   return out;
 }
@@ -238,9 +210,7 @@ std::optional<std::string> as_string(std::string_view value) {
 }
 
 std::optional<std::int64_t> as_int(std::string_view value) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error == std::errc{} && end == value.data() + value.size()) return number;
+  if (const auto number = store::parse_number<std::int64_t>(value)) return number;
   const auto real = as_double(value);
   constexpr double exact = 9007199254740992.0;  // 2^53
   if (!real || std::floor(*real) != *real || std::abs(*real) > exact) return {};
@@ -271,21 +241,33 @@ std::optional<std::int64_t> int_at(std::string_view object, std::string_view nam
   return value ? as_int(*value) : std::nullopt;
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view object, std::string_view name) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs;
+  for (const std::string_view pair : elements(find(object, name).value_or("[]"))) {
+    std::vector<std::uint64_t> numbers;
+    for (const std::string_view number : elements(pair))
+      numbers.push_back(static_cast<std::uint64_t>(as_int(number).value_or(0)));
+    if (numbers.size() == 2) pairs.emplace_back(numbers[0], numbers[1]);
+  }
+  return pairs;
+}
+
 std::string compact(std::string_view value) {
   std::string out;
   out.reserve(value.size());
-  std::size_t at = 0;
-  while (at < value.size()) {
+  std::size_t plain = 0;  // where the bytes begin that are not copied yet
+  for (std::size_t at = 0; at < value.size();) {
     if (value[at] == '"') {
-      const std::size_t end = skip_string(value, at);
-      out.append(value, at, end - at);
-      at = end;
-    } else {
-      if (!is_space(value[at])) out += value[at];
-      ++at;
+      at = skip_string(value, at);
+      continue;
     }
+    if (is_space(value[at])) {
+      out.append(value, plain, at - plain);
+      plain = at + 1;
+    }
+    ++at;
   }
-  return out;
+  return out.append(value, plain);
 }
 
 }  // namespace sessiond::json

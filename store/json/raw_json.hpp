@@ -48,39 +48,33 @@ struct Member {
 
 // Iterates in one pass without allocating: `for (Member m : members(object))`,
 // `for (std::string_view v : elements(array))`. A value of another kind has no members and no elements.
-class MemberIterator {
+template <class Value>
+class ValueIterator {
  public:
-  using value_type = Member;
+  using value_type = Value;
   using difference_type = std::ptrdiff_t;
-  MemberIterator() = default;
-  explicit MemberIterator(std::string_view rest);
-  const Member& operator*() const { return member_; }
-  const Member* operator->() const { return &member_; }
-  MemberIterator& operator++();
+  ValueIterator() = default;
+  explicit ValueIterator(std::string_view text);
+  const Value& operator*() const { return value_; }
+  const Value* operator->() const { return &value_; }
+  ValueIterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return done_; }
 
  private:
-  std::string_view rest_;
-  Member member_;
-  bool done_ = true;
-};
-class ElementIterator {
- public:
-  using value_type = std::string_view;
-  using difference_type = std::ptrdiff_t;
-  ElementIterator() = default;
-  explicit ElementIterator(std::string_view rest);
-  const std::string_view& operator*() const { return value_; }
-  ElementIterator& operator++();
-  void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return done_; }
+  void take_value(std::size_t at, std::string_view& value);  // that begins at `at` of the rest
 
- private:
   std::string_view rest_;
-  std::string_view value_;
+  Value value_;
   bool done_ = true;
 };
+using MemberIterator = ValueIterator<Member>;
+using ElementIterator = ValueIterator<std::string_view>;
+template <>
+MemberIterator& MemberIterator::operator++();
+template <>
+ElementIterator& ElementIterator::operator++();
+
 template <class Iterator>
 struct Range {
   std::string_view text;
@@ -100,6 +94,8 @@ std::optional<bool> as_bool(std::string_view value);
 std::optional<double> as_double(std::string_view value);
 std::optional<std::string> string_at(std::string_view object, std::string_view name);
 std::optional<std::int64_t> int_at(std::string_view object, std::string_view name);
+// The pairs of integers in an array [[a,b],…]; an element that is no pair is left out.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view object, std::string_view name);
 
 // Finds members by name, like `find`, but scans the object only once. Use it to look up more than a few names. It views
 // the object's text.
@@ -153,6 +149,7 @@ class ObjectWriter {
   void string(std::string_view name, std::string_view text);
   void integer(std::string_view name, std::int64_t number);
   void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
+  void string_or_null(std::string_view name, const std::optional<std::string>& text);
   void close() { out_ += '}'; }
   // Closes the object and returns it. Only for a writer that was made without `out`; call it once.
   std::string text() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/json/raw_json.hpp"
+#include "store/json/scan.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -24,10 +25,7 @@ std::u32string decoded(std::string_view inner) {
   const auto escape = [&](std::size_t at) -> std::size_t {
     const char name = at + 1 < inner.size() ? inner[at + 1] : '\\';
     if (name != 'u') {
-      constexpr std::string_view names = "bfnrt";
-      constexpr std::string_view meant = "\b\f\n\r\t";
-      const std::size_t known = names.find(name);
-      out += static_cast<unsigned char>(known == std::string_view::npos ? name : meant[known]);
+      out += static_cast<unsigned char>(meant_by_escape(name));
       return 2;
     }
     std::uint32_t unit = 0;
@@ -100,13 +98,9 @@ bool same_objects(std::string_view a, std::string_view b, int depth) {
 }
 
 bool same_arrays(std::string_view a, std::string_view b, int depth) {
-  const auto all = [](std::string_view array) {
-    std::vector<std::string_view> out;
-    for (const std::string_view element : elements(array)) out.push_back(element);
-    return out;
-  };
-  return std::ranges::equal(
-      all(a), all(b), [depth](std::string_view left, std::string_view right) { return same_at(left, right, depth); });
+  return std::ranges::equal(elements(a), elements(b), [depth](std::string_view left, std::string_view right) {
+    return same_at(left, right, depth);
+  });
 }
 
 bool same_at(std::string_view a, std::string_view b, int depth) {

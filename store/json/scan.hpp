@@ -12,6 +12,15 @@
 
 namespace sessiond::json {
 
+// The escapes of one letter, and the characters that they mean.
+inline constexpr std::string_view escape_names = "bfnrt\"\\";
+inline constexpr std::string_view escaped = "\b\f\n\r\t\"\\";
+// Returns the character that the escape `\<name>` means; `name` itself when it is not in the list, as for `\/`.
+inline char meant_by_escape(char name) {
+  const std::size_t known = escape_names.find(name);
+  return known == std::string_view::npos ? name : escaped[known];
+}
+
 // Inside a string: the first quote, backslash or control character at or after `at`; text.size() when there is none.
 // Sets `high` when it passed bytes outside ASCII; perhaps also when there are some just behind the result.
 inline std::size_t find_special(std::string_view text, std::size_t at, bool& high) {

@@ -27,16 +27,14 @@ std::string make_payload(const std::string& token) {
   const std::int64_t now = store::unix_ms();
   const auto created =
       fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(now / 1000)), now % 1000);
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.integer("pid", ::getpid());
   out.string("createdAt", created);
   out.integer("startedAt", now);
   out.integer("starttime", static_cast<std::int64_t>(store::process_status(::getpid()).starttime));
   out.string("host", store::host_identity());
   out.string("token", token);
-  out.close();
-  return text;
+  return out.text();
 }
 
 fs::path unique_beside(const fs::path& lock) {
@@ -56,10 +54,9 @@ Result<std::optional<SeenLock>> look_at_lock(const fs::path& lock) {
   if (secret) fd = store::Fd(::open(lock.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT) return std::nullopt;
-    return std::unexpected(io_problem("open", lock.native(), errno));
+    return io_fail("open", lock.native());
   }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(io_problem("stat", lock.native(), errno));
+  TRY(const auto status, store::status_of(fd.get(), lock.native()));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", lock.native()));
   std::string payload;
   if (!secret) {
@@ -137,7 +134,7 @@ Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
   const fs::path aside = unique_beside(lock);
   if (::rename(lock.c_str(), aside.c_str()) != 0) {
     if (errno == ENOENT) return false;
-    return std::unexpected(io_problem("evict", lock.native(), errno));
+    return io_fail("evict", lock.native());
   }
   store::fault_point("lock.moved_aside");
   auto taken = look_at_lock(aside);

@@ -53,9 +53,8 @@ LockPayload read_lock_payload(std::string_view text);
 // Returns why the holder is certainly gone; nothing if it may still hold the lock. Proofs are:
 //   - its pid is dead, or belongs to another process now;
 //   - it ran before this boot of the machine;
-//   - the content does not say where the holder ran, and the file was last changed before this boot (boot_time_ns) and
-//   is on
-//     a local disk.
+//   - the content does not say where the holder ran, and the file was last changed before this boot (boot_time_ns)
+//     and is on a local disk.
 std::optional<std::string> provably_gone(const SeenLock& seen);
 bool is_this_process(const LockPayload& payload);
 

@@ -22,13 +22,11 @@ fs::path sibling(const fs::path& previous, std::string_view ending) {
 }
 
 std::string to_json(const Stamp& stamp) {
-  std::string text;
-  json::ObjectWriter out(text);
+  json::ObjectWriter out;
   out.raw("inode", std::to_string(stamp.inode));
   out.integer("mtimeNs", stamp.mtime_ns);
   out.raw("size", std::to_string(stamp.size));
-  out.close();
-  return text;
+  return out.text();
 }
 
 std::optional<Stamp> stamp_at(std::string_view object, std::string_view name) {
@@ -47,12 +45,6 @@ Snapshot snapshot_of(store::Fd fd, const struct stat& status) {
   return {.fd = std::move(fd), .device = status.st_dev, .id = store::identity(status)};
 }
 
-std::optional<struct stat> stat_of(const fs::path& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return {};
-  return status;
-}
-
 Stamp stamp_of(const struct stat& status) {
   const store::FileIdentity id = store::identity(status);
   return {id.inode, id.mtime_ns, id.size};
@@ -69,15 +61,13 @@ Result<StoreRead> read_store(const fs::path& path) {
       why.code = Code::degraded;
       return std::unexpected(std::move(why));
     }
-    struct stat before {};
-    struct stat after {};
-    if (::fstat(fd->get(), &before) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    TRY(const auto before, store::status_of(fd->get(), path.native()));
     if (!S_ISREG(before.st_mode))
       return std::unexpected(
           store::in_the_way(path, {.code = Code::degraded, .detail = path.native() + " is not a regular file"}));
     auto text = store::read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
     if (!text) return fail(Code::degraded, std::move(text.error().detail));
-    if (::fstat(fd->get(), &after) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
+    TRY(const auto after, store::status_of(fd->get(), path.native()));
     if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it was rewritten meanwhile
     read.snapshot = snapshot_of(std::move(*fd), before);
     auto entries = parse_store(*text, read.oddities);
@@ -114,7 +104,7 @@ Result<void> write_note(const fs::path& path, const StoreNote& note) {
   TRY(auto fd, store::open_file(temp, O_WRONLY | O_CREAT | O_TRUNC));
   TRY(store::write_all(fd.get(), text, temp.native()));
   TRY(store::sync_file(fd.get(), temp));
-  if (::rename(temp.c_str(), path.c_str()) != 0) return std::unexpected(io_problem("rename", path.native(), errno));
+  if (::rename(temp.c_str(), path.c_str()) != 0) return io_fail("rename", path.native());
   return store::sync_dir(path.parent_path());
 }
 
@@ -196,10 +186,10 @@ void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>&
 
 Result<void> move_file(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return {};
-  if (errno != EXDEV) return std::unexpected(io_problem("rename", from.native(), errno));
+  if (errno != EXDEV) return io_fail("rename", from.native());
   TRY(auto text, store::read_file(from));
   TRY(store::replace_file(to, text));
-  if (::unlink(from.c_str()) != 0) return std::unexpected(io_problem("remove", from.native(), errno));
+  if (::unlink(from.c_str()) != 0) return io_fail("remove", from.native());
   return {};
 }
 
@@ -211,9 +201,9 @@ Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
     const int error = errno;
     if (error == EINVAL ||
         error == ENOSYS) {  // not on this file system; the name has a time, and what is there is looked at
-      if (!stat_of(name) && ::rename(from.c_str(), name.c_str()) == 0) break;
+      if (!store::stat_of(name) && ::rename(from.c_str(), name.c_str()) == 0) break;
     }
-    if (error != EEXIST && !stat_of(name)) return std::unexpected(io_problem("set aside", from.native(), error));
+    if (error != EEXIST && !store::stat_of(name)) return std::unexpected(io_problem("set aside", from.native(), error));
     name = first;
     name += "-" + store::random_hex(6);
   }

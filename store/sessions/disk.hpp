@@ -3,8 +3,9 @@
 //
 // Beside journal/previous/<agent>.json:
 //   <agent>.json          the generation before the last
-//   <agent>.current.json  hard link to the last generation that we wrote; it survives a foreign program's replacing the
-//   store <agent>.foreign.json  a foreign version that an exchange brought out, until its changes are committed
+//   <agent>.current.json  hard link to the last generation that we wrote; it survives a foreign program's replacing
+//                         the store
+//   <agent>.foreign.json  a foreign version that an exchange brought out, until its changes are committed
 //   <agent>.note          {"temp":"<name>","current":<stamp>,"next":<stamp>}, stamp = {"inode","mtimeNs","size"}
 // The note says which checkpoint was running, so that the next start can put the files of a killed one where they
 // belong.
@@ -40,7 +41,6 @@ struct Snapshot {
   Stamp stamp() const { return {id.inode, id.mtime_ns, id.size}; }
 };
 Snapshot snapshot_of(store::Fd fd, const struct stat& status);
-std::optional<struct stat> stat_of(const std::filesystem::path& path);
 Stamp stamp_of(const struct stat& status);
 
 struct StoreRead {

@@ -63,7 +63,7 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
   for (const char* ending : {".old", ".old.tmp"}) {  // from file systems where files cannot be exchanged
     ::unlink((temp.native() + ending).c_str());
   }
-  const auto left = stat_of(temp);
+  const auto left = store::stat_of(temp);
   if (!left) return {};
   if (!note.next || stamp_of(*left) == *note.next) {  // it did not replace the store
     ::unlink(temp.c_str());
@@ -125,12 +125,12 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   } else if (note) {
     const Stamp now = snapshot.stamp();
     ours = (note->next && *note->next == now) || (note->current && *note->current == now);
-  } else if (auto link = stat_of(files.current)) {
+  } else if (auto link = store::stat_of(files.current)) {
     ours = snapshot.fd && link->st_ino == snapshot.id.inode && link->st_dev == snapshot.device;
   }
   std::optional<Entries> started;
   if (!ours) started = last_written(snapshot);
-  const bool foreign_there = stat_of(files.foreign).has_value();
+  const bool foreign_there = store::stat_of(files.foreign).has_value();
   if (ours && !foreign_there) return {};  // as usual: nothing to compare
   Entries merged = base;
 
@@ -165,10 +165,10 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
 
 bool SessionsFile::untouched(const Options& options) {
   const GenerationFiles files(options.previous);
-  const auto status = stat_of(options.path);
+  const auto status = store::stat_of(options.path);
   const auto note = read_note(files.note);
-  if (!note) return !status && !stat_of(files.previous);
-  if (stat_of(files.foreign)) return false;
+  if (!note) return !status && !store::stat_of(files.previous);
+  if (store::stat_of(files.foreign)) return false;
   if (!status) return !note->current && !note->next;
   const Stamp now = stamp_of(*status);
   return (note->next && *note->next == now) || (note->current && *note->current == now);
@@ -181,7 +181,7 @@ Result<LoadReport> SessionsFile::Impl::load() {
   if (note) {
     TRY(settle(*note));
   }
-  report.first = !note && !stat_of(files.current) && !stat_of(files.previous);
+  report.first = !note && !store::stat_of(files.current) && !store::stat_of(files.previous);
 
   TRY(auto read, read_store(options.path));
   for (const std::string& oddity : read.oddities) {

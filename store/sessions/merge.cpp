@@ -79,25 +79,13 @@ json::Edit difference(std::string_view from, std::string_view to) {
 }
 
 // Fields that belong together: a mix of both sides' would be wrong for both.
-constexpr std::array<std::string_view, 17> session_group = {"sessionId",
-                                                            "sessionFile",
-                                                            "sdkSessionId",
-                                                            "cliSessionIds",
-                                                            "claudeCliSessionId",
-                                                            "inputTokens",
-                                                            "outputTokens",
-                                                            "totalTokens",
-                                                            "contextTokens",
-                                                            "totalTokensFresh",
-                                                            "cacheRead",
-                                                            "cacheWrite",
-                                                            "compactionCount",
-                                                            "memoryFlushAt",
-                                                            "sessionStartedAt",
-                                                            "memoryFlushCompactionCount",
-                                                            "memoryFlushContextHash"};
-constexpr std::array<std::string_view, 8> delivery_group = {
-    "channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext"};
+constexpr auto session_group = std::to_array<std::string_view>(
+    {"sessionId", "sessionFile", "sdkSessionId", "cliSessionIds", "claudeCliSessionId", "inputTokens", "outputTokens",
+     "totalTokens", "contextTokens", "totalTokensFresh", "cacheRead", "cacheWrite", "compactionCount", "memoryFlushAt",
+     "sessionStartedAt", "memoryFlushCompactionCount", "memoryFlushContextHash"});
+constexpr auto delivery_group =
+    std::to_array<std::string_view>({"channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId",
+                                     "lastThreadId", "deliveryContext"});
 
 struct ThreeWays {
   OrderedMembers base;

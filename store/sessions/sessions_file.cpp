@@ -12,7 +12,7 @@ SessionsFile::~SessionsFile() = default;
 SessionsFile::SessionsFile(SessionsFile&&) noexcept = default;
 
 bool SessionsFile::Impl::unchanged() const {
-  const auto status = stat_of(options.path);
+  const auto status = store::stat_of(options.path);
   if (!status || !snapshot.fd) return !status && !snapshot.fd;
   return status->st_dev == snapshot.device && store::identity(*status) == snapshot.id;
 }
@@ -79,7 +79,5 @@ std::vector<lock::Eviction> SessionsFile::take_evictions() { return std::exchang
 std::vector<std::string> SessionsFile::take_repairs() { return std::exchange(impl_->repairs, {}); }
 
 std::shared_ptr<EntryHistory> SessionsFile::history() const { return impl_->history; }
-
-bool SessionsFile::exchange_supported() const { return impl_->exchange; }
 
 }  // namespace sessiond::sessions

@@ -113,7 +113,6 @@ class SessionsFile {
   std::vector<lock::Eviction>
   take_evictions();  // locks that were taken away since the last call, also by calls that failed
   std::shared_ptr<EntryHistory> history() const;
-  bool exchange_supported() const;  // false: the file system has no RENAME_EXCHANGE; it is checked and then renamed
 
  private:
   struct Impl;

@@ -21,92 +21,6 @@ bool plain(std::string_view raw) {
   return true;
 }
 
-// Walks once over text that has passed json::check. An entry without insignificant whitespace, as we write them, is
-// copied as it is: stores may have 100 000 entries.
-class Walker {
- public:
-  explicit Walker(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
-
-  // Enters the object.
-  void enter() {
-    skip_space();
-    ++at_;  // {
-  }
-  // Moves to the next member. False at the closing brace.
-  bool next() {
-    skip_space();
-    if (*at_ == ',') {
-      ++at_;
-      skip_space();
-    }
-    return at_ != end_ && *at_ == '"';
-  }
-  std::string_view name() {
-    const char* begin = at_ + 1;
-    skip_string();
-    const std::string_view inner(begin, static_cast<std::size_t>(at_ - 1 - begin));
-    skip_space();
-    ++at_;  // :
-    skip_space();
-    return inner;
-  }
-  RawEntry value() {
-    const char* begin = at_;
-    const bool spaced = skip_value();
-    const std::string_view text(begin, static_cast<std::size_t>(at_ - begin));
-    return spaced ? std::make_shared<const std::string>(json::compact(text))
-                  : std::make_shared<const std::string>(text);
-  }
-
- private:
-  void skip_space() {
-    while (at_ != end_ && json::is_space(*at_)) ++at_;
-  }
-  void skip_string() {
-    for (++at_; *at_ != '"'; ++at_) at_ += *at_ == '\\';
-    ++at_;
-  }
-  // Returns whether the value has insignificant whitespace.
-  bool skip_value() {
-    bool spaced = false;
-    int depth = 0;
-    do {
-      switch (*at_) {
-        case '"':
-          skip_string();
-          break;
-        case '{':
-        case '[':
-          ++depth;
-          ++at_;
-          break;
-        case '}':
-        case ']':
-          --depth;
-          ++at_;
-          break;
-        case ' ':
-        case '\n':
-        case '\r':
-        case '\t':
-          spaced = true;
-          ++at_;
-          break;
-        case ',':
-        case ':':
-          ++at_;
-          break;
-        default:
-          while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !json::is_space(*at_)) ++at_;
-      }
-    } while (depth > 0);
-    return spaced;
-  }
-
-  const char* at_;
-  const char* end_;
-};
-
 NamedEntry named(std::string_view name, RawEntry value) {
   NamedEntry entry{.key = {}, .entry = std::move(value)};
   if (plain(name)) {
@@ -154,11 +68,8 @@ Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<s
   }
 
   std::vector<NamedEntry> entries;
-  Walker walker(text);
-  walker.enter();
-  while (walker.next()) {
-    const std::string_view name = walker.name();
-    entries.push_back(named(name, walker.value()));
+  for (const json::Member& member : json::members(text)) {
+    entries.push_back(named(member.name, std::make_shared<const std::string>(json::compact(member.value))));
     if (json::kind(*entries.back().entry) != json::Kind::object) {
       oddities.push_back(
           fmt::format("the entry of {} is not an object; it is kept as it is", json::quote(entries.back().key)));

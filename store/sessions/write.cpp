@@ -34,11 +34,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::unexpected<Problem> io_fail(std::string_view doing, const fs::path& path) {
-  const int error = errno;
-  return std::unexpected(io_problem(doing, path.native(), error));
-}
-
 // Foreign programs compare the mtime in whole ms.
 bool same_millisecond(const store::FileIdentity& a, const store::FileIdentity& b) {
   return a.mtime_ns / 1'000'000 == b.mtime_ns / 1'000'000;
@@ -48,7 +43,7 @@ Result<void> move_mtime(int fd, std::int64_t from_ns, const fs::path& path) {
   const std::int64_t ns = (from_ns / 1'000'000 + 1) * 1'000'000;
   const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
                              {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000}};
-  if (::futimens(fd, times) != 0) return io_fail("set the time of", path);
+  if (::futimens(fd, times) != 0) return io_fail("set the time of", path.native());
   return {};
 }
 
@@ -66,16 +61,13 @@ Result<SessionsFile::Impl::Temp> SessionsFile::Impl::write_temp(const std::vecto
   store::fault_point("checkpoint.noted");
   TRY(auto fd, store::open_file(temp.path, O_WRONLY | O_CREAT | O_EXCL));
   TRY(auto bytes, write_merged(fd.get(), temp.path.native(), base, changes));
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
+  TRY(auto status, store::status_of(fd.get(), temp.path.native()));
   if (snapshot.fd && same_millisecond(store::identity(status), snapshot.id)) {
     TRY(move_mtime(fd.get(), snapshot.id.mtime_ns, temp.path));
-    if (::fstat(fd.get(), &status) != 0) return io_fail("stat", temp.path);
+    TRY(status, store::status_of(fd.get(), temp.path.native()));
   }
   store::fault_point("checkpoint.temp_written");
-  while (::fsync(fd.get()) != 0) {
-    if (errno != EINTR) return io_fail("fsync", temp.path);
-  }
+  TRY(store::sync_file(fd.get(), temp.path));
   store::fault_point("checkpoint.temp_synced");
   temp.bytes = bytes;
   temp.snapshot = snapshot_of(std::move(fd), status);
@@ -95,7 +87,7 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place(Temp& temp) {
   }
   if (!exchange) return place_by_rename(temp);
   if (!snapshot.fd) return Placed::done;
-  const auto old = stat_of(temp.path);
+  const auto old = store::stat_of(temp.path);
   const bool expected = old && old->st_dev == snapshot.device && stamp_of(*old) == snapshot.stamp();
   return expected ? Placed::done : Placed::foreign;
 }
@@ -106,14 +98,14 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
       ::unlink(temp.path.c_str());
       return Placed::done;
     }
-    if (stat_of(options.path)) return Placed::again;
-    if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);
+    if (store::stat_of(options.path)) return Placed::again;
+    if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path.native());
     return Placed::done;
   }
   // The old file gets a second name first. On file systems without hard links the base is written out instead.
   const fs::path old = temp.path.native() + ".old";
   const bool linked = link_open_file(snapshot.fd.get(), old);
-  const auto now = stat_of(options.path);
+  const auto now = store::stat_of(options.path);
   if (!now || now->st_dev != snapshot.device ||
       stamp_of(*now) != snapshot.stamp()) {  // not compared by ctime, which the link changed
     ::unlink(old.c_str());
@@ -122,8 +114,8 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
   if (!linked) {
     TRY(damage.empty() ? store::replace_file(files.previous, format_store(base)) : put_aside(options.path, damage));
   }
-  if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path);
-  if (linked && ::rename(old.c_str(), temp.path.c_str()) != 0) return io_fail("rename", old);
+  if (::rename(temp.path.c_str(), options.path.c_str()) != 0) return io_fail("replace", options.path.native());
+  if (linked && ::rename(old.c_str(), temp.path.c_str()) != 0) return io_fail("rename", old.native());
   return Placed::done;
 }
 
@@ -137,7 +129,7 @@ Result<void> SessionsFile::Impl::put_aside(const fs::path& damaged, std::string_
 Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_foreign,
                                                    const std::vector<NamedEntry>& before) {
   ForeignChange change;
-  if (!stat_of(old)) return change;
+  if (!store::stat_of(old)) return change;
   std::string why = damage;
   if (is_foreign) {
     TRY(auto theirs, read_store(old));

@@ -34,7 +34,7 @@ std::string fault_at(std::string_view text, std::string_view pointer = "") {
   return problem.errors.front().pointer;
 }
 
-// What must hold of every line we write, whatever was in the entry.
+// Checks what must hold of every line we write, whatever was in the entry.
 Written written(const NewEntry& draft, std::string_view parent = "0badcafe", std::uint64_t seq = 7) {
   Written made = write_entry(draft, draft.id.empty() ? "1a2b3c4d" : draft.id,
                              draft.parent_id.value_or(std::string(parent)), seq, now);

@@ -27,7 +27,7 @@ std::unique_ptr<Transcript> opened(const fs::path& path, const fs::path& sidecar
   return std::move(*transcript);
 }
 
-// What the file holds, the plain way.
+// Reads what the file holds, the plain way.
 struct Model {
   bool has_header = false;
   std::vector<std::string> lines;

@@ -61,9 +61,9 @@ TEST_CASE("the first message makes the session, the second is only appended") {
 TEST_CASE("metadata: origin once, what is new later") {
   World world;
   Inbound message = in_group();
-  message.subject = "Lunch";
+  message.names.subject = "Lunch";
   message.account_id = "acc";
-  message.label = "Label";
+  message.names.label = "Label";
   world.run(message);
   CHECK(world.field(group, "displayName") == "\"Lunch\"");
   CHECK(world.field(group, "subject") == "\"Lunch\"");
@@ -71,8 +71,8 @@ TEST_CASE("metadata: origin once, what is new later") {
   CHECK(world.field(group, "lastAccountId") == "\"acc\"");
   const std::string origin = world.field(group, "origin");
   CHECK(at(origin, "label") == "\"Label\"");
-  message.subject = "Dinner";
-  message.label = "Other";
+  message.names.subject = "Dinner";
+  message.names.label = "Other";
   message.thread_id = "7";
   world.rules.routing.threads = policy::ThreadScope::inherit;
   const Decision second = world.run(message);
@@ -82,7 +82,7 @@ TEST_CASE("metadata: origin once, what is new later") {
   CHECK(world.field(group, "subject") == "\"Dinner\"");
   CHECK(world.field(group, "lastThreadId") == "7");
   CHECK(types(world.run(message)) == Types{"message.appended"});
-  message.display_name = "Named";
+  message.names.display_name = "Named";
   world.run(message);
   CHECK(world.field(group, "displayName") == "\"Named\"");
 }

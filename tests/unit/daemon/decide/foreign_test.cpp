@@ -280,7 +280,7 @@ TEST_CASE("whose transcript a file is") {
 
 namespace {
 
-// What a load finds when the note is lost: the last generation, taken for another program's work on the one before.
+// A load that lost its note finds this: the last generation, taken for a foreign program's work on the one before.
 struct LostNote {
   World live;
   World after;  // the power cut

@@ -107,7 +107,7 @@ class Life {
     run(Inbound{.channel = "slack",
                 .chat_type = direct ? "direct" : "group",
                 .peer = direct ? "u1" : "g1",
-                .subject = upto(5) == 0 ? "S" : "",
+                .names = {.subject = upto(5) == 0 ? "S" : ""},
                 .topic = topic(),
                 .text = any(texts_)});
   }

@@ -44,7 +44,7 @@ TEST_CASE("of a kind the first are kept and the rest counted") {
   const auto findings = report.findings();
   REQUIRE(findings.size() == Report::most_of_a_kind + 2);
   CHECK(findings.back().detail == "and 950 more like those above");
-  CHECK(findings.back().level == Finding::Level::warning);
+  CHECK(findings.back().level == Level::warning);
   Report outer;
   outer.append(report);
   CHECK(outer.findings().size() == findings.size());

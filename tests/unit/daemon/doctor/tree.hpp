@@ -20,7 +20,7 @@
 namespace sessiond::testing {
 
 namespace fs = std::filesystem;
-using Level = doctor::Finding::Level;
+using Level = doctor::Level;
 
 inline const std::string id_a = "11111111-1111-4111-8111-111111111111";
 inline const std::string id_b = "22222222-2222-4222-8222-222222222222";

@@ -1,5 +1,5 @@
-// What any Journal must do, whatever it keeps its batches in (store/journal/journal.hpp). A new implementation passes
-// when a test gives its Subject to TEST_CASE_TEMPLATE_INVOKE(any_journal, …):
+// Tests what any Journal must do, whatever it keeps its batches in (store/journal/journal.hpp). A new implementation
+// passes when a test gives its Subject to TEST_CASE_TEMPLATE_INVOKE(any_journal, …):
 //   Journal& journal();                        open, new and empty at first
 //   void reopen();                             ends the journal as an orderly stop does and opens it again
 //   std::unique_ptr<Journal> after_crash();    what opens after a power cut at this moment; the journal is not

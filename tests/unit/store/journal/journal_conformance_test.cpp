@@ -71,7 +71,7 @@ class Files {
   std::unique_ptr<Journal> journal_;
 };
 
-// What a MemoryJournal leaves behind.
+// The remains of a MemoryJournal.
 struct Stored {
   std::mutex mutex{};
   std::deque<StoredBatch> batches{};

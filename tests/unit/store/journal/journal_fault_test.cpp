@@ -84,7 +84,7 @@ Told run(const fs::path& dir, Disk& disk) {
     CHECK(outcome.problem.code == (outcome.kind == BatchOutcome::Kind::outcome_unknown ? Code::outcome_unknown
                                    : disk.error == ENOSPC                              ? Code::storage_full
                                                                                        : Code::degraded));
-    // What is appended meanwhile comes back the same way.
+    // Commits that are appended meanwhile come back the same way.
     const BatchOutcome behind = journal.put(commit(seq + 2, 1, "behind"));
     CHECK(behind.kind == outcome.kind);
     for (int tries = 0; tries < 20 && !journal->resume(); ++tries)

@@ -1,4 +1,4 @@
-// What the journal's tests share: a directory that goes away, a journal whose outcomes are kept, commits that say which
+// Shared by the journal's tests: a directory that goes away, a journal whose outcomes are kept, commits that say which
 // they are.
 #pragma once
 

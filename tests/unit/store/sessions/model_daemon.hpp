@@ -1,4 +1,4 @@
-// What the daemon does with a SessionsFile, without the daemon: holds the entries, commits what others changed, writes
+// Does with a SessionsFile what the daemon does: holds the entries, commits what others changed, writes
 // what is dirty.
 #pragma once
 

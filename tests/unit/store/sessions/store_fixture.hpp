@@ -37,9 +37,9 @@ struct StoreFixture {
             .lock = {.timeout = std::chrono::seconds(60), .poll_interval = std::chrono::milliseconds(1)},
             .exchange = exchange};
   }
-  // What another program does: a new file by rename.
+  // Writes as a foreign program does: a new file by rename.
   void replace(std::string_view text) const { REQUIRE(store::replace_file(path, text)); }
-  // What an editor does.
+  // Writes as an editor does.
   void rewrite(std::string_view text) const { std::ofstream(path, std::ios::trunc) << text; }
   std::string text() const { return store::read_file(path).value_or("(none)"); }
   std::set<std::string> names(const std::filesystem::path& where) const {

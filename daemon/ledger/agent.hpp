@@ -62,6 +62,8 @@ struct Agent : std::enable_shared_from_this<Agent> {
 
   // It is in memory only because a command that was then refused would have made it.
   bool is_unused() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
+  // How old the oldest change is that its file does not hold.
+  std::int64_t checkpoint_lag_ms() const { return dirty_since == 0 ? 0 : store::steady_ms() - dirty_since; }
   // Its file holds all that is durable.
   bool is_clean() const {
     return !rebuild && turn != Turn::loading && (!state || (state->dirty.empty() && turn != Turn::checkpointing));

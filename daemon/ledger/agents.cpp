@@ -218,9 +218,9 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   return agent.state.get();
 }
 
-const decide::AgentState* Agents::in_memory(std::string_view id) const {
+const Agent* Agents::find(std::string_view id) const {
   const auto found = agents_.find(id);
-  return found == agents_.end() ? nullptr : found->second->state.get();
+  return found == agents_.end() ? nullptr : found->second.get();
 }
 
 asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {

@@ -70,6 +70,7 @@ class Agents {
   asio::awaitable<std::vector<std::string>> ids();
 
   Agent& find_or_add(const std::string& id);
+  const Agent* find(std::string_view id) const;  // null: nothing is known of it
   const Map& all() const { return agents_; }
   // Until the agent is in memory. agent_not_found when it does not exist and is not to be made; degraded.
   asio::awaitable<Result<void>> load(std::string id, bool create);
@@ -93,7 +94,6 @@ class Agents {
  private:
   // Valid until the next co_await. at_hand: null when the agent has to be loaded or looked at first.
   const decide::AgentState* at_hand(std::string_view id);
-  const decide::AgentState* in_memory(std::string_view id) const;
   asio::awaitable<Result<const decide::AgentState*>> get(std::string id, bool fresh);
   asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);

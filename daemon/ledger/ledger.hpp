@@ -4,27 +4,16 @@
 // made behind, by disk threads.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <random>
-#include <set>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "config/config.hpp"
 #include "daemon/decide/decision.hpp"
-#include "daemon/ledger/agents.hpp"
-#include "daemon/ledger/checkpointer.hpp"
-#include "daemon/ledger/follower.hpp"
-#include "daemon/ledger/transcript_locks.hpp"
+#include "daemon/ledger/parts.hpp"
 
 namespace sessiond::journal {
 struct JournalFileOps;
@@ -105,19 +94,20 @@ class Ledger {
   // `fresh`.
   template <class Call>  // Result<…>(const AgentState&, Seen&)
   auto show(std::string agent, bool fresh, Call call) {
-    return agents_.show(std::move(agent), fresh, std::move(call));
+    return parts_.agents.show(std::move(agent), fresh, std::move(call));
   }
   // The same of several agents in one moment, without those that are not there; with `degraded`, without those that
   // cannot be read either, which it then names.
   using States = Agents::States;
   template <class Call>  // Result<…>(const States&, Seen&)
   auto show_all(std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded = nullptr) {
-    return agents_.show_all(std::move(agents), fresh, std::move(call), degraded);
+    return parts_.agents.show_all(std::move(agents), fresh, std::move(call), degraded);
   }
-  asio::awaitable<Result<void>> load(std::string id) { return agents_.load(std::move(id), false); }  // into memory
-  asio::awaitable<std::vector<std::string>> agent_ids() { return agents_.ids(); }
+  // Brings the agent into memory.
+  asio::awaitable<Result<void>> load(std::string id) { return parts_.agents.load(std::move(id), false); }
+  asio::awaitable<std::vector<std::string>> agent_ids() { return parts_.agents.ids(); }
   // The output gate: until everything up to `seq` is durable.
-  asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return commits_.wait_until_durable(seq); }
+  asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return parts_.commits.wait_until_durable(seq); }
   // "<epoch>-<seq>": a state that shows nothing newer than `last_seq` (of a session, transcript or agent) is a state as
   // of this id.
   std::string as_of(std::uint64_t last_seq) const;
@@ -126,69 +116,35 @@ class Ledger {
   // (transcript_readers.hpp). lock_timeout when another program's lock keeps lines of the last recovery out of it.
   template <class Call>
   auto read_transcript(std::string agent, std::string file, Call call) {
-    return readers_.read(std::move(agent), std::move(file), std::move(call));
+    return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
   }
   asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file) {
-    return flusher_.flush(std::move(agent), std::move(file));
+    return parts_.flusher.flush(std::move(agent), std::move(file));
   }
-  // Requests that wait for a lock now, by the file that it locks.
-  const std::map<std::string, int>& lock_waiters() const { return env_.lock_waiters; }
-
-  asio::awaitable<Result<void>> checkpoint_all() { return checkpointer_.write_all(); }
+  asio::awaitable<Result<void>> checkpoint_all() { return parts_.checkpointer.write_all(); }
   // All that is durable now, as files that stay as they are (snapshot.hpp). Let it go on a disk thread.
-  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() { return checkpointer_.take_snapshot(); }
+  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
+    return parts_.checkpointer.take_snapshot();
+  }
   // From here on no request waits for another program's lock or for room in the journal: it is answered 503. What can
   // be done at once still is.
   void drain();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
-  decide::Rules& rules() { return env_.rules; }
+  decide::Rules& rules() { return parts_.env.rules; }
   // Called with the events of each batch when it is durable, in order.
   void on_events(std::function<void(std::vector<journal::Event>)> call) { on_events_ = std::move(call); }
-  std::uint64_t durable() const { return commits_.durable(); }
-  std::int64_t age_now() const { return commits_.clock().now(); }  // for what ends after a while (age_clock.hpp)
-  const journal::Journal& journal() const { return commits_.journal(); }
-  const std::string& epoch() const { return commits_.journal().epoch(); }
-  const Paths& paths() const { return env_.paths; }
-  asio::thread_pool& disk() { return env_.disk; }
-  asio::io_context& io() { return env_.io; }
   LedgerStatus status() const;
-  struct AgentStatus {
-    std::int64_t checkpoint_lag_ms = 0;
-    bool dirty = false;
-    std::uint64_t bytes = 0;  // of sessions.json
-  };
-  AgentStatus agent_status(std::string_view id) const;
+  const journal::Journal& journal() const { return parts_.commits.journal(); }
+  // To read how a part stands.
+  const LedgerParts& parts() const { return parts_; }
 
  private:
   Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
          std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
          std::unique_ptr<journal::AgeClock> clock);
-  void on_durable(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives);
-  asio::awaitable<void> reload(std::set<std::string> ids);
-  asio::awaitable<void> purge_ephemeral(std::string id);
-  asio::awaitable<std::vector<answers::Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
-  asio::awaitable<Result<void>> fetch(const std::string& agent, const decide::Need& need, decide::FetchedLines& lines,
-                                      decide::FetchedIds& ids);
-  asio::awaitable<Result<void>> mend_transcript(const std::string& agent, const std::string& file);
-  // For a commit that was answered before it was durable.
-  asio::awaitable<void> finish(std::uint64_t seq, std::string agent,
-                               std::vector<decide::TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
-                               std::shared_ptr<TranscriptHold> hold);
 
-  LedgerEnv env_;
-  const journal::FileJournal& journal_files_;  // the journal of commits_, for status, backups and the start
-  Commits commits_;
-  Notices notices_{env_, commits_};
-  // Until everything was looked at once. What the daemon finds then is what it starts from; an agent that appears later
-  // was made by a foreign program, and all of it is published.
-  std::atomic<bool> adopting_{true};
-  TranscriptFlusher flusher_{env_, notices_, adopting_};
-  TranscriptReaders readers_{env_, flusher_};
-  Agents agents_{env_, commits_, notices_, flusher_, readers_, adopting_};
-  Follower follower_{env_, commits_, notices_, agents_, flusher_, readers_, adopting_};
-  TranscriptLocks locks_{env_, commits_, agents_, flusher_, follower_};
-  Checkpointer checkpointer_{env_, commits_, notices_, agents_, flusher_, journal_files_};
+  LedgerParts parts_;
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed
   std::function<void(std::vector<journal::Event>)> on_events_{};
 };

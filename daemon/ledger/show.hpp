@@ -54,10 +54,10 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
     States states;
     std::uint64_t last_seq = 0;
     for (const std::string& agent : there) {
-      const decide::AgentState* state = in_memory(agent);
-      if (state == nullptr) break;  // it left while another one was loaded
-      states.push_back(state);
-      last_seq = std::max(last_seq, state->last_seq);
+      const Agent* loaded = find(agent);
+      if (loaded == nullptr || !loaded->state) break;  // it left while another one was loaded
+      states.push_back(loaded->state.get());
+      last_seq = std::max(last_seq, loaded->state->last_seq);
     }
     if (states.size() < there.size()) continue;
     Seen seen(last_seq);

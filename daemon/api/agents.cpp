@@ -31,8 +31,8 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
   if (whole) writer.integer("bytes", static_cast<std::int64_t>(agent.bytes));
   writer.raw("updatedAt", updated == 0 ? "null" : std::to_string(updated));
   if (whole) {
-    writer.integer("checkpointLagMs", agent.checkpoint_lag_ms());
-    writer.boolean("dirty", agent.dirty_since != 0);
+    writer.integer("checkpointLagMs", agent.checkpoint.lag_ms());
+    writer.boolean("dirty", agent.checkpoint.dirty_since != 0);
   }
   writer.close();
   return out;

@@ -58,8 +58,8 @@ asio::awaitable<TurnGuard> Agents::take_turn(std::string id, Turn what) {
 }
 
 void Agents::mark_dirty(Agent& agent) {
-  if (agent.dirty_since != 0) return;
-  agent.dirty_since = store::steady_ms();
+  if (agent.checkpoint.dirty_since != 0) return;
+  agent.checkpoint.dirty_since = store::steady_ms();
   hooks_.on_dirty();
 }
 
@@ -75,13 +75,13 @@ Agent& Agents::find_or_add(const std::string& id) {
 // On the agent's own strand; big ones one after another.
 asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   const std::string id = agent->id;
-  const bool known = agent->file_seq != 0 && !agent->empty;
+  const bool known = agent->reached.store != 0 && !agent->empty;
   LoadRequest request{.file = agent->file,
-                      .history = agent->history,
-                      .replay_from = agent->rebuild ? agent->file_seq + 1 : 0,
+                      .history = agent->history.entries,
+                      .replay_from = agent->rebuild ? agent->reached.store + 1 : 0,
                       .archived_from = hooks_.archived_from(id),
-                      .known_to = known ? agent->file_seq : 0,
-                      .generations = {.written = agent->written_seq, .previous = agent->previous_seq}};
+                      .known_to = known ? agent->reached.store : 0,
+                      .generations = {.written = agent->reached.ours, .previous = agent->reached.previous}};
   const std::uint64_t bytes = co_await runtime::run_on(agent->strand, [path = env_.paths.store_file(id)] {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
@@ -155,7 +155,7 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
     outcome = co_await install(id, std::move(*loaded));
   }
   turn.end();
-  const bool known = agent.rebuild || agent.state || agent.file_seq != 0 || agent.previous_seq != 0;
+  const bool known = agent.rebuild || agent.state || agent.reached.store != 0 || agent.reached.previous != 0;
   const bool absent = !outcome && (outcome.error().code == Code::agent_not_found || !room);
   if (absent && !known && agent.waiting.empty()) {
     agents_.erase(id);
@@ -170,11 +170,12 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   const bool first = !agent.file && !agent.rebuild;
   agent.rebuild = false;
   if (first) {  // the file holds all that is durable of this agent, or the replay made it so
-    agent.file_seq = std::max(agent.file_seq, loaded.state->dirty.empty() ? commits_.durable() : agent.file_seq);
-    if (agent.previous_seq == 0) agent.previous_seq = agent.file_seq;
+    agent.reached.store =
+        std::max(agent.reached.store, loaded.state->dirty.empty() ? commits_.durable() : agent.reached.store);
+    if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
-  agent.history.reset();
+  agent.history.entries.reset();
   agent.state = std::move(loaded.state);
   agent.on_disk = loaded.exists;
   agent.looked = agent.touched = store::steady_ms();
@@ -285,7 +286,7 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
   std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
   for (const auto& [id, agent] : agents_) {
     const bool known = (agent->state && !agent->is_unused()) || !agent->degraded.empty() ||
-                       (!agent->state && agent->file_seq != 0 && !agent->empty);
+                       (!agent->state && agent->reached.store != 0 && !agent->empty);
     if (known && std::ranges::find(ids, id) == ids.end())
       only_here.emplace_back(id, agent->state ? agent->state->last_seq : 0);
   }
@@ -300,18 +301,19 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
 void Agents::unload_idle(std::uint64_t seq) {
   const std::int64_t now = store::steady_ms();
   for (auto& [id, agent] : agents_) {
-    if (agent->history && agent->turn != Turn::loading && now > agent->history_until)
-      asio::post(env_.disk, [gone = std::exchange(agent->history, {})] {});
-    const bool busy = !agent->state || agent->turn != Turn::none || agent->following || !agent->publishing.empty() ||
-                      agent->dirty_since != 0 || !agent->state->dirty.empty() || !agent->degraded.empty() ||
-                      agent->state->last_seq > seq || now - agent->touched < env_.ttl_ms();
+    if (agent->history.entries && agent->turn != Turn::loading && now > agent->history.until)
+      asio::post(env_.disk, [gone = std::exchange(agent->history.entries, {})] {});
+    const bool busy = !agent->state || agent->turn != Turn::none || agent->following.active ||
+                      !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
+                      !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
+                      now - agent->touched < env_.ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
-    agent->history = agent->file->history();
+    agent->history.entries = agent->file->history();
     agent->empty = agent->state->size() == 0;
-    agent->history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
+    agent->history.until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
     asio::post(env_.disk,
                [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
-    agent->file_seq = std::max(agent->file_seq, commits_.durable());
+    agent->reached.store = std::max(agent->reached.store, commits_.durable());
     readers_.unload(id);
     flusher_.unload(id);
   }

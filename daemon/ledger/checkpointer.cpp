@@ -86,16 +86,15 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     turn.emplace(co_await agents_.take_turn(id, Turn::checkpointing));
   }
   if (!agent.state || agent.state->dirty.empty()) {
-    agent.dirty_since = 0;
-    agent.lock_wanted = 0;
-    agent.trouble.clear();                                          // of a batch that was not stored in the end
-    agent.file_seq = std::max(agent.file_seq, commits_.durable());  // in memory or not
+    agent.checkpoint.dirty_since = 0;
+    agent.checkpoint.succeeded();  // any trouble was of a batch that was not stored in the end
+    agent.reached.store = std::max(agent.reached.store, commits_.durable());  // in memory or not
     co_return Result<void>{};
   }
   const auto state = agent.state;
   const std::unordered_set<std::string> taken = std::exchange(state->dirty, {});
   const std::unordered_set<std::string> taken_of_ours = std::exchange(state->changed_by_us, {});
-  const std::int64_t since = std::exchange(agent.dirty_since, 0);
+  const std::int64_t since = std::exchange(agent.checkpoint.dirty_since, 0);
   // The file will hold this agent's changes up to `seq`. Not commits_.last(): other agents' events may be in flight,
   // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
@@ -116,7 +115,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     if (written) {
       foreign = std::move(written->foreign);
       agent.bytes = written->bytes;
-      agent.next_checkpoint = store::steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
+      agent.checkpoint.next = store::steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
     } else {
       outcome = std::unexpected(std::move(written.error()));
     }
@@ -124,15 +123,14 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   if (outcome && !foreign) {
     ++checkpoints_;
     hooks_.on_written(agent);  // its folder may be new
-    agent.previous_seq = std::exchange(agent.file_seq, seq);
-    agent.written_seq = seq;
-    agent.trouble.clear();
+    agent.reached.previous = std::exchange(agent.reached.store, seq);
+    agent.reached.ours = seq;
+    agent.checkpoint.succeeded();
     note_usable(agent);
-    agent.lock_wanted = 0;
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
-    if (agent.dirty_since == 0 || since < agent.dirty_since) agent.dirty_since = since;
+    if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }
   // Merged before anybody writes the file again: what is written is whole entries, theirs included.
@@ -145,19 +143,19 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
 // A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
 void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
   const std::int64_t now = store::steady_ms();
-  agent.next_checkpoint = now + checkpoint_retry_ms;
+  agent.checkpoint.next = now + checkpoint_retry_ms;
   if (why.code == Code::lock_timeout) {
-    if (agent.lock_wanted == 0) agent.lock_wanted = now;
-    agent.next_checkpoint = now + env_.lock_poll_ms();
-    if (now - agent.lock_wanted < env_.config.store.lock.timeout_ms) return;
+    if (agent.checkpoint.lock_wanted == 0) agent.checkpoint.lock_wanted = now;
+    agent.checkpoint.next = now + env_.lock_poll_ms();
+    if (now - agent.checkpoint.lock_wanted < env_.config.store.lock.timeout_ms) return;
   }
   if (why.code == Code::degraded && !commits_.failed()) {  // something else stands where its store should
     if (agent.degraded.empty()) agents_.degrade(agent, why);
     return;
   }
-  if (agent.trouble.empty())
+  if (agent.checkpoint.trouble.empty())
     log::error("checkpoint_failed", {{"agent", agent.id}, {"error", why.detail}, {"next", "trying again"}});
-  agent.trouble = why.detail;
+  agent.checkpoint.trouble = why.detail;
 }
 
 asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq) {
@@ -167,7 +165,7 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
   asio::steady_timer pause(env_.io);
   Result<void> written;
   ++env_.lock_waiters[target];
-  while (agents_.find_or_add(id).file_seq < seq) {
+  while (agents_.find_or_add(id).reached.store < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
     if (written.error().code != Code::lock_timeout || store::steady_ms() >= deadline ||
@@ -177,8 +175,8 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
     co_await pause.async_wait(asio::use_awaitable);
   }
   if (--env_.lock_waiters[target] == 0) env_.lock_waiters.erase(target);
-  co_return agents_.find_or_add(id).file_seq < seq ? written
-                                                   : Result<void>{};  // the loop may have written it meanwhile
+  co_return agents_.find_or_add(id).reached.store < seq ? written
+                                                        : Result<void>{};  // the loop may have written it meanwhile
 }
 
 asio::awaitable<Result<void>> Checkpointer::sync_files() {
@@ -206,27 +204,27 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
   std::uint64_t least_previous = seq;
   for (const auto& [id, agent] : agents_.all()) {
-    if (!agent->state && !agent->file && agent->file_seq == 0 && !agent->rebuild) continue;  // never loaded
+    if (!agent->state && !agent->file && agent->reached.store == 0 && !agent->rebuild) continue;  // never loaded
     const bool clean = agent->is_clean();
-    if (clean) agent->file_seq = std::max(agent->file_seq, seq);
+    if (clean) agent->reached.store = std::max(agent->reached.store, seq);
     const bool held = flusher_.is_locked(env_.paths.sessions_dir(id));
     // An agent without sessions is not named: its folder may go one day without being damage. Unless renames of its
     // files still wait for a lock: recovery must do those.
     if (clean && !held && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     if (!held) {
-      agent->lines_seq = seq;
-    } else if (agent->lines_seq == 0) {
-      agent->lines_seq = synced_;
+      agent->reached.lines = seq;
+    } else if (agent->reached.lines == 0) {
+      agent->reached.lines = synced_;
     }
-    const std::uint64_t reached = std::min({agent->file_seq, agent->lines_seq, seq});
+    const std::uint64_t reached = std::min({agent->reached.store, agent->reached.lines, seq});
     least = std::min(least, reached);
     // Writers of other agents do not wait for an agent that cannot be written. The journal keeps what it still needs.
-    const bool stuck = agent->lock_wanted != 0 || held || !agent->trouble.empty() || !agent->degraded.empty();
+    const bool stuck = held || agent->checkpoint.is_held_back() || !agent->degraded.empty();
     if (!stuck) least_free = std::min(least_free, reached);
-    least_previous = std::min(least_previous, agent->previous_seq);
+    least_previous = std::min(least_previous, agent->reached.previous);
     agents += fmt::format("{}{}:{}", agents.size() > 1 ? "," : "", json::quote(id), reached);
-    previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->previous_seq);
-    own += fmt::format("{}{}:{}", own.size() > 1 ? "," : "", json::quote(id), agent->written_seq);
+    previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->reached.previous);
+    own += fmt::format("{}{}:{}", own.size() > 1 ? "," : "", json::quote(id), agent->reached.ours);
   }
   writer.raw("agents", agents + "}");
   writer.raw("previous", previous + "}");
@@ -263,12 +261,12 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
 asio::awaitable<void> Checkpointer::renew_resting() {
   std::vector<std::shared_ptr<Agent>> resting;
   for (const auto& [id, agent] : agents_.all()) {
-    const bool clean = agent->is_clean() && agent->file_seq != 0;
-    if (clean && commits_.journal().bytes_after(agent->previous_seq) > env_.config.journal.max_bytes / 2)
+    const bool clean = agent->is_clean() && agent->reached.store != 0;
+    if (clean && commits_.journal().bytes_after(agent->reached.previous) > env_.config.journal.max_bytes / 2)
       resting.push_back(agent);
   }
   for (const auto& agent : resting) {
-    const std::uint64_t seq = agent->file_seq;
+    const std::uint64_t seq = agent->reached.store;
     const auto done = co_await runtime::run_on(
         agent->strand,
         [store = env_.paths.store_file(agent->id), previous = env_.paths.previous(agent->id)]() -> Result<void> {
@@ -281,7 +279,7 @@ asio::awaitable<void> Checkpointer::renew_resting() {
         });
     store::fault_point("marks.previous_renewed");
     if (done) {
-      agent->previous_seq = seq;
+      agent->reached.previous = seq;
     } else {
       log::warn("previous_not_renewed", {{"agent", agent->id}, {"error", done.error().detail}});
     }
@@ -295,12 +293,12 @@ asio::awaitable<void> Checkpointer::run() {
     const bool hurry = commits_.journal().bytes_after(backlog_from_) > hurry_backlog;
     std::vector<std::string> due;
     for (const auto& [id, agent] : agents_.all()) {
-      if (agent->dirty_since == 0) continue;
-      const bool waits = agent->lock_wanted != 0 || !agent->trouble.empty() || !agent->degraded.empty();
-      if (agent->next_checkpoint <= now || (hurry && !waits)) {
+      if (agent->checkpoint.dirty_since == 0) continue;
+      const bool waits = agent->checkpoint.is_held_back() || !agent->degraded.empty();
+      if (agent->checkpoint.next <= now || (hurry && !waits)) {
         due.push_back(id);
       } else {
-        next = std::min(next, agent->next_checkpoint);
+        next = std::min(next, agent->checkpoint.next);
       }
     }
     if (!commits_.failed()) {
@@ -391,11 +389,11 @@ asio::awaitable<void> Checkpointer::end_waits_for_room() {
 
 // An agent whose checkpoint fails is left out of what all wait for; its own events are not kept without end.
 Result<void> Checkpointer::check_lag(const Agent& agent) const {
-  if (agent.trouble.empty() || commits_.journal().bytes_after(agent.file_seq) <= max_backlog) return {};
+  if (agent.checkpoint.trouble.empty() || commits_.journal().bytes_after(agent.reached.store) <= max_backlog) return {};
   return std::unexpected(Problem{.code = Code::degraded,
                                  .detail = fmt::format("agent {} cannot be written, and more than {} MiB of journal "
                                                        "wait for it: {}",
-                                                       agent.id, max_backlog >> 20, agent.trouble),
+                                                       agent.id, max_backlog >> 20, agent.checkpoint.trouble),
                                  .retry_after_s = 5});
 }
 

@@ -54,9 +54,10 @@ void Follower::check_all_if_due() {
 
 // What happened in a folder before it was watched, nobody was told.
 void Follower::watch(Agent& agent) {
-  if (agent.watched || env_.stopping) return;
-  agent.watched = take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
-  if (agent.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
+  if (agent.following.watched || env_.stopping) return;
+  agent.following.watched =
+      take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
+  if (agent.following.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
 }
 
 // Not to be watched is not fatal: everything is looked at when the TTL is over.
@@ -77,7 +78,7 @@ void Follower::on_inotify(Watch::Changes changes) {
     notices_.degraded("inotify dropped events: every file is looked at instead");
   }
   for (const std::string& id : changes.gone) {
-    agents_.find_or_add(id).watched = false;
+    agents_.find_or_add(id).following.watched = false;
     changes.touched[id].insert(env_.paths.store_file(id).filename().string());
   }
   for (auto& [id, names] : changes.touched) {
@@ -163,7 +164,8 @@ void Follower::set_databases(const std::vector<std::filesystem::path>& found) {
 asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string> files) {
   if (env_.stopping) co_return;
   // Again, for the folder may be another one by now.
-  agents_.find_or_add(id).watched = take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
+  agents_.find_or_add(id).following.watched =
+      take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
   Result<void> looked;
   if (agents_.find_or_add(id).state) {
     looked = co_await agents_.reload_if_changed(id);
@@ -211,9 +213,9 @@ asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> Follower::foreign
 // Publishes what other programs put into these transcripts of the agent (no name: into any).
 asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<std::string> files) {
   const auto agent = agents_.find_or_add(id).shared_from_this();
-  while (agent->following) co_await agent->waiting.wait(0);
+  while (agent->following.active) co_await agent->waiting.wait(0);
   if (env_.stopping || !agent->state) co_return;
-  agent->following = true;
+  agent->following.active = true;
   const auto found = co_await foreign_edits(id, files);
   Result<void> outcome;
   if (!found) {
@@ -229,17 +231,17 @@ asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<s
         "transcripts_not_followed",
         {{"agent", id}, {"error", outcome.error().detail}, {"next", "looking again when store.cacheTtlMs is over"}});
   }
-  agent->following = false;
+  agent->following.active = false;
   agent->waiting.release(0);
 }
 
 // One at a time for each file: two who find the same lines would publish them twice.
 asio::awaitable<Result<void>> Follower::publish(std::string id, std::string file) {
   const auto agent = agents_.find_or_add(id).shared_from_this();
-  while (agent->publishing.contains(file)) co_await agent->waiting.wait(0);
-  agent->publishing.insert(file);
+  while (agent->following.publishing.contains(file)) co_await agent->waiting.wait(0);
+  agent->following.publishing.insert(file);
   auto outcome = co_await publish_lines(id, file);
-  agent->publishing.erase(file);
+  agent->following.publishing.erase(file);
   agent->waiting.release(0);
   co_return outcome;
 }

@@ -75,13 +75,8 @@ class Recovery {
       log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
     store::fault_point("recovery.replayed");
     for (const std::string& id : vanished()) events_[id];
+    for (const auto& [id, seq] : checkpoint_.previous) parts_.agents.find_or_add(id).reached = checkpoint_.reached(id);
     for (auto& [id, events] : events_) agent(id, events);
-    for (const auto& [id, seq] : checkpoint_.previous) {
-      Agent& slot = parts_.agents.find_or_add(id);
-      if (slot.previous_seq == 0) slot.previous_seq = seq;
-      if (slot.written_seq == 0) slot.written_seq = checkpoint_.written_by_us(id);
-      if (slot.file_seq == 0) slot.file_seq = checkpoint_.reached(id);
-    }
     return {};
   }
 
@@ -190,7 +185,7 @@ class Recovery {
       auto event = journal::parse_event(*bytes);
       if (!event) return std::unexpected(std::move(event.error()));
       const std::string id = event->envelope.agent;
-      if (!id.empty() && event->envelope.seq > checkpoint_.reached(id)) events_[id].push_back(std::move(*event));
+      if (!id.empty() && event->envelope.seq > checkpoint_.reached(id).store) events_[id].push_back(std::move(*event));
     }
     return {};
   }
@@ -212,21 +207,16 @@ class Recovery {
   // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
   // read when it can be.
   void agent(const std::string& id, const std::vector<journal::Event>& events) {
-    const bool known = checkpoint_.agents.contains(id);
-    const auto previous = checkpoint_.previous.find(id);
-    const std::uint64_t written = checkpoint_.written_by_us(id);
-    auto loaded =
-        load_store(parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
-                   {.known_to = known ? checkpoint_.reached(id) : 0,
-                    .generations = {.written = written,
-                                    .previous = previous == checkpoint_.previous.end() ? 0 : previous->second}});
+    const FilesReached reached = checkpoint_.reached(id);
+    auto loaded = load_store(parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
+                             {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
+                              .generations = {.written = reached.ours,
+                                              .previous = checkpoint_.previous.contains(id) ? reached.previous : 0}});
     if (!loaded) {
       Agent& slot = parts_.agents.find_or_add(id);
       slot.rebuild = true;
-      slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
-      slot.written_seq = written;
-      slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-      slot.dirty_since = store::steady_ms();  // tried again with the checkpoints
+      slot.reached = reached;
+      slot.checkpoint.dirty_since = store::steady_ms();  // tried again with the checkpoints
       parts_.agents.degrade(slot, loaded.error());
       return;
     }
@@ -240,10 +230,8 @@ class Recovery {
     Agent& slot = parts_.agents.find_or_add(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
-    slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
-    slot.written_seq = written;
-    slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-    slot.touched = slot.looked = slot.dirty_since = store::steady_ms();
+    slot.reached = reached;
+    slot.touched = slot.looked = slot.checkpoint.dirty_since = store::steady_ms();
     parts_.follower.watch(slot);
     parts_.notices.repaired(id, loaded->repairs);
     parts_.notices.evicted(id, loaded->evictions);

@@ -32,16 +32,17 @@ LedgerStatus Ledger::status() const {
   for (const auto& [id, agent] : parts_.agents.all()) {
     if (agent->state) ++out.agents;
     if (!agent->degraded.empty()) {
-      out.degraded.push_back(fmt::format(
-          "agent {}: {}; the journal keeps {} KiB for it", id, agent->degraded,
-          agent->rebuild || agent->dirty_since != 0 ? parts_.commits.journal().bytes_after(agent->file_seq) >> 10 : 0));
-    } else if (agent->dirty_since != 0) {
-      out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, now - agent->dirty_since);
+      out.degraded.push_back(fmt::format("agent {}: {}; the journal keeps {} KiB for it", id, agent->degraded,
+                                         agent->rebuild || agent->checkpoint.dirty_since != 0
+                                             ? parts_.commits.journal().bytes_after(agent->reached.store) >> 10
+                                             : 0));
+    } else {
+      out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
     }
     if (agent->loading_bytes != 0)
       out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
-    if (!agent->trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->trouble));
-    if (agent->lock_wanted != 0) ++out.lock_waits;
+    if (!agent->checkpoint.trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->checkpoint.trouble));
+    if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
   }
   for (const auto& [file, held] : parts_.flusher.locked()) {
     if (!held.why.empty()) {

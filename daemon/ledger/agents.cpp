@@ -12,6 +12,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/sessions/entry_history.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -184,14 +185,14 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   notices_.repaired(id, loaded.repairs);
   notices_.evicted(id, loaded.evictions);
   if (loaded.foreign) {
-    if (auto merged = co_await merge_foreign(id, std::move(*loaded.foreign), true); !merged) co_return merged;
+    CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
   }
   co_return Result<void>{};
 }
 
 asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, bool fresh) {
   for (;;) {
-    if (auto loaded = co_await load(id, false); !loaded) co_return std::unexpected(std::move(loaded.error()));
+    CO_TRY(co_await load(id, false));
     const Agent& agent = find_or_add(id);
     if (!agent.state) continue;
     // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
@@ -199,7 +200,7 @@ asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, b
                            (agent.turn == Turn::checkpointing ||
                             (!agent.suspect && store::steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
     if (looked_at && !fresh) co_return agent.state.get();
-    if (auto looked = co_await reload_if_changed(id); !looked) co_return std::unexpected(std::move(looked.error()));
+    CO_TRY(co_await reload_if_changed(id));
     if (fresh) co_await hooks_.publish_foreign_lines(id);
     fresh = false;
     if (find_or_add(id).state) co_return find_or_add(id).state.get();

@@ -21,6 +21,11 @@ namespace sessiond::ledger {
 // The events that an answer depends on: all of the agent's, unless the call narrows it. A refusal depends on all.
 class Seen {
  public:
+  // `seq`: of the newest event that the state shows.
+  explicit Seen(std::uint64_t seq) : seq_(seq) {}
+  Seen(const Seen&) = delete;  // or a call could put another one in its place
+  Seen& operator=(const Seen&) = delete;
+
   // Of an agent: nothing but this session, asked for by `key`. Found by any other name, it rests on which keys there
   // are not.
   void only(const decide::Session& session, std::string_view key) {
@@ -30,8 +35,6 @@ class Seen {
   std::uint64_t seq() const { return seq_; }
 
  private:
-  friend class Agents;
-  explicit Seen(std::uint64_t seq) : seq_(seq) {}
   std::uint64_t seq_;
 };
 

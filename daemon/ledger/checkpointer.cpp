@@ -16,12 +16,10 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
-
-constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
-constexpr std::int64_t room_patience_ms = 10'000;   // so long a writer waits for that; then 503
 
 constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
 constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
@@ -59,17 +57,11 @@ Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, A
       flusher_(flusher),
       journal_files_(journal_files),
       strand_(asio::make_strand(env.disk.get_executor())),
-      timer_(env.io) {}
-
-bool Checkpointer::has_room() const { return backlog_ <= max_backlog; }
+      timer_(env.io),
+      backlog_(env, commits, trouble_) {}
 
 std::uint64_t Checkpointer::archived_from(const std::string& agent) const {
   return (flusher_.is_locked(env_.paths.sessions_dir(agent)) ? checkpointed_ : synced_) + 1;
-}
-
-void Checkpointer::drain() {
-  room_.fail(0,
-             std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
 }
 
 asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
@@ -192,7 +184,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   co_await renew_resting();
   const std::uint64_t seq = commits_.durable();
   const auto begin = std::chrono::steady_clock::now();
-  if (auto synced = co_await flusher_.sync(); !synced) co_return synced;
+  CO_TRY(co_await flusher_.sync());
   std::string json;
   json::ObjectWriter writer(json);
   writer.string("epoch", commits_.journal().epoch());
@@ -230,8 +222,8 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"] {
-    if (auto kept = commits_.answers().flush(true); !kept) return kept;
+  auto written = co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"]() -> Result<void> {
+    TRY(commits_.answers().flush(true));
     store::fault_point("marks.answers_synced");
     commits_.answers().expire(commits_.clock().now());
     auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
@@ -241,8 +233,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   if (!written) co_return written;
   synced_ = seq;
   checkpointed_ = least;
-  backlog_from_ = least_free;
-  backlog_ = commits_.journal().bytes_after(backlog_from_);
+  backlog_.advance_to(least_free);
   if (snapshots_ == 0) {
     co_await runtime::run_on(env_.disk.get_executor(), [this, to = std::min(least, least_previous)] {
       commits_.journal().release(
@@ -250,7 +241,6 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
       return true;
     });
   }
-  room_.release(UINT64_MAX);  // each looks for itself whether there is room now
   next_sync_ = store::steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
                                                                             env_.config.store.checkpoint_duty));
   co_return Result<void>{};
@@ -270,12 +260,11 @@ asio::awaitable<void> Checkpointer::renew_resting() {
     const auto done = co_await runtime::run_on(
         agent->strand,
         [store = env_.paths.store_file(agent->id), previous = env_.paths.previous(agent->id)]() -> Result<void> {
-          auto read = sessions::read_store(store);
-          if (!read) return std::unexpected(std::move(read.error()));
-          if (read->kind == sessions::StoreRead::Kind::absent) return {};
-          if (read->kind == sessions::StoreRead::Kind::damaged)
-            return fail(Code::degraded, "the store is damaged: " + read->damage);
-          return store::replace_file(previous, sessions::format_store(read->entries));
+          TRY(auto read, sessions::read_store(store));
+          if (read.kind == sessions::StoreRead::Kind::absent) return {};
+          if (read.kind == sessions::StoreRead::Kind::damaged)
+            return fail(Code::degraded, "the store is damaged: " + read.damage);
+          return store::replace_file(previous, sessions::format_store(read.entries));
         });
     store::fault_point("marks.previous_renewed");
     if (done) {
@@ -290,7 +279,7 @@ asio::awaitable<void> Checkpointer::run() {
   while (!env_.stopping) {
     const std::int64_t now = store::steady_ms();
     std::int64_t next = now + 1000;
-    const bool hurry = commits_.journal().bytes_after(backlog_from_) > hurry_backlog;
+    const bool hurry = commits_.journal().bytes_after(backlog_.from()) > hurry_backlog;
     std::vector<std::string> due;
     for (const auto& [id, agent] : agents_.all()) {
       if (agent->checkpoint.dirty_since == 0) continue;
@@ -322,7 +311,7 @@ asio::awaitable<Result<void>> Checkpointer::write_all() {
     if (agent->state) ids.push_back(id);
   }
   const std::uint64_t seq = commits_.last();
-  if (auto fine = co_await commits_.wait_until_durable(seq); !fine) co_return fine;
+  CO_TRY(co_await commits_.wait_until_durable(seq));
   Result<void> first;
   for (const std::string& id : ids) {
     if (auto written = co_await write_until(id, seq); !written && first) first = std::move(written);
@@ -338,9 +327,8 @@ asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snaps
   ++snapshots_;
   const auto snapshot = std::make_shared<StateSnapshot>();
   Result<void> taken = co_await runtime::run_on(strand_, [this, snapshot]() -> Result<void> {
-    auto links = LinkDir::make(env_.paths.journal_dir());
-    if (!links) return std::unexpected(std::move(links.error()));
-    snapshot->links = std::move(*links);
+    TRY(auto links, LinkDir::make(env_.paths.journal_dir()));
+    snapshot->links = std::move(links);
     return take_stores(*snapshot, env_.paths);
   });
   for (const std::string& agent : co_await agents_.ids()) {
@@ -358,43 +346,6 @@ asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snaps
     return true;
   });
   co_return std::unexpected(std::move(taken.error()));
-}
-
-// Not for ever: whatever keeps the files from following the journal may stay.
-asio::awaitable<Result<void>> Checkpointer::wait_for_room() {
-  timer_.cancel();  // wakes the loop
-  if (!std::exchange(room_watched_, true)) env_.background.run(end_waits_for_room(), "end_waits_for_room");
-  if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down");
-  const auto deadline = static_cast<std::uint64_t>(store::steady_ms() + room_patience_ms);
-  while (backlog_ > max_backlog) {
-    if (const auto trouble = co_await room_.wait(deadline)) co_return std::unexpected(*trouble);
-  }
-  co_return Result<void>{};
-}
-
-asio::awaitable<void> Checkpointer::end_waits_for_room() {
-  asio::steady_timer pause(env_.io);
-  do {
-    pause.expires_after(std::chrono::milliseconds(250));
-    co_await pause.async_wait(asio::use_awaitable);
-    room_.expire(static_cast<std::uint64_t>(store::steady_ms()),
-                 std::make_shared<const Problem>(
-                     Problem{.code = Code::degraded,
-                             .detail = fmt::format("the journal is {} MiB ahead of the files, which do not follow{}{}",
-                                                   backlog_ >> 20, trouble_.empty() ? "" : ": ", trouble_),
-                             .retry_after_s = 5}));
-  } while (!room_.empty() && !env_.stopping);
-  room_watched_ = false;
-}
-
-// An agent whose checkpoint fails is left out of what all wait for; its own events are not kept without end.
-Result<void> Checkpointer::check_lag(const Agent& agent) const {
-  if (agent.checkpoint.trouble.empty() || commits_.journal().bytes_after(agent.reached.store) <= max_backlog) return {};
-  return std::unexpected(Problem{.code = Code::degraded,
-                                 .detail = fmt::format("agent {} cannot be written, and more than {} MiB of journal "
-                                                       "wait for it: {}",
-                                                       agent.id, max_backlog >> 20, agent.checkpoint.trouble),
-                                 .retry_after_s = 5});
 }
 
 }  // namespace sessiond::ledger

@@ -5,6 +5,7 @@
 #include "daemon/runtime/run_on.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::ledger {
@@ -15,17 +16,15 @@ namespace {
 // Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
 asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::string& agent, const std::string& file) {
   if (parts.env.rules.shared) co_return Result<void>{};
-  if (auto flushed = co_await parts.flusher.flush(agent, file); !flushed) co_return flushed;
-  auto path = store::resolve_below(parts.env.paths.state_dir(), parts.env.paths.sessions_dir(agent) + file);
-  if (!path) co_return std::unexpected(std::move(path.error()));
-  auto mended =
-      co_await parts.flusher.on_files([path = *path](TranscriptFiles&) { return transcripts::mend_end(path); });
+  CO_TRY(co_await parts.flusher.flush(agent, file));
+  CO_TRY(auto path, store::resolve_below(parts.env.paths.state_dir(), parts.env.paths.sessions_dir(agent) + file));
+  auto mended = co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); });
   if (!mended) co_return std::unexpected(std::move(mended.error()));
   if (*mended && !(*mended)->torn.empty())
     parts.notices.repaired(agent,
-                           {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
+                           {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path.native(),
                                         (*mended)->bytes, (*mended)->torn.filename().native())},
-                           path->native());
+                           path.native());
   co_return Result<void>{};
 }
 
@@ -36,11 +35,10 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   const auto state = parts.agents.find_or_add(agent).state;
   const std::uint64_t forgotten = state ? state->transcripts.forgotten(need.file) : 0;
   // Renames and lines that were committed before the read must be in the files first.
-  if (auto fine = co_await parts.commits.wait_until_durable(parts.commits.last()); !fine) co_return fine;
+  CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
     // Renames of files of this id must have reached them.
-    if (auto flushed = co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")); !flushed)
-      co_return flushed;
+    CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")));
     auto files = co_await runtime::run_on(parts.env.disk.get_executor(),
                                           [dir = parts.env.paths.state_dir() / parts.env.paths.sessions_dir(agent),
                                            id = need.file] { return files_of_id(dir, id); });
@@ -49,11 +47,11 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     co_return Result<void>{};
   }
   if (parts.env.rules.shared) {
-    if (auto written = co_await parts.flusher.wait_until_written(agent, need.file); !written) co_return written;
+    CO_TRY(co_await parts.flusher.wait_until_written(agent, need.file));
   }
   switch (need.what) {
     case decide::Need::What::transcript_end: {
-      if (auto mended = co_await mend_transcript(parts, agent, need.file); !mended) co_return mended;
+      CO_TRY(co_await mend_transcript(parts, agent, need.file));
       std::optional<std::int64_t> started;
       auto tail = co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
         started = transcript.started();
@@ -78,9 +76,8 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       using CountedIds = std::pair<std::uint64_t, std::shared_ptr<transcripts::IdSet>>;
       auto read =
           co_await parts.readers.read(agent, need.file, [](transcripts::Transcript& transcript) -> Result<CountedIds> {
-            auto ids = transcript.ids();
-            if (!ids) return std::unexpected(std::move(ids.error()));
-            return CountedIds{transcript.tail().count, std::make_shared<transcripts::IdSet>(std::move(*ids))};
+            TRY(auto ids, transcript.ids());
+            return CountedIds{transcript.tail().count, std::make_shared<transcripts::IdSet>(std::move(ids))};
           });
       if (!read) co_return std::unexpected(std::move(read.error()));
       Agent& slot_now = parts.agents.find_or_add(agent);

@@ -8,6 +8,7 @@
 #include "daemon/decide/foreign.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -24,6 +25,28 @@ void tell_doubled(Notices& notices, const std::string& id, const std::string& fi
       fmt::format("{}: another program wrote an entry with the id {}, which one of ours has; both stand", file, entry);
   log::warn("entry_id_doubled", {{"agent", id}, {"file", file}, {"id", entry}});
   notices.degraded(reason, id);
+}
+
+void log_load_failure(const LedgerEnv& env, const std::string& id, const Problem& why) {
+  if (env.stopping) return;
+  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
+}
+
+// Reads the first lines of an edit that are not known yet: a page of them.
+asio::awaitable<Result<decide::ForeignLines>> first_lines(TranscriptReaders& readers, std::string id,
+                                                          transcripts::ForeignEdit edit) {
+  decide::ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
+  for (const transcripts::ByteRange& stretch : edit.unknown) {
+    auto lines = co_await readers.read(id, edit.file, [stretch](transcripts::Transcript& transcript) {
+      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
+    });
+    if (!lines) co_return std::unexpected(std::move(lines.error()));
+    if (lines->empty()) continue;
+    theirs.begin = stretch.begin;
+    theirs.lines = std::move(*lines);
+    break;
+  }
+  co_return theirs;
 }
 
 }  // namespace
@@ -109,12 +132,7 @@ asio::awaitable<void> Follower::reload_in_background(std::string id) {
     co_await pause.async_wait(asio::use_awaitable);
     looked = co_await agents_.reload_if_changed(id);
   }
-  if (!looked) log_load_failure(id, looked.error());
-}
-
-void Follower::log_load_failure(const std::string& id, const Problem& why) const {
-  if (env_.stopping) return;
-  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
+  if (!looked) log_load_failure(env_, id, looked.error());
 }
 
 void Follower::follow(const std::string& id, const std::string& file) {
@@ -185,7 +203,7 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
     looked = co_await agents_.load(id, false);
     if (!looked && looked.error().code == Code::agent_not_found) co_return;  // a folder without a store
   }
-  if (!looked) log_load_failure(id, looked.error());
+  if (!looked) log_load_failure(env_, id, looked.error());
   co_await publish_foreign_lines(id, std::move(files));
 }
 
@@ -255,8 +273,8 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
           [id, file](TranscriptFiles& files) { return files.projection().forget_deleted(id, file); });
     // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
     agents_.find_or_add(id).state->transcripts.forget(file);
-    if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
-    if (auto flushed = co_await flusher_.flush(id, file); !flushed) co_return flushed;
+    CO_TRY(co_await commits_.wait_until_durable(commits_.last()));
+    CO_TRY(co_await flusher_.flush(id, file));
     const auto found = co_await flusher_.on_files(
         [id, file](TranscriptFiles& files) { return files.projection().foreign(id, {file}); });
     if (!found) co_return std::unexpected(found.error());
@@ -264,10 +282,8 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     const transcripts::ForeignEdit& edit = found->front();
     decide::ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
     if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
-      auto lines = co_await first_lines(id, edit);
-      if (!lines) co_return std::unexpected(std::move(lines.error()));
-      if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
-      theirs = std::move(*lines);
+      CO_TRY(theirs, co_await first_lines(readers_, id, edit));
+      if (theirs.lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
     }
     if (commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
     decide::AgentState& state = *agents_.find_or_add(id).state;
@@ -287,23 +303,8 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     const std::uint64_t last = agents_.stage(state, decision);
     if (theirs.lines.empty())
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
-    if (auto fine = co_await commits_.wait_until_durable(last); !fine) co_return fine;
+    CO_TRY(co_await commits_.wait_until_durable(last));
   }
-}
-
-asio::awaitable<Result<decide::ForeignLines>> Follower::first_lines(std::string id, transcripts::ForeignEdit edit) {
-  decide::ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
-  for (const transcripts::ByteRange& stretch : edit.unknown) {
-    auto lines = co_await readers_.read(id, edit.file, [stretch](transcripts::Transcript& transcript) {
-      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
-    });
-    if (!lines) co_return std::unexpected(std::move(lines.error()));
-    if (lines->empty()) continue;
-    theirs.begin = stretch.begin;
-    theirs.lines = std::move(*lines);
-    break;
-  }
-  co_return theirs;
 }
 
 void Follower::tell_news(TranscriptNews news) {
@@ -331,7 +332,7 @@ void Follower::tell_news(TranscriptNews news) {
 
 // Lines of another program stand where ours were to stand: what was told of their places is wrong.
 asio::awaitable<void> Follower::tell_renumbered(std::string id, std::string file, std::uint64_t from) {
-  if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(id, loaded.error());
+  if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(env_, id, loaded.error());
   if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return;
   decide::AgentState& state = *agents_.find_or_add(id).state;
   const auto owner = state.owner_of(file);

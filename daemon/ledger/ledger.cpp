@@ -7,6 +7,7 @@
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/fetch.hpp"
 #include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -123,8 +124,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
                        "this Idempotency-Key was used with another body, query or If-Match");
       }
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
-        if (auto written = co_await parts_.flusher.wait_until_written(agent); !written)
-          co_return std::unexpected(written.error());
+        CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       }
       co_return replay(*known);
     }
@@ -143,23 +143,22 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     Agent& there = parts_.agents.find_or_add(agent);
     there.touched = store::steady_ms();
     if (!there.state || there.turn == Turn::loading) {
-      if (auto loaded = co_await parts_.agents.load(agent, create); !loaded)
-        co_return std::unexpected(std::move(loaded.error()));
+      CO_TRY(co_await parts_.agents.load(agent, create));
       continue;  // much may have changed while we waited
     }
     if (!there.degraded.empty()) {
-      if (auto looked = co_await parts_.agents.reload_if_changed(agent); !looked)
-        co_return std::unexpected(std::move(looked.error()));
+      CO_TRY(co_await parts_.agents.reload_if_changed(agent));
       if (parts_.agents.find_or_add(agent).degraded.empty()) continue;
       co_return std::unexpected(degraded_problem(agent, parts_.agents.find_or_add(agent).degraded));
     }
-    if (!parts_.checkpointer.has_room()) {
+    Backlog& backlog = parts_.checkpointer.backlog();
+    if (!backlog.has_room()) {
       hold.reset();  // no lock is kept from others while we wait for room
-      if (auto room = co_await parts_.checkpointer.wait_for_room(); !room)
-        co_return std::unexpected(std::move(room.error()));
+      parts_.checkpointer.wake();
+      CO_TRY(co_await backlog.wait_for_room());
       continue;
     }
-    if (auto room = parts_.checkpointer.check_lag(there); !room) co_return std::unexpected(std::move(room.error()));
+    CO_TRY(backlog.check(there));
     decide::AgentState& state = *there.state;
     std::string rests_on;
     decide::Context now = parts_.commits.context(intent.actor, "api");
@@ -170,38 +169,31 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       if (parts_.env.rules.shared && (!hold || hold->file != rests_on)) {
         hold = parts_.locks.join(agent, rests_on);
         if (!hold) {
-          auto taken = co_await parts_.locks.take(agent, rests_on);
-          if (!taken) co_return std::unexpected(std::move(taken.error()));
-          hold = std::move(*taken);
+          CO_TRY(hold, co_await parts_.locks.take(agent, rests_on));
           continue;
         }
       }
       // A program that takes no lock may go on writing for ever: it is told where it took our place.
       if (!parts_.locks.ends_as_known(state, rests_on) && ++looks <= most_looks) {
-        if (auto published = co_await parts_.follower.publish(agent, rests_on); !published)
-          co_return std::unexpected(std::move(published.error()));
+        CO_TRY(co_await parts_.follower.publish(agent, rests_on));
         continue;
       }
     }
     if (!decided) {
       // What the refusal was decided on must be durable before it shows.
-      if (auto fine = co_await parts_.commits.wait_until_durable(state.last_seq); !fine)
-        co_return std::unexpected(std::move(fine.error()));
+      CO_TRY(co_await parts_.commits.wait_until_durable(state.last_seq));
       co_return std::unexpected(std::move(decided.error()));
     }
     decision = std::move(*decided);
     if (!decision.need) {
-      if (auto fine = parts_.flusher.check_usable(agent, decision); !fine)
-        co_return std::unexpected(std::move(fine.error()));
+      CO_TRY(parts_.flusher.check_usable(agent, decision));
       committed = !decision.events.empty();
       last = parts_.agents.stage(state, decision,
                                  answers_of(scopes, intent.request, decision, parts_.commits.clock().now()));
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
-    if (auto fetched = co_await fetch(parts_, agent, *decision.need, lines, ids); !fetched) {
-      co_return std::unexpected(std::move(fetched.error()));
-    }
+    CO_TRY(co_await fetch(parts_, agent, *decision.need, lines, ids));
   }
 
   // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
@@ -217,8 +209,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
         finish(parts_, last, agent, std::move(decision.transcript_updates), guard, std::move(hold)), "finish");
     co_return reply;
   }
-  if (auto fine = co_await parts_.commits.wait_until_durable(last); !fine)
-    co_return std::unexpected(std::move(fine.error()));
+  CO_TRY(co_await parts_.commits.wait_until_durable(last));
   if (!committed) {
     for (const answers::Answer& answer : unstored) parts_.commits.answers().put(answer);
     co_return reply;
@@ -231,16 +222,14 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   }
   if (hold) co_await parts_.locks.release(std::move(hold));
   if (parts_.env.config.store.write_through || (parts_.env.rules.shared && decision.through_checkpoint)) {
-    if (auto written = co_await parts_.checkpointer.write_until(agent, last); !written)
-      co_return std::unexpected(std::move(written.error()));
+    CO_TRY(co_await parts_.checkpointer.write_until(agent, last));
   }
   co_return reply;
 }
 
 asio::awaitable<Result<Reply>> Ledger::announce(journal::EventType type, std::string data, std::string actor,
                                                 std::string agent) {
-  auto done = co_await parts_.commits.announce(type, std::move(data), std::move(actor), std::move(agent));
-  if (!done) co_return std::unexpected(std::move(done.error()));
+  CO_TRY(co_await parts_.commits.announce(type, std::move(data), std::move(actor), std::move(agent)));
   co_return Reply{};
 }
 
@@ -250,7 +239,7 @@ std::string Ledger::as_of(std::uint64_t last_seq) const {
 
 void Ledger::drain() {
   parts_.env.draining = true;
-  parts_.checkpointer.drain();
+  parts_.checkpointer.backlog().drain();
 }
 
 asio::awaitable<void> Ledger::stop() {
@@ -260,7 +249,7 @@ asio::awaitable<void> Ledger::stop() {
   parts_.checkpointer.wake();
   co_await parts_.env.background.wait_until_all_ended();
   asio::steady_timer pause(parts_.env.io);
-  while (parts_.locks.held() > 0 ||
+  while (parts_.locks.any_held() ||
          !parts_.env.lock_waiters.empty()) {  // requests that wait for a lock give up, those that have it end
     pause.expires_after(std::chrono::milliseconds(2));
     co_await pause.async_wait(asio::use_awaitable);

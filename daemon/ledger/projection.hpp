@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/decide/archive_records.hpp"
+#include "daemon/ledger/archive_log.hpp"
 #include "daemon/ledger/flushed_sizes.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/event.hpp"
@@ -50,11 +50,7 @@ class Projection {
   Result<void> add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                    std::span<const journal::LinePosition> positions, const Redirect& redirect = {});
 
-  // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
-  // of their old names is then a newer one.
-  Result<bool> archived(const std::string& agent, std::uint64_t seq);
-  // The oldest seq that the journal has; records of older purges are dropped. Called on this thread.
-  void on_oldest(std::function<std::uint64_t()> call) { oldest_ = std::move(call); }
+  ArchiveLog& archives() { return archives_; }
   // The lines that were added and are not written yet, and the locks of their files.
   transcripts::TranscriptWriter& writer() { return writer_; }
   const transcripts::TranscriptWriter& writer() const { return writer_; }
@@ -81,20 +77,6 @@ class Projection {
   Result<void> archive_files(std::string_view event, std::span<const journal::LinePosition> positions, bool locked);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
-  Result<void> record(const journal::Event& event, std::span<const std::pair<std::string, std::string>> files,
-                      bool durable);
-  Result<void> write_records();
-  Result<void> compact_records(const std::string& agent, std::uint64_t size);
-
-  // Of one agent's archives.
-  struct Records {
-    std::set<std::uint64_t> seqs{};  // of the newest ones, and at least of all beyond CHECKPOINT
-    std::string unwritten{};
-    bool unsynced = false;
-    std::uint64_t size = 0;                  // of the file
-    std::uint64_t compact_at = 1ULL << 20U;  // the size at which dead ones are looked for
-  };
-  Result<Records*> records(const std::string& agent);
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
 
@@ -103,9 +85,7 @@ class Projection {
   FlushedSizes& sizes_;
   std::function<void(std::string)> on_repair_;
   std::map<std::string, transcripts::KnownEnds, std::less<>> ends_;  // by sessions folder
-  std::map<std::string, Records, std::less<>> records_;              // by agent
-  std::set<std::string> unwritten_;                                  // agents that have records to be written
-  std::function<std::uint64_t()> oldest_{};
+  ArchiveLog archives_;
   transcripts::TranscriptWriter writer_;
 };
 

@@ -15,6 +15,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -66,9 +67,9 @@ class Recovery {
 
   Result<void> run() {
     parts_.checkpointer.start_from(checkpoint_.least());
-    if (auto read = find_archives(); !read) return read;
-    if (auto read = replay(); !read) return read;
-    if (auto flushed = projection_.writer().flush(); !flushed) return flushed;
+    TRY(find_archives());
+    TRY(replay());
+    TRY(projection_.writer().flush());
     parts_.flusher.set_recovering(projection_.writer().waiting());
     parts_.flusher.set_locked(parts_.flusher.before_first_call().locked());
     for (const std::string& file : parts_.flusher.recovering())
@@ -119,7 +120,7 @@ class Recovery {
         return fail(Code::degraded, page.error().detail + "; start with --repair to go on without what is lost");
       if (!page) return std::unexpected(std::move(page.error()));
       for (const journal::StoredBatch& batch : page->batches) {
-        if (auto fine = call(batch); !fine) return fine;
+        TRY(call(batch));
       }
       from = page->next;
     }
@@ -130,13 +131,11 @@ class Recovery {
     return each_batch([this](const journal::StoredBatch& batch) -> Result<void> {
       for (const journal::Bytes& bytes : batch.events) {
         if (!archives_files(*bytes)) continue;
-        auto event = journal::parse_event(*bytes);
-        if (!event) return std::unexpected(std::move(event.error()));
-        for (auto& [file, name] : archived_files(*event, batch.line_positions)) {
-          const std::string dir = parts_.env.paths.sessions_dir(event->envelope.agent);
-          const auto done = projection_.archived(event->envelope.agent, event->envelope.seq);
-          if (!done) return std::unexpected(done.error());
-          archived_[dir + file].push_back({event->envelope.seq, dir + name, purges_files(*event), *done});
+        TRY(auto event, journal::parse_event(*bytes));
+        for (auto& [file, name] : archived_files(event, batch.line_positions)) {
+          const std::string dir = parts_.env.paths.sessions_dir(event.envelope.agent);
+          TRY(const bool done, projection_.archives().contains(event.envelope.agent, event.envelope.seq));
+          archived_[dir + file].push_back({event.envelope.seq, dir + name, purges_files(event), done});
         }
       }
       return {};
@@ -172,20 +171,18 @@ class Recovery {
 
   Result<void> take(const journal::StoredBatch& batch) {
     const auto where = [this](std::uint64_t seq, const std::string& file) { return place_of(seq, file); };
-    if (auto made = projection_.add(batch.first, batch.events, batch.line_positions, where); !made) return made;
+    TRY(projection_.add(batch.first, batch.events, batch.line_positions, where));
     if (projection_.writer().pending_bytes() > (8U << 20)) {
-      if (auto flushed = projection_.writer().flush(); !flushed) return flushed;
+      TRY(projection_.writer().flush());
     }
     for (const std::string& text : batch.answers) {
-      auto answer = answers::answer_from_json(text);
-      if (!answer) return std::unexpected(std::move(answer.error()));
-      parts_.commits.answers().put(*answer);
+      TRY(auto answer, answers::answer_from_json(text));
+      parts_.commits.answers().put(answer);
     }
     for (const journal::Bytes& bytes : batch.events) {
-      auto event = journal::parse_event(*bytes);
-      if (!event) return std::unexpected(std::move(event.error()));
-      const std::string id = event->envelope.agent;
-      if (!id.empty() && event->envelope.seq > checkpoint_.reached(id).store) events_[id].push_back(std::move(*event));
+      TRY(auto event, journal::parse_event(*bytes));
+      const std::string id = event.envelope.agent;
+      if (!id.empty() && event.envelope.seq > checkpoint_.reached(id).store) events_[id].push_back(std::move(event));
     }
     return {};
   }
@@ -261,7 +258,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
   parts_.commits.set_hooks(
       {.on_durable =
            [this](journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives) {
-             parts_.checkpointer.on_durable();
+             parts_.checkpointer.backlog().measure();
              parts_.flusher.add(std::move(batch.commits), archives, batch.bytes);
              if (on_events_ && !events.empty()) on_events_(std::move(events));
            },
@@ -280,7 +277,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
                                  .on_round =
                                      [this] {
                                        parts_.follower.check_all_if_due();
-                                       parts_.agents.unload_idle(parts_.checkpointer.backlog_from());
+                                       parts_.agents.unload_idle(parts_.checkpointer.backlog().from());
                                      }});
 }
 
@@ -291,7 +288,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                                              std::shared_ptr<const journal::JournalFileOps> file_ops) {
   const Paths paths(config.state_dir, config.store.path_template);
   store::set_case_sensitive_channels(config.routing.case_sensitive);
-  if (auto made = store::make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
+  TRY(store::make_dirs(paths.journal_dir()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
   if (!store::can_exchange(paths.journal_dir()))
@@ -302,38 +299,36 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                 "sessions.json is looked at, then renamed over: what a program that ignores its lock writes in "
                 "between is lost"}});
   const std::vector<std::string> moved = clear_the_way(paths);
-  auto checkpoint = read_checkpoint(paths.journal_dir() / "CHECKPOINT");
-  if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
-  const auto files = journal_bounds(paths, *checkpoint, repair);
-  if (!files) return std::unexpected(files.error());
+  TRY(auto checkpoint, read_checkpoint(paths.journal_dir() / "CHECKPOINT"));
+  TRY(const auto files, journal_bounds(paths, checkpoint, repair));
   auto journal = journal::FileJournal::open(
       {.dir = paths.journal_dir(),
        .segment_bytes = config.journal.segment_bytes,
        .max_bytes = config.journal.max_bytes,
        .torn_kept_ms = config.journal.retention_ms,
        .repair = repair,
-       .needed_from = checkpoint->least() + 1,
-       .first_seq = files->first_seq,
-       .least_head = files->least_head,
+       .needed_from = checkpoint.least() + 1,
+       .first_seq = files.first_seq,
+       .least_head = files.least_head,
        .file_ops = std::move(file_ops),
        .on_check = [&io](const journal::JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
   if (!journal) return std::unexpected(std::move(journal.error()));
-  auto answers = answers::AnswerStore::open(
-      {.dir = paths.journal_dir() / "keys",
-       .retention_ms = config.idempotency.retention_ms,
-       .max_bytes = config.idempotency.max_bytes,
-       .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
-  if (!answers) return std::unexpected(std::move(answers.error()));
-  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
+  TRY(auto answers, answers::AnswerStore::open(
+                        {.dir = paths.journal_dir() / "keys",
+                         .retention_ms = config.idempotency.retention_ms,
+                         .max_bytes = config.idempotency.max_bytes,
+                         .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
+  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), (*journal)->head());
   std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
+      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(answers), std::move(clock)));
   LedgerParts& parts = ledger->parts_;
   parts.commits.journal().tail([&io, commits = &parts.commits](journal::BatchOutcome outcome) {
     asio::post(io, [commits, outcome = std::move(outcome)]() mutable { commits->on_outcome(std::move(outcome)); });
   });
-  parts.flusher.before_first_call().projection().on_oldest([&all = parts.commits.journal()] { return all.oldest(); });
+  parts.flusher.before_first_call().projection().archives().on_oldest(
+      [&all = parts.commits.journal()] { return all.oldest(); });
   for (const std::string& what : moved) parts.notices.journal_repaired("journal: " + what);
-  if (checkpoint->damaged)
+  if (checkpoint.damaged)
     parts.notices.journal_repaired("journal: CHECKPOINT was damaged; the whole journal is gone through");
   for (const std::string& what : parts.journal_files.report().repairs)
     parts.notices.journal_repaired("journal: " + what);
@@ -341,11 +336,11 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
     log::warn("journal_damaged", {{"what", what}, {"next", "serve --repair puts the damage aside"}});
   for (std::string& what : parts.commits.answers().take_repairs())
     parts.notices.journal_repaired("idempotency: " + what);
-  Recovery recovery(parts, std::move(*checkpoint));
-  if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
+  Recovery recovery(parts, std::move(checkpoint));
+  TRY(recovery.run());
   std::optional<Result<void>> done;
   const auto finish = [](Ledger& self, Recovery& from) -> asio::awaitable<Result<void>> {
-    if (auto merged = co_await from.merge_foreign(); !merged) co_return merged;
+    CO_TRY(co_await from.merge_foreign());
     for (const std::string& id : from.replayed()) co_await purge_ephemeral(self, id);
     co_return Result<void>{};
   };

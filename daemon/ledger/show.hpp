@@ -6,6 +6,7 @@
 
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 
@@ -17,9 +18,7 @@ asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> A
   for (int shows = 1;; ++shows) {
     const decide::AgentState* state = fresh ? nullptr : at_hand(agent);
     if (state == nullptr) {
-      auto found = co_await get(agent, fresh);
-      if (!found) co_return std::unexpected(std::move(found.error()));
-      state = *found;
+      CO_TRY(state, co_await get(agent, fresh));
       fresh = false;
     }
     Seen seen(state->last_seq);

@@ -13,6 +13,7 @@
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace fs = std::filesystem;
@@ -139,8 +140,7 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent) {
   const std::string folder = paths.sessions_dir(agent);
   // With the transcripts, on the thread that makes both: it says which of them are archived.
-  if (auto taken = take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)); !taken)
-    return taken;
+  TRY(take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)));
   return take_folder(cut, folder, paths.state_dir() / folder, Depth::deep,
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }

@@ -9,6 +9,7 @@
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -32,14 +33,12 @@ Result<std::uint64_t> highest_rev(const Paths& paths) {
 }  // namespace
 
 Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair) {
-  auto segments = journal::list_segments(paths.journal_dir());
-  if (!segments) return std::unexpected(std::move(segments.error()));
+  TRY(auto segments, journal::list_segments(paths.journal_dir()));
   JournalBounds files{.first_seq = checkpoint.seq + 1, .least_head = checkpoint.seq};
-  if (!segments->empty() && checkpoint.known && !repair) return files;  // every store read: only where it is needed
-  const auto rev = highest_rev(paths);
-  if (!rev) return std::unexpected(rev.error());
-  files.first_seq = std::max(files.first_seq, *rev + 1);
-  if (!segments->empty()) files.least_head = std::max(files.least_head, *rev);
+  if (!segments.empty() && checkpoint.known && !repair) return files;  // every store read: only where it is needed
+  TRY(const auto rev, highest_rev(paths));
+  files.first_seq = std::max(files.first_seq, rev + 1);
+  if (!segments.empty()) files.least_head = std::max(files.least_head, rev);
   return files;
 }
 

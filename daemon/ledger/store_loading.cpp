@@ -16,6 +16,7 @@
 #include "store/process.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/sessions/entry_history.hpp"
+#include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond::ledger {
@@ -118,9 +119,8 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
   const std::uint64_t state_from = from;
   if (from != 0) from = std::min(from, archived_from);
   while (from != 0 && from <= journal.head()) {
-    auto page = journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (const journal::StoredBatch& batch : page->batches) {
+    TRY(auto page, journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes));
+    for (const journal::StoredBatch& batch : page.batches) {
       for (const journal::Bytes& bytes : batch.events) {
         auto event = journal::parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
@@ -132,7 +132,7 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
         call(*event);
       }
     }
-    from = page->next;
+    from = page.next;
   }
   return {};
 }
@@ -173,8 +173,7 @@ sessions::SessionsFile::Options store_options(const config::Config& config, cons
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& id, LoadRequest request) {
   const auto dir = paths.state_dir() / paths.sessions_dir(id);
-  if (auto below = store::resolve_below(paths.state_dir(), paths.sessions_dir(id)); !below)
-    return std::unexpected(std::move(below.error()));
+  TRY(store::resolve_below(paths.state_dir(), paths.sessions_dir(id)));
   Loaded loaded{.state = std::make_shared<decide::AgentState>(id),
                 .file = std::move(request.file),
                 .repairs = {},
@@ -189,31 +188,29 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     options.known = request.known_to != 0;
     loaded.file = std::make_shared<sessions::SessionsFile>(std::move(options));
   }
-  auto report = loaded.file->load();
-  if (!report) return std::unexpected(std::move(report.error()));
-  loaded.state->reserve(report->entries.size());
-  for (const sessions::NamedEntry& entry : report->entries) {
+  TRY(auto report, loaded.file->load());
+  loaded.state->reserve(report.entries.size());
+  for (const sessions::NamedEntry& entry : report.entries) {
     if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);
   }
-  loaded.repairs = std::move(report->repairs);
-  loaded.foreign = std::move(report->foreign);
-  if (report->first && !adopting && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
+  loaded.repairs = std::move(report.repairs);
+  loaded.foreign = std::move(report.foreign);
+  if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
   std::uint64_t replay_from = request.replay_from;
   // From where the generation ends of which it was made: what is older is not needed, damaged or not.
-  if (report->rebuilt) {
+  if (report.rebuilt) {
     using Base = sessions::LoadReport::Base;
-    const std::uint64_t held = report->base == Base::written    ? request.generations.written
-                               : report->base == Base::previous ? request.generations.previous
-                                                                : 0;
+    const std::uint64_t held = report.base == Base::written    ? request.generations.written
+                               : report.base == Base::previous ? request.generations.previous
+                                                               : 0;
     replay_from = std::max<std::uint64_t>(journal.oldest(), held + 1);
   }
-  auto records = decide::read_archive_records(paths.archive_records(id));
-  if (!records) return std::unexpected(std::move(records.error()));
+  TRY(auto records, decide::read_archive_records(paths.archive_records(id)));
   const std::string store = paths.store_file(id).filename().native();
   std::set<std::string> files;
   std::vector<std::filesystem::path> left;
-  find_files(*loaded.state, dir, *records, store, left, report->vanished ? &files : nullptr);
+  find_files(*loaded.state, dir, records, store, left, report.vanished ? &files : nullptr);
   for (const std::filesystem::path& temp : left) keep_away(paths, temp, loaded.repairs);
   decide::OwnVersions own(loaded.foreign);
   bool had_sessions = loaded.state->size() != 0;  // the file that is gone, by what it held up to known_to
@@ -224,19 +221,19 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
       });
   if (!replayed) return std::unexpected(std::move(replayed.error()));
   own.remove_own(loaded.foreign);
-  if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
-    report->rebuilt = false;
+  if (report.vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
+    report.rebuilt = false;
     loaded.file->accept_absent();
     loaded.repairs.clear();
     loaded.state = std::make_shared<decide::AgentState>(id);
-    find_files(*loaded.state, dir, std::move(*records), store, left, nullptr);
+    find_files(*loaded.state, dir, std::move(records), store, left, nullptr);
     replayed =
         replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {});
     if (!replayed) return std::unexpected(std::move(replayed.error()));
-  } else if (report->vanished) {
+  } else if (report.vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));
   }
-  if (report->rebuilt) {  // the first thing that stands there again is all that is durable
+  if (report.rebuilt) {  // the first thing that stands there again is all that is durable
     store::fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;
     for (const std::string& key : loaded.state->dirty) dirty.push_back(dirty_entry(*loaded.state, key));
@@ -251,7 +248,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
       loaded.state->changed_by_us.clear();
     }
   }
-  loaded.exists = loaded.exists || report->rebuilt;
+  loaded.exists = loaded.exists || report.rebuilt;
   loaded.evictions = loaded.file->take_evictions();
   return loaded;
 }

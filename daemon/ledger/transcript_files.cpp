@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -82,7 +83,7 @@ TranscriptNews TranscriptFiles::take_news() {
 
 Result<bool> TranscriptFiles::hold(const std::string& agent, const std::string& file) {
   const std::string path = paths_.sessions_dir(agent) + file;
-  if (auto held = projection_.writer().hold(path); !held) return std::unexpected(std::move(held.error()));
+  TRY(projection_.writer().hold(path));
   auto flushed = flush(path);
   auto foreign = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
   if (foreign) return !foreign->empty();

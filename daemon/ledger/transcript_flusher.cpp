@@ -5,6 +5,7 @@
 
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -96,8 +97,8 @@ asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string 
 
 asio::awaitable<Result<void>> TranscriptFlusher::sync() {
   auto synced = co_await on_files([](TranscriptFiles& files) -> Result<LockedTranscripts> {
-    if (auto flushed = files.flush(); !flushed) return std::unexpected(std::move(flushed.error()));
-    if (auto done = files.projection().sync(); !done) return std::unexpected(std::move(done.error()));
+    TRY(files.flush());
+    TRY(files.projection().sync());
     store::fault_point("marks.files_synced");
     return files.locked();
   });

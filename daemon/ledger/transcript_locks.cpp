@@ -8,6 +8,7 @@
 #include <cassert>
 
 #include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -31,22 +32,24 @@ struct TranscriptTurn {
   runtime::Waiters freed{};
 };
 
-TranscriptHold::TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTurn> at, std::string path_below,
-                               std::string name)
-    : locks(of), turn(std::move(at)), path(std::move(path_below)), file(std::move(name)) {
+TranscriptHold::TranscriptHold(LedgerEnv& around, TranscriptFlusher& writes, std::shared_ptr<TranscriptTurn> at,
+                               std::string path_below, std::string name)
+    : env(around), flusher(writes), turn(std::move(at)), path(std::move(path_below)), file(std::move(name)) {
   turn->taken = true;
-  ++locks.holds_;
 }
 
 TranscriptHold::~TranscriptHold() {
-  locks.flusher_.release(path);
+  flusher.release(path);
   const std::int64_t now = store::steady_ms();
   const bool foreign_lately = turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms;
   if (since != 0)
     turn->not_before = now + (foreign_lately ? std::clamp(now - since, least_turn_ms, most_turn_ms) : rest_ms);
   turn->taken = false;
-  --locks.holds_;
-  asio::post(locks.env_.io, [turn = turn] { turn->freed.release(0); });
+  asio::post(env.io, [turn = turn] { turn->freed.release(0); });
+}
+
+bool TranscriptLocks::any_held() const {
+  return std::ranges::any_of(turns_, [](const auto& pair) { return pair.second->taken; });
 }
 
 bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::string& file) const {
@@ -85,9 +88,8 @@ asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(s
                                         .detail = path + " is held by another program, and others wait for it too",
                                         .retry_after_s = 1});
   }
-  const auto hold = std::make_shared<TranscriptHold>(*this, turn, path, file);
-  if (auto taken = co_await take_lock(hold, agent, file, deadline); !taken)
-    co_return std::unexpected(std::move(taken.error()));
+  const auto hold = std::make_shared<TranscriptHold>(env_, flusher_, turn, path, file);
+  CO_TRY(co_await take_lock(hold, agent, file, deadline));
   turn->open = hold;
   turn->freed.release(0);  // requests that waited meanwhile join
   co_return hold;
@@ -107,7 +109,7 @@ asio::awaitable<Result<void>> TranscriptLocks::take_lock(std::shared_ptr<Transcr
     // All of ours that is decided goes into the file first: what stands there beyond it is another program's.
     const auto state = agents_.find_or_add(agent).state;
     const decide::TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
-    if (auto fine = co_await commits_.wait_until_durable(end != nullptr ? end->last_seq : 0); !fine) co_return fine;
+    CO_TRY(co_await commits_.wait_until_durable(end != nullptr ? end->last_seq : 0));
     auto grown = co_await flusher_.on_files([agent, file](TranscriptFiles& files) { return files.hold(agent, file); });
     flusher_.flush_soon();  // tells of a stale lock that was taken away
     if (grown) {

@@ -15,19 +15,19 @@
 
 namespace sessiond::ledger {
 
-class TranscriptLocks;
-
 // Orders this daemon's requests that want the lock of one transcript.
 struct TranscriptTurn;
 
 // Lives from before the lock is taken until the last append under it is in the file; then the lock is released.
 struct TranscriptHold {
-  TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTurn> at, std::string path_below, std::string name);
+  TranscriptHold(LedgerEnv& around, TranscriptFlusher& writes, std::shared_ptr<TranscriptTurn> at,
+                 std::string path_below, std::string name);
   TranscriptHold(const TranscriptHold&) = delete;
   TranscriptHold& operator=(const TranscriptHold&) = delete;
   ~TranscriptHold();
 
-  TranscriptLocks& locks;
+  LedgerEnv& env;
+  TranscriptFlusher& flusher;
   std::shared_ptr<TranscriptTurn> turn;
   std::string path;        // below the state directory
   std::string file;        // in the agent's folder
@@ -47,10 +47,9 @@ class TranscriptLocks {
   asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> take(std::string agent, std::string file);
   // The lock is free when this returns, unless others share the hold.
   asio::awaitable<void> release(std::shared_ptr<TranscriptHold> hold);
-  int held() const { return holds_; }  // locks that are held or being taken
+  bool any_held() const;  // or being taken
 
  private:
-  friend struct TranscriptHold;
   asio::awaitable<Result<void>> take_lock(std::shared_ptr<TranscriptHold> hold, std::string agent, std::string file,
                                           std::int64_t deadline);
 
@@ -60,7 +59,6 @@ class TranscriptLocks {
   TranscriptFlusher& flusher_;
   Follower& follower_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_{};  // by path; bounded
-  int holds_ = 0;
 };
 
 }  // namespace sessiond::ledger

@@ -1,4 +1,5 @@
 #include "daemon/ledger/watch.hpp"
+#include "store/try.hpp"
 
 #include <fmt/format.h>
 #include <sys/inotify.h>
@@ -38,17 +39,15 @@ Result<Watch::Watched*> Watch::add(const std::filesystem::path& dir, std::uint32
 }
 
 Result<bool> Watch::add(const std::string& agent, const std::filesystem::path& dir) {
-  auto watched = add(dir, in_folder);
-  if (!watched) return std::unexpected(std::move(watched.error()));
-  if (*watched != nullptr) (*watched)->agents.insert(agent);
-  return *watched != nullptr;
+  TRY(auto* watched, add(dir, in_folder));
+  if (watched != nullptr) watched->agents.insert(agent);
+  return watched != nullptr;
 }
 
 Result<bool> Watch::add_parent(const std::filesystem::path& dir) {
-  auto watched = add(dir, in_parent);
-  if (!watched) return std::unexpected(std::move(watched.error()));
-  if (*watched != nullptr) (*watched)->parent = true;
-  return *watched != nullptr;
+  TRY(auto* watched, add(dir, in_parent));
+  if (watched != nullptr) watched->parent = true;
+  return watched != nullptr;
 }
 
 void Watch::stop() {

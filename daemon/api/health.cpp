@@ -50,7 +50,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
   }
   std::vector<std::string> reasons;
   if (api.draining) reasons.emplace_back("shutting down");
-  if (!status.writable) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
+  if (!status.refusal.empty()) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
   for (const std::string& lagging : status.lagging) {
     reasons.push_back(details ? "checkpoint fails: " + lagging : "checkpoint fails");
     if (!details) break;

@@ -18,13 +18,13 @@ namespace sessiond::ledger {
 
 Problem degraded_problem(const std::string& agent, std::string_view why);
 struct Agent;
-void note_usable(Agent& agent);  // its store can be used (again)
+void note_usable(Agent& agent);  // its store can be used again
 
 // The one thing that is done with an agent's sessions.json at a time, so that the file is never written before the
 // changes of foreign programs are merged.
 enum class Turn : std::uint8_t { none, loading, looking, checkpointing };
 
-// What is left of an agent's file that has left memory, while a foreign program may still undo what it wrote.
+// Kept of an agent's file that has left memory, as long as a foreign program may still undo our last writes.
 struct LeftHistory {
   std::shared_ptr<sessions::EntryHistory> entries{};
   std::int64_t until = 0;  // steady ms
@@ -78,9 +78,9 @@ struct Agent : std::enable_shared_from_this<Agent> {
   Following following{};
   runtime::Waiters waiting{};  // for a turn, `following.active` or `following.publishing` to end
 
-  // It is in memory only because a command that was then refused would have made it.
+  // True if the agent is in memory only because of a command that was refused.
   bool is_unused() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
-  // Its file holds all that is durable.
+  // True if its file holds all that is durable.
   bool is_clean() const {
     return !rebuild && turn != Turn::loading && (!state || (state->dirty.empty() && turn != Turn::checkpointing));
   }

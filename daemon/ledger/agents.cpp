@@ -7,7 +7,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
 #include <filesystem>
-#include <set>
 
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -17,7 +16,8 @@
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::uint64_t big_store = 8ULL << 20;  // bytes; reading one takes so long that others must not wait behind it
+constexpr std::uint64_t big_store =
+    8ULL << 20;  // bytes; read one at a time, which leaves disk threads for other agents
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Agent& Agents::find_or_add(const std::string& id) {
   return *found->second;
 }
 
-// On the agent's own strand; big ones one after another.
+// Reads the store on the agent's own strand. Big stores are read one after another.
 asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   const std::string id = agent->id;
   const bool known = agent->reached.store != 0 && !agent->empty;
@@ -128,11 +128,12 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
   Agent& agent = find_or_add(id);
   agent.touched = store::steady_ms();
   bool waited = false;
-  // What others changed is being merged, if it is there already.
+  // The state may be there already while foreign changes are being merged into it.
   for (; agent.turn == Turn::loading; waited = true) co_await agent.waiting.wait(0);
   if (waited && !agent.state && !agent.degraded.empty())
     co_return std::unexpected(degraded_problem(id, agent.degraded));
-  if (!create && agent.is_unused() && agent.turn == Turn::none) agent.state.reset();  // is there one by now?
+  if (!create && agent.is_unused() && agent.turn == Turn::none)
+    agent.state.reset();  // a foreign program may have made one by now
   if (agent.state) co_return Result<void>{};
   TurnGuard turn(env_.io, agent.shared_from_this(), Turn::loading);
   const bool first = !agent.file && !agent.rebuild;
@@ -170,7 +171,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   Agent& agent = find_or_add(id);
   const bool first = !agent.file && !agent.rebuild;
   agent.rebuild = false;
-  if (first) {  // the file holds all that is durable of this agent, or the replay made it so
+  if (first) {  // the file holds all durable changes of this agent, or the replay added them
     agent.reached.store =
         std::max(agent.reached.store, loaded.state->dirty.empty() ? commits_.durable() : agent.reached.store);
     if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
@@ -195,7 +196,7 @@ asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, b
     CO_TRY(co_await load(id, false));
     const Agent& agent = find_or_add(id);
     if (!agent.state) continue;
-    // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
+    // A running checkpoint does not delay reads: it looks at the file itself, and usually it is what made it suspect.
     const bool looked_at = agent.degraded.empty() &&
                            (agent.turn == Turn::checkpointing ||
                             (!agent.suspect && store::steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
@@ -238,7 +239,7 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   notices_.evicted(id, evictions);
   agent.looked = store::steady_ms();
   notices_.repaired(id, repairs);
-  // Merged before anybody writes the file again: what is written is whole entries, theirs included.
+  // Merged before the file is written again: a checkpoint writes whole entries and would undo the foreign change.
   Result<void> outcome;
   if (!polled) {
     outcome = std::unexpected(degrade(agent, polled.error()));
@@ -249,20 +250,20 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   co_return outcome;
 }
 
-// A few entries at a time: the network thread has others to serve. The turn keeps others from
-// reading or writing the file until the last one is committed.
+// Merges a few entries at a time, because the loop has other requests to serve. The agent's turn keeps the file from
+// being read or written until the last entry is committed.
 asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::ForeignChange change, bool at_load) {
   Agent& agent = find_or_add(id);
   std::uint64_t last = 0;
   for (decide::ForeignSlices slices(change);;) {
-    if (commits_.failed()) commits_.reload_after_failure(id);  // read again with all the others, theirs included
+    if (commits_.failed()) commits_.reload_after_failure(id);  // the reload merges the foreign changes
     if (commits_.failed() || !agent.state)
-      co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
+      co_return fail(Code::degraded, "the journal cannot be written; the foreign changes are merged later");
     const sessions::ForeignChange slice = slices.next();
     decide::Decision decision =
         decide::decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
     last = stage(*agent.state, decision);
-    // Transcripts that were nobody's until now.
+    // Their transcripts may have had no session until now.
     const auto follow_key = [&](const std::string& key) {
       if (const decide::Session* session = agent.state->find_key(key))
         hooks_.on_owned(id, decide::AgentState::file_of(*session, {}));
@@ -284,7 +285,7 @@ asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::Fo
 
 asio::awaitable<std::vector<std::string>> Agents::ids() {
   auto ids = co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
-  std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
+  std::vector<std::pair<std::string, std::uint64_t>> only_here;  // with their last seq
   for (const auto& [id, agent] : agents_) {
     const bool known = (agent->state && !agent->is_unused()) || !agent->degraded.empty() ||
                        (!agent->state && agent->reached.store != 0 && !agent->empty);
@@ -298,7 +299,6 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
   co_return ids;
 }
 
-// An agent that nobody touched for longer than the TTL, with nothing on its way, leaves memory.
 void Agents::unload_idle(std::uint64_t seq) {
   const std::int64_t now = store::steady_ms();
   for (auto& [id, agent] : agents_) {
@@ -312,8 +312,8 @@ void Agents::unload_idle(std::uint64_t seq) {
     agent->history.entries = agent->file->history();
     agent->empty = agent->state->size() == 0;
     agent->history.until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
-    asio::post(env_.disk,
-               [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
+    asio::post(env_.disk, [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {
+    });  // freeing them takes time
     agent->reached.store = std::max(agent->reached.store, commits_.durable());
     readers_.unload(id);
     flusher_.unload(id);
@@ -329,7 +329,7 @@ std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decisio
 
 asio::awaitable<bool> Agents::forget(std::string id) {
   const auto found = agents_.find(id);
-  if (found == agents_.end()) co_return false;  // nobody's, or only announced
+  if (found == agents_.end()) co_return false;  // the event was of no agent, or of one that is not in memory
   const auto agent = found->second;
   while (agent->turn != Turn::none) co_await agent->waiting.wait(0);
   agent->state.reset();

@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
 constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
 constexpr std::int64_t checkpoint_retry_ms = 1000;
-constexpr std::int64_t last_lock_wait_ms = 1000;      // at the end; the journal has what a held lock keeps back
+constexpr std::int64_t last_lock_wait_ms = 1000;      // while stopping; the journal holds what is not written
 constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
 constexpr std::uint64_t hurry_backlog = 24ULL << 20;  // of journal beyond CHECKPOINT: the duty cycle counts no more
 
@@ -33,8 +33,8 @@ std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
   return std::max(least_pause_ms, static_cast<std::int64_t>(ms * (1.0 / std::max(duty, 0.001) - 1.0)));
 }
 
-// In slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests to
-// serve. An entry that changes meanwhile is dirty again, and recovery goes by each entry's rev.
+// Collects in slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests
+// to serve. An entry that changes meanwhile is dirty again, and recovery compares each entry's rev.
 asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::AgentState& state,
                                                  const std::unordered_set<std::string>& keys) {
   std::vector<DirtyEntry> dirty;
@@ -70,7 +70,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   std::optional<TurnGuard> turn(co_await agents_.take_turn(id, Turn::checkpointing));
   while (agent.rebuild) {
     turn.reset();
-    // Durable changes may be in the journal only: read again, never called clean.
+    // Durable changes may be in the journal only: the agent is read again before it can count as clean.
     if (auto loaded = co_await agents_.load(id, true); !loaded) {
       on_checkpoint_failed(agent, loaded.error());
       co_return loaded;
@@ -79,7 +79,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   }
   if (!agent.state || agent.state->dirty.empty()) {
     agent.checkpoint.dirty_since = 0;
-    agent.checkpoint.succeeded();  // any trouble was of a batch that was not stored in the end
+    agent.checkpoint.succeeded();  // a batch that failed may have left trouble behind
     agent.reached.store = std::max(agent.reached.store, commits_.durable());  // in memory or not
     co_return Result<void>{};
   }
@@ -125,14 +125,14 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }
-  // Merged before anybody writes the file again: what is written is whole entries, theirs included.
+  // Merged before the file is written again: a checkpoint writes whole entries and would undo the foreign change.
   if (foreign) outcome = co_await agents_.merge_foreign(id, std::move(*foreign));
   turn.reset();
   if (foreign && outcome) co_return co_await checkpoint(id);
   co_return outcome;
 }
 
-// A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
+// Asks for a foreign lock again soon, and reports it when it cannot be had within store.lock.timeoutMs.
 void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
   const std::int64_t now = store::steady_ms();
   agent.checkpoint.next = now + checkpoint_retry_ms;
@@ -141,7 +141,7 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
     agent.checkpoint.next = now + env_.lock_poll_ms();
     if (now - agent.checkpoint.lock_wanted < env_.config.store.lock.timeout_ms) return;
   }
-  if (why.code == Code::degraded && !commits_.failed()) {  // something else stands where its store should
+  if (why.code == Code::degraded && !commits_.failed()) {  // something that is no store stands in its place
     if (agent.degraded.empty()) agents_.degrade(agent, why);
     return;
   }
@@ -153,10 +153,9 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
 asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq) {
   const std::int64_t deadline =
       store::steady_ms() + (env_.stopping ? last_lock_wait_ms : env_.config.store.lock.timeout_ms);
-  const std::string target = env_.paths.store_file(id);
   asio::steady_timer pause(env_.io);
+  const LockWaiter waits(env_.lock_waiters, env_.paths.store_file(id));
   Result<void> written;
-  ++env_.lock_waiters[target];
   while (agents_.find_or_add(id).reached.store < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
@@ -166,7 +165,6 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
     pause.expires_after(std::chrono::milliseconds(env_.lock_poll_ms()));
     co_await pause.async_wait(asio::use_awaitable);
   }
-  if (--env_.lock_waiters[target] == 0) env_.lock_waiters.erase(target);
   co_return agents_.find_or_add(id).reached.store < seq ? written
                                                         : Result<void>{};  // the loop may have written it meanwhile
 }
@@ -179,7 +177,7 @@ asio::awaitable<Result<void>> Checkpointer::sync_files() {
   co_return synced;
 }
 
-// Transcripts and answers to disk, then CHECKPOINT; the journal may let go of what is older.
+// Brings transcripts and answers to disk, then writes CHECKPOINT, then lets the journal drop what is older.
 asio::awaitable<Result<void>> Checkpointer::advance() {
   co_await renew_resting();
   const std::uint64_t seq = commits_.durable();
@@ -193,15 +191,15 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   std::string previous = "{";
   std::string own = "{";
   std::uint64_t least = seq;
-  std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
+  std::uint64_t least_free = seq;  // of agents that no foreign lock or fault keeps back
   std::uint64_t least_previous = seq;
   for (const auto& [id, agent] : agents_.all()) {
     if (!agent->state && !agent->file && agent->reached.store == 0 && !agent->rebuild) continue;  // never loaded
     const bool clean = agent->is_clean();
     if (clean) agent->reached.store = std::max(agent->reached.store, seq);
     const bool held = flusher_.is_locked(env_.paths.sessions_dir(id));
-    // An agent without sessions is not named: its folder may go one day without being damage. Unless renames of its
-    // files still wait for a lock: recovery must do those.
+    // An agent without sessions is not named, so that its folder may be removed without counting as damage. It is named
+    // while renames of its files wait for a lock, because recovery must do those.
     if (clean && !held && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     if (!held) {
       agent->reached.lines = seq;
@@ -210,7 +208,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
     }
     const std::uint64_t reached = std::min({agent->reached.store, agent->reached.lines, seq});
     least = std::min(least, reached);
-    // Writers of other agents do not wait for an agent that cannot be written. The journal keeps what it still needs.
+    // Other agents' writers do not wait for an agent that cannot be written; the journal keeps what that agent needs.
     const bool stuck = held || agent->checkpoint.is_held_back() || !agent->degraded.empty();
     if (!stuck) least_free = std::min(least_free, reached);
     least_previous = std::min(least_previous, agent->reached.previous);
@@ -222,14 +220,15 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"]() -> Result<void> {
-    TRY(commits_.answers().flush(true));
-    store::fault_point("marks.answers_synced");
-    commits_.answers().expire(commits_.clock().now());
-    auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
-    store::fault_point("marks.written");
-    return kept;
-  });
+  auto written =
+      co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"]() -> Result<void> {
+        TRY(commits_.answers().flush(true));
+        store::fault_point("marks.answers_synced");
+        commits_.answers().expire(commits_.clock().now());
+        auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
+        store::fault_point("marks.written");
+        return kept;
+      });
   if (!written) co_return written;
   synced_ = seq;
   checkpointed_ = least;
@@ -246,8 +245,8 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   co_return Result<void>{};
 }
 
-// The generation before the last of an agent that rests would keep the journal since then: what the file holds now
-// takes its place.
+// Copies the file of an agent that rests over its previous generation. Else the journal would have to be kept since
+// that generation.
 asio::awaitable<void> Checkpointer::renew_resting() {
   std::vector<std::shared_ptr<Agent>> resting;
   for (const auto& [id, agent] : agents_.all()) {
@@ -321,7 +320,7 @@ asio::awaitable<Result<void>> Checkpointer::write_all() {
 }
 
 asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snapshot() {
-  // So that the files alone say nearly all; without it the snapshot is as good, its replay longer.
+  // Only shortens the replay of the snapshot's journal: a snapshot without it is as good.
   if (auto done = co_await write_all(); !done)
     log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
   ++snapshots_;

@@ -12,18 +12,19 @@ namespace sessiond::ledger {
 
 namespace {
 
-// Before we first write behind a transcript's end: all that the journal has is there, so what is torn is nobody's.
-// Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
+// Cuts a torn line off a transcript's end before it is first appended to. All lines of the journal are in the file by
+// then, so the torn line is not one of ours. In shared mode it stays, because a foreign program may be writing it; our
+// next line then begins on a line of its own.
 asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::string& agent, const std::string& file) {
   if (parts.env.rules.shared) co_return Result<void>{};
   CO_TRY(co_await parts.flusher.flush(agent, file));
   CO_TRY(auto path, store::resolve_below(parts.env.paths.state_dir(), parts.env.paths.sessions_dir(agent) + file));
-  auto mended = co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); });
-  if (!mended) co_return std::unexpected(std::move(mended.error()));
-  if (*mended && !(*mended)->torn.empty())
+  CO_TRY(const auto mended,
+         co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); }));
+  if (mended && !mended->torn.empty())
     parts.notices.repaired(agent,
                            {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path.native(),
-                                        (*mended)->bytes, (*mended)->torn.filename().native())},
+                                        mended->bytes, mended->torn.filename().native())},
                            path.native());
   co_return Result<void>{};
 }
@@ -37,13 +38,10 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   // Renames and lines that were committed before the read must be in the files first.
   CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
-    // Renames of files of this id must have reached them.
     CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")));
-    auto files = co_await runtime::run_on(parts.env.disk.get_executor(),
-                                          [dir = parts.env.paths.state_dir() / parts.env.paths.sessions_dir(agent),
-                                           id = need.file] { return files_of_id(dir, id); });
-    if (!files) co_return std::unexpected(std::move(files.error()));
-    ids[need.file] = std::move(*files);
+    const auto dir = parts.env.paths.state_dir() / parts.env.paths.sessions_dir(agent);
+    CO_TRY(ids[need.file], co_await runtime::run_on(parts.env.disk.get_executor(),
+                                                    [dir, id = need.file] { return files_of_id(dir, id); }));
     co_return Result<void>{};
   }
   if (parts.env.rules.shared) {
@@ -53,22 +51,22 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     case decide::Need::What::transcript_end: {
       CO_TRY(co_await mend_transcript(parts, agent, need.file));
       std::optional<std::int64_t> started;
-      auto tail = co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
-        started = transcript.started();
-        return Result<transcripts::TranscriptTail>(transcript.tail());
-      });
-      if (!tail) co_return std::unexpected(std::move(tail.error()));
+      CO_TRY(const auto tail,
+             co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
+               started = transcript.started();
+               return Result<transcripts::TranscriptTail>(transcript.tail());
+             }));
       Agent& slot_now = parts.agents.find_or_add(agent);
       if (!slot_now.state || slot_now.state != state || slot_now.state->transcripts.forgotten(need.file) != forgotten ||
           slot_now.state->transcripts.find(need.file) != nullptr)
         co_return Result<void>{};  // the decision asks again if it still needs it
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
-      end.size = tail->size;
-      end.count = tail->count;
-      end.has_header = tail->has_header;
-      end.ends_in_newline = tail->ends_in_newline;
-      end.last_id = tail->last_id;
-      end.read_size = tail->size;
+      end.size = tail.size;
+      end.count = tail.count;
+      end.has_header = tail.has_header;
+      end.ends_in_newline = tail.ends_in_newline;
+      end.last_id = tail.last_id;
+      end.read_size = tail.size;
       end.started = started;
       co_return Result<void>{};
     }
@@ -83,16 +81,17 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       Agent& slot_now = parts.agents.find_or_add(agent);
       if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
-      if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
+      if (read->first == end.count)
+        end.ids = std::move(read->second);  // else the file has grown, and the decision asks again
       co_return Result<void>{};
     }
     case decide::Need::What::id_files:
       break;  // fetched above
     case decide::Need::What::lines: {
-      auto found = co_await parts.readers.read(
-          agent, need.file, [ids = need.ids](transcripts::Transcript& transcript) { return transcript.find(ids); });
-      if (!found) co_return std::unexpected(std::move(found.error()));
-      for (const std::string& id : need.ids) lines[id] = std::move((*found)[id]);
+      CO_TRY(auto found, co_await parts.readers.read(agent, need.file, [ids = need.ids](transcripts::Transcript& from) {
+        return from.find(ids);
+      }));
+      for (const std::string& id : need.ids) lines[id] = std::move(found[id]);
       co_return Result<void>{};
     }
   }

@@ -13,13 +13,13 @@ namespace sessiond::ledger {
 namespace {
 
 constexpr int max_fetches = 64;  // facts one decision may ask for
-constexpr int most_looks = 8;    // at a transcript that other programs go on writing to
+constexpr int most_looks = 8;    // at a transcript that a foreign program goes on writing to
 
 std::string scope_key(const answers::Digest& scope) {
   return {reinterpret_cast<const char*>(scope.data()), scope.size()};
 }
 
-// A commit is durable, and its lines cannot be written where other programs look for them: neither stored nor refused.
+// Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
 Problem not_in_file(Problem why) {
   if (why.code == Code::lock_timeout) return why;
   why.detail = "it is in the journal, and not yet in its transcript: " + why.detail;
@@ -43,7 +43,7 @@ class InFlightKey {
   std::string key_;
 };
 
-// Does the outcome say something of where a transcript ends? Of the refusals only these do.
+// Says whether the outcome tells where a transcript ends. Of the refusals only these do.
 bool tells_of_end(const Result<decide::Decision>& decided) {
   return decided || decided.error().code == Code::precondition_failed ||
          decided.error().code == Code::entry_id_conflict;
@@ -57,7 +57,7 @@ Reply replay(const answers::Answer& answer) {
           .replayed = true};
 }
 
-// What is kept of an answer: the same under each scope.
+// Makes the answers to keep: the same one under each scope.
 std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scopes, const answers::Digest& request,
                                         const decide::Decision& decision, std::int64_t now) {
   std::vector<answers::Answer> answers;
@@ -78,8 +78,8 @@ std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scop
   return answers;
 }
 
-// The key is in flight until the answer is kept, the transcript is held until the lines are in it. Whoever waits for
-// what fails here is told.
+// Ends a commit that was answered before it was durable. The key is in flight until the answer is kept, and the
+// transcript is held until the lines are in it. A failure is reported by the parts that it happens in.
 asio::awaitable<void> finish(LedgerParts& parts, std::uint64_t seq, std::string agent,
                              std::vector<decide::TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
                              std::shared_ptr<TranscriptHold> hold) {
@@ -92,7 +92,8 @@ asio::awaitable<void> finish(LedgerParts& parts, std::uint64_t seq, std::string 
   co_await parts.locks.release(std::move(hold));
 }
 
-// Of a session that is there: its key, however it was named; by its id too, which a reset takes from it. Else its name.
+// Lists the scopes under which an answer is kept. A session that exists stands by its key, however the request names
+// it; if it is named by its id, also by that, since a reset takes the id from it.
 asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, const std::string& agent,
                                                         const IdempotencyScope& scope) {
   std::vector<answers::Digest> scopes{scope.of(scope.session)};
@@ -108,7 +109,7 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
 }  // namespace
 
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester intent, Decide decide, bool create) {
-  std::vector<answers::Digest> scopes;  // the first of them is where an answer is looked for
+  std::vector<answers::Digest> scopes;  // an answer is looked for under the first
   std::shared_ptr<InFlightKey> guard;
   if (intent.scope) {
     scopes = co_await scopes_of(parts_, agent, *intent.scope);
@@ -144,7 +145,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     there.touched = store::steady_ms();
     if (!there.state || there.turn == Turn::loading) {
       CO_TRY(co_await parts_.agents.load(agent, create));
-      continue;  // much may have changed while we waited
+      continue;  // the state may have changed meanwhile
     }
     if (!there.degraded.empty()) {
       CO_TRY(co_await parts_.agents.reload_if_changed(agent));
@@ -153,7 +154,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     }
     Backlog& backlog = parts_.checkpointer.backlog();
     if (!backlog.has_room()) {
-      hold.reset();  // no lock is kept from others while we wait for room
+      hold.reset();  // no transcript lock is held during the wait
       parts_.checkpointer.wake();
       CO_TRY(co_await backlog.wait_for_room());
       continue;
@@ -173,14 +174,15 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
           continue;
         }
       }
-      // A program that takes no lock may go on writing for ever: it is told where it took our place.
+      // A foreign program that takes no lock may go on writing for ever. When its line takes the place of ours,
+      // transcript.renumbered tells.
       if (!parts_.locks.ends_as_known(state, rests_on) && ++looks <= most_looks) {
         CO_TRY(co_await parts_.follower.publish(agent, rests_on));
         continue;
       }
     }
     if (!decided) {
-      // What the refusal was decided on must be durable before it shows.
+      // The refusal shows the state, which must be durable first.
       CO_TRY(co_await parts_.commits.wait_until_durable(state.last_seq));
       co_return std::unexpected(std::move(decided.error()));
     }
@@ -196,7 +198,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     CO_TRY(co_await fetch(parts_, agent, *decision.need, lines, ids));
   }
 
-  // Nothing to journal, so the answer is kept by itself, once what it rests on is durable.
+  // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
   if (!committed) unstored = answers_of(scopes, intent.request, decision, parts_.commits.clock().now());
   Reply reply{.status = decision.status,
@@ -227,12 +229,6 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   co_return reply;
 }
 
-asio::awaitable<Result<Reply>> Ledger::announce(journal::EventType type, std::string data, std::string actor,
-                                                std::string agent) {
-  CO_TRY(co_await parts_.commits.announce(type, std::move(data), std::move(actor), std::move(agent)));
-  co_return Reply{};
-}
-
 std::string Ledger::as_of(std::uint64_t last_seq) const {
   return fmt::format("{}-{}", parts_.commits.journal().epoch(), std::max(parts_.commits.durable(), last_seq));
 }
@@ -250,7 +246,7 @@ asio::awaitable<void> Ledger::stop() {
   co_await parts_.env.background.wait_until_all_ended();
   asio::steady_timer pause(parts_.env.io);
   while (parts_.locks.any_held() ||
-         !parts_.env.lock_waiters.empty()) {  // requests that wait for a lock give up, those that have it end
+         !parts_.env.lock_waiters.empty()) {  // requests that wait for a lock give up, others end
     pause.expires_after(std::chrono::milliseconds(2));
     co_await pause.async_wait(asio::use_awaitable);
   }

@@ -1,7 +1,7 @@
-// The ledger: decide → journal → apply, in one order for all agents, on one thread (ARCHITECTURE). Commands are decided
-// and applied in memory at once; what they reveal (reply, event, read) waits until the batch that carries them is
-// durable. When a batch fails, the agents it touched are rebuilt from durable state. Nothing here blocks; files are
-// made behind, by disk threads.
+// The front of the ledger: decides, journals and applies the commits of all agents in one order (ARCHITECTURE.md).
+// Commands are decided and applied in memory at once; a reply, event or read that shows them waits until the batch that
+// carries them is durable. When a batch fails, the agents that it touched are rebuilt from durable state.
+// Thread: the loop. Nothing here blocks except open(); disk threads make the files later.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -21,7 +21,8 @@ struct JournalFileOps;
 
 namespace sessiond::ledger {
 
-// Within what an Idempotency-Key is unique: one text, in which a session stands by its key, however it was named.
+// The scope in which an Idempotency-Key is unique: one text, in which a session stands by its key, however the request
+// named it.
 struct IdempotencyScope {
   std::string before{};
   std::string session{};  // as the request names it; empty: it names none
@@ -35,7 +36,7 @@ struct IdempotencyScope {
 struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
-  answers::Digest request{};   // of all that says what is asked for, with a scope
+  answers::Digest request{};   // of everything that the request asks for; used with a scope
   bool respond_async = false;  // answer 202 before it is durable
 };
 
@@ -50,11 +51,10 @@ struct Reply {
 using Decide = std::function<Result<decide::Decision>(const decide::AgentState&, const decide::Context&,
                                                       const decide::FetchedLines&)>;
 
-// How things stand, for /readyz, /metrics and doctor.
+// The state of the ledger, for /readyz, /metrics and doctor.
 struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
-  bool writable = true;
-  std::string refusal;               // why not writable
+  std::string refusal;               // why writes are refused; empty: they are not
   std::vector<std::string> repairs;  // since the start
   std::vector<std::string> damage;   // of the journal, that is still there; nothing that a start needs
   journal::JournalCheck journal_check{};
@@ -64,11 +64,11 @@ struct LedgerStatus {
   std::vector<std::string> loading;    // big stores that are being read
   std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL
   bool answers_truncated = false;
-  std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
-  std::uint64_t sync_ns = 0;  // spent in write + fdatasync
+  Commits::Counters counters{};
+  std::uint64_t checkpoints = 0, evictions = 0;
   std::size_t agents = 0;
-  std::size_t lock_waits = 0;           // files that wait for another program's lock
-  std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
+  std::size_t lock_waits = 0;           // files that wait for a foreign lock
+  std::vector<std::string> recovering;  // files among them that lack lines from the last recovery
 };
 
 class Ledger {
@@ -85,19 +85,20 @@ class Ledger {
   // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
   // A commit that concerns no agent (tokens, policy, locks): one event.
-  asio::awaitable<Result<Reply>> announce(journal::EventType type, std::string data, std::string actor,
-                                          std::string agent = {});
+  asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,
+                                         std::string agent = {}) {
+    return parts_.commits.announce(type, std::move(data), std::move(actor), std::move(agent));
+  }
 
-  // The one way to tell anybody of an agent's state (show.hpp): `call` makes an answer of it, a Result, and gets it
-  // back from the caller's co_await once all that it rests on is durable. When that is taken back, `call` is asked
-  // again. The state is as of now: loaded when need be, looked at again on disk when the cache is older than its TTL or
-  // `fresh`.
+  // Shows an agent's state; there is no other way to (show.hpp). `call` makes an answer from the state, a Result, which
+  // is returned once every change that it rests on is durable. If one of them fails, `call` is asked again. The agent
+  // is loaded if need be, and its files are looked at again when the cache is older than its TTL or with `fresh`.
   template <class Call>  // Result<…>(const AgentState&, Seen&)
   auto show(std::string agent, bool fresh, Call call) {
     return parts_.agents.show(std::move(agent), fresh, std::move(call));
   }
-  // The same of several agents in one moment, without those that are not there; with `degraded`, without those that
-  // cannot be read either, which it then names.
+  // Shows several agents as of one moment, without those that do not exist. If `degraded` is given, agents that cannot
+  // be read are left out too, and named in it.
   using States = Agents::States;
   template <class Call>  // Result<…>(const States&, Seen&)
   auto show_all(std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded = nullptr) {
@@ -106,14 +107,13 @@ class Ledger {
   // Brings the agent into memory.
   asio::awaitable<Result<void>> load(std::string id) { return parts_.agents.load(std::move(id), false); }
   asio::awaitable<std::vector<std::string>> agent_ids() { return parts_.agents.ids(); }
-  // The output gate: until everything up to `seq` is durable.
+  // The output gate: waits until everything up to `seq` is durable.
   asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return parts_.commits.wait_until_durable(seq); }
-  // "<epoch>-<seq>": a state that shows nothing newer than `last_seq` (of a session, transcript or agent) is a state as
-  // of this id.
+  // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // A transcript file of an agent, all acknowledged lines in it, for one call on a disk thread
-  // (transcript_readers.hpp). lock_timeout when another program's lock keeps lines of the last recovery out of it.
+  // Runs `call` on a disk thread with a transcript that holds all acknowledged lines (transcript_readers.hpp).
+  // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
   template <class Call>
   auto read_transcript(std::string agent, std::string file, Call call) {
     return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
@@ -122,12 +122,12 @@ class Ledger {
     return parts_.flusher.flush(std::move(agent), std::move(file));
   }
   asio::awaitable<Result<void>> checkpoint_all() { return parts_.checkpointer.write_all(); }
-  // All that is durable now, as files that stay as they are (snapshot.hpp). Let it go on a disk thread.
+  // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
     return parts_.checkpointer.take_snapshot();
   }
-  // From here on no request waits for another program's lock or for room in the journal: it is answered 503. What can
-  // be done at once still is.
+  // From here on a request that would wait for a foreign lock or for room in the journal is answered 503. Others are
+  // still served.
   void drain();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 
 #include "daemon/ledger/checkpointer.hpp"
 #include "daemon/ledger/follower.hpp"

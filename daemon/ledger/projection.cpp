@@ -18,7 +18,7 @@
 namespace sessiond::ledger {
 namespace {
 
-// A Message begins with its place; the message itself may have another member of that name.
+// Finds the seq that was told for a message: its first member. The message may have another member of that name.
 std::optional<std::uint64_t> told_seq(std::string_view message) {
   const json::MemberIterator first(message);
   if (first == std::default_sentinel || first->name != "seq") return {};
@@ -46,7 +46,7 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
 Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
   if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
-  // Of a folder that leads elsewhere nothing is adopted; its lines wait until it is put right.
+  // Nothing is adopted from a folder that leads out of the state directory; its lines wait until it is put right.
   const bool adopt = adopting_ && store::resolve_below(paths_.state_dir(), dir).has_value();
   TRY(auto opened, transcripts::KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt));
   if (opened.was_damaged() && on_repair_)
@@ -93,7 +93,7 @@ Result<void> Projection::forget_deleted(const std::string& agent, const std::str
   return {};
 }
 
-// Lines on their way count as ours when they are written only if their folder's ends are there then.
+// Keeps the ends while lines are pending: they are needed to note these lines as ours when they are written.
 void Projection::unload_agent(const std::string& agent) {
   archives_.unload(agent);
   const auto known = ends_.find(paths_.sessions_dir(agent));
@@ -146,7 +146,7 @@ bool purges_files(const journal::Event& event) { return json::find(event.data, "
 
 Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                              std::span<const journal::LinePosition> positions, const Redirect& redirect) {
-  // In order: the lines of what came before a rename go first.
+  // Keeps the order: lines of events before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!archives_files(*events[index])) continue;
@@ -164,7 +164,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
     const auto& [file, agent, at, seq, length, inode, kept_line, archives] = positions[next];
     if (seq >= before) return {};
     if (!archives.empty()) continue;
-    if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
+    if (seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
     TRY(auto* known, ends(agent));  // before its files change
     if (length) {
       if (at) {
@@ -197,7 +197,8 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
 std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& commit) const {
   std::set<std::string, std::less<>> files;
   for (const journal::LinePosition& position : commit.line_positions)
-    if (position.archives.empty()) files.insert(paths_.sessions_dir(position.agent) + position.file);  // others: below
+    if (position.archives.empty())
+      files.insert(paths_.sessions_dir(position.agent) + position.file);  // archives: below
   for (const journal::Bytes& bytes : commit.events) {
     if (!archives_files(*bytes)) continue;
     const auto event = journal::parse_event(*bytes);
@@ -208,8 +209,8 @@ std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& c
   return files;
 }
 
-// First every file gets its new name, then the record says so, then what is purged is destroyed. After a kill at any
-// step: an archive that is there was renamed, and after the record nothing is renamed any more.
+// Gives every file its new name, then records that, then destroys what is purged. After a kill at any step, an archive
+// that exists was renamed, and a recorded event renames nothing any more.
 Result<void> Projection::archive_files(std::string_view text, std::span<const journal::LinePosition> positions,
                                        bool locked) {
   TRY(auto event, journal::parse_event(std::string(text)));
@@ -228,7 +229,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
   if (!done) TRY(archives_.add(event, files, destroys));
   store::fault_point("archive.recorded");
   if (!destroys) return {};
-  std::error_code ignored;  // what is gone already is only gone
+  std::error_code ignored;  // a file that is gone already is no error
   for (const auto& [file, name] : files) {
     std::filesystem::remove(folder / name, ignored);
     store::fault_point("archive.purged");
@@ -237,19 +238,19 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
-// Renames, then makes all of that durable by one sync of their folder. `done`: they were renamed before. False: one was
-// left where it is.
+// Renames files and makes that durable by one sync of their folder. `done`: they were renamed before. Returns false
+// when a file was left where it is.
 Result<bool> Projection::archive_some(const std::string& agent,
                                       std::span<const std::pair<std::string, std::string>> files, bool locked,
                                       bool done) {
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
   std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
-  std::error_code ignored;                          // an index of a file that is gone is only space
+  std::error_code ignored;                          // an index that stays only takes space
   bool whole = true;
   for (const auto& [file, name] : files) {
     auto closed = writer_.close(dir + file, locked);
-    // At a start nobody waits behind one file: CHECKPOINT keeps this event for the next.
+    // A start does not wait for one file: CHECKPOINT keeps this event for the next start.
     if (!closed && !locked && closed.error().code == Code::degraded) {
       whole = false;
       continue;
@@ -259,11 +260,11 @@ Result<bool> Projection::archive_some(const std::string& agent,
     store::fault_point("archive.closed");
     TRY(auto* known, ends(agent));
     known->forget(file);
-    // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
+    // An archive that exists was renamed before a crash. A file with the old name is then a newer file.
     if (done || std::filesystem::exists(folder / name, ignored)) continue;
     TRY(transcripts::archive(folder, file, name));
   }
-  // Also when all was done before: perhaps just before a crash.
+  // Synced also when all was renamed before: that may have been just before a crash.
   if (auto synced = store::sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
     return std::unexpected(std::move(synced.error()));
   store::fault_point("archive.synced");

@@ -1,6 +1,6 @@
-// Makes the files from the journal: transcript lines at their positions (store/journal/line_position.hpp), archives by
-// reset and deletion. Live batches and recovery come through the same code, so repeating a batch changes nothing. One
-// disk thread at a time; blocks.
+// Makes the files from the journal: transcript lines at their positions (store/journal/line_position.hpp), and archives
+// when a session is reset or deleted. Live batches and recovery use the same code, and repeating a batch changes
+// nothing. Blocks; used by one disk thread at a time.
 #pragma once
 
 #include <atomic>
@@ -25,28 +25,30 @@
 
 namespace sessiond::ledger {
 
-// Does an event of this type (or this event, as JSON) archive transcripts, by renaming their files?
+// Says whether an event of this type (or this event, as JSON) archives transcripts, by renaming their files.
 bool archives_files(journal::EventType type);
 bool archives_files(std::string_view event);
-// Which ones: (file, archive name). `positions`: of the event's commit or batch; they name the archives that the event
-// only counts.
+// Lists the renames of an event as (file, archive name). `positions` are those of the event's commit or batch; they
+// name the archives that the event only counts.
 std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
                                                                 std::span<const journal::LinePosition> positions);
-// Does the event destroy the archives that it makes?
+// Says whether the event destroys the archives that it makes.
 bool purges_files(const journal::Event& event);
 
 class Projection {
  public:
-  // `locks`: of transcripts, in shared mode (transcript_writer.hpp). `adopting`: what stands in a folder that is seen
-  // for the first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
+  // `locks`: how transcripts are locked in shared mode (transcript_writer.hpp); none in own mode. While `adopting`,
+  // every line in a folder that is seen for the first time counts as known. `on_repair` is called on this thread when
+  // the record of known lines was damaged.
   Projection(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
              FlushedSizes& sizes, std::function<void(std::string)> on_repair = {});
 
-  // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
+  // Returns where a line of the event `seq` goes instead of `file` (below the state directory); nothing: the line is
+  // dropped.
   using Redirect = std::function<std::optional<std::string>(std::uint64_t seq, const std::string& file)>;
-  // What one durable commit (or batch) says about files. Lines are remembered until flush; renames are made at once.
-  // lock_timeout when another program holds the lock of a file that is to be renamed: to be called again. Recovery
-  // (`redirect`) ends a rename that a crash interrupted, whoever holds the file by now.
+  // Applies one durable commit (or batch) to the files. Lines are kept until the next flush; renames are made at once.
+  // lock_timeout when a foreign program holds the lock of a file that is to be renamed: call again later. Recovery
+  // (`redirect`) finishes a rename that a crash interrupted even when a foreign program holds the lock.
   Result<void> add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                    std::span<const journal::LinePosition> positions, const Redirect& redirect = {});
 
@@ -58,19 +60,19 @@ class Projection {
   // The transcripts (below the state directory) that a commit touches.
   std::set<std::string, std::less<>> files_of(const journal::Commit& commit) const;
 
-  // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
+  // Finds what foreign programs did to these transcripts of an agent (none named: to all) beyond what was added.
   Result<std::vector<transcripts::ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
-  // All transcripts of an agent that foreign() would look at: to look at a few at a time.
+  // Lists the transcripts that foreign() would look at, for callers that look at a few at a time.
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
-  // All of a transcript is known, whoever wrote it.
+  // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
-  // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
+  // An agent leaves memory: its known lines are read again from their record when they are asked for.
   void unload_agent(const std::string& agent);
 
  private:
-  // The lines from `next` on that belong to events before the seq `before`.
+  // Adds the lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                          std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,
                          const Redirect& redirect);

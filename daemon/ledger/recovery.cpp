@@ -1,7 +1,6 @@
-// Opening the ledger: what the checkpoint lacks is taken from the journal. The journal is gone through twice: for the
-// archives that were made, then for everything. Both ways change nothing when they are repeated, so a start that is
-// killed is simply done again.
-#include <fmt/format.h>
+// Opens the ledger and brings the files up to the journal. Reads the journal twice from the checkpoint on: for the
+// archives that were made, then for everything. Repeating either changes nothing, so a start that is killed is simply
+// done again.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -20,7 +19,7 @@
 namespace sessiond::ledger {
 namespace {
 
-// Sessions that were to live no longer than the daemon that made them.
+// Deletes the sessions that were to live no longer than the daemon that made them.
 asio::awaitable<void> purge_ephemeral(Ledger& ledger, std::string id) {
   const Agent* agent = ledger.parts().agents.find(id);
   if (agent == nullptr || !agent->state) co_return;  // it left memory, or is read again
@@ -73,7 +72,7 @@ class Recovery {
     parts_.flusher.set_recovering(projection_.writer().waiting());
     parts_.flusher.set_locked(parts_.flusher.before_first_call().locked());
     for (const std::string& file : parts_.flusher.recovering())
-      log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
+      log::warn("recovery_waits", {{"file", file}, {"why", "a foreign program holds its lock"}});
     store::fault_point("recovery.replayed");
     for (const std::string& id : vanished()) events_[id];
     for (const auto& [id, seq] : checkpoint_.previous) parts_.agents.find_or_add(id).reached = checkpoint_.reached(id);
@@ -81,7 +80,7 @@ class Recovery {
     return {};
   }
 
-  // What could not be done before the journal was read: it commits.
+  // Merges the foreign changes that loading found. Not part of run(), because it commits.
   asio::awaitable<Result<void>> merge_foreign() {
     for (auto& [id, change] : foreign_) {
       auto merged = co_await parts_.agents.merge_foreign(id, std::move(change), true);
@@ -89,8 +88,8 @@ class Recovery {
       if (!merged) co_return merged;
       store::fault_point("recovery.merged");
     }
-    parts_.flusher.flush_soon();  // for lines that found their file locked
-    // Not before: what it writes is whole entries.
+    parts_.flusher.flush_soon();  // writes the lines whose file was locked
+    // Starts after the merge, because a checkpoint writes whole entries and would undo a foreign change.
     parts_.env.background.run(parts_.checkpointer.run(), "checkpointer");
     co_return Result<void>{};
   }
@@ -108,7 +107,7 @@ class Recovery {
     std::uint64_t seq;
     std::string name;  // below the state directory
     bool purged;
-    bool done;  // before the crash: what bears the old name now is a newer file
+    bool done;  // before the crash: a file with the old name is a newer one
   };
 
   template <class Take>
@@ -142,8 +141,8 @@ class Recovery {
     });
   }
 
-  // Where a line of the event `seq` belongs by now: into its file, into the archive that the file has become, or
-  // nowhere (purged).
+  // Says where a line of the event `seq` belongs by now: its file, the archive that the file has become, or nothing
+  // (purged).
   std::optional<std::string> place_of(std::uint64_t seq, const std::string& file) const {
     const auto found = archived_.find(file);
     if (found == archived_.end()) return file;
@@ -152,7 +151,7 @@ class Recovery {
       if (archived.purged) return std::nullopt;
       std::error_code error;
       if (std::filesystem::exists(parts_.env.paths.state_dir() / archived.name, error)) return archived.name;
-      return archived.done ? std::nullopt : std::optional(file);  // an archive that another program removed
+      return archived.done ? std::nullopt : std::optional(file);  // a foreign program removed the archive
     }
     return file;
   }
@@ -201,8 +200,8 @@ class Recovery {
     return out;
   }
 
-  // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
-  // read when it can be.
+  // Rebuilds one agent. A store that cannot be read does not keep the daemon from starting: the agent's events stay in
+  // the journal, and it is read again later.
   void agent(const std::string& id, const std::vector<journal::Event>& events) {
     const FilesReached reached = checkpoint_.reached(id);
     auto loaded = load_store(parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
@@ -233,7 +232,7 @@ class Recovery {
     parts_.notices.repaired(id, loaded->repairs);
     parts_.notices.evicted(id, loaded->evictions);
     if (!loaded->foreign) return;
-    // Until it is merged nobody looks at the file.
+    // The turn keeps the file from being looked at until the change is merged.
     turns_.emplace(id, TurnGuard(parts_.env.io, slot.shared_from_this(), Turn::loading));
     foreign_[id] = std::move(*loaded->foreign);
   }
@@ -301,26 +300,26 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   const std::vector<std::string> moved = clear_the_way(paths);
   TRY(auto checkpoint, read_checkpoint(paths.journal_dir() / "CHECKPOINT"));
   TRY(const auto files, journal_bounds(paths, checkpoint, repair));
-  auto journal = journal::FileJournal::open(
-      {.dir = paths.journal_dir(),
-       .segment_bytes = config.journal.segment_bytes,
-       .max_bytes = config.journal.max_bytes,
-       .torn_kept_ms = config.journal.retention_ms,
-       .repair = repair,
-       .needed_from = checkpoint.least() + 1,
-       .first_seq = files.first_seq,
-       .least_head = files.least_head,
-       .file_ops = std::move(file_ops),
-       .on_check = [&io](const journal::JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
-  if (!journal) return std::unexpected(std::move(journal.error()));
+  TRY(auto journal, journal::FileJournal::open({.dir = paths.journal_dir(),
+                                                .segment_bytes = config.journal.segment_bytes,
+                                                .max_bytes = config.journal.max_bytes,
+                                                .torn_kept_ms = config.journal.retention_ms,
+                                                .repair = repair,
+                                                .needed_from = checkpoint.least() + 1,
+                                                .first_seq = files.first_seq,
+                                                .least_head = files.least_head,
+                                                .file_ops = std::move(file_ops),
+                                                .on_check = [&io](const journal::JournalCheck& check) {
+                                                  asio::post(io, [check] { log_check(check); });
+                                                }}));
   TRY(auto answers, answers::AnswerStore::open(
                         {.dir = paths.journal_dir() / "keys",
                          .retention_ms = config.idempotency.retention_ms,
                          .max_bytes = config.idempotency.max_bytes,
                          .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
-  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), (*journal)->head());
+  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), journal->head());
   std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(answers), std::move(clock)));
+      new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers), std::move(clock)));
   LedgerParts& parts = ledger->parts_;
   parts.commits.journal().tail([&io, commits = &parts.commits](journal::BatchOutcome outcome) {
     asio::post(io, [commits, outcome = std::move(outcome)]() mutable { commits->on_outcome(std::move(outcome)); });
@@ -350,7 +349,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   });
   const auto work = asio::make_work_guard(io);
   while (!done) io.run_one();
-  if (!*done) return std::unexpected(std::move(done->error()));
+  TRY(std::move(*done));
   return ledger;
 }
 

@@ -6,11 +6,7 @@ namespace sessiond::ledger {
 
 LedgerStatus Ledger::status() const {
   LedgerStatus out;
-  const Commits::Counters& counters = parts_.commits.counters();
-  out.commits = counters.commits;
-  out.batches = counters.batches;
-  out.batch_bytes = counters.batch_bytes;
-  out.sync_ns = counters.sync_ns;
+  out.counters = parts_.commits.counters();
   out.checkpoints = parts_.checkpointer.checkpoints();
   out.evictions = parts_.notices.evictions();
   out.head = parts_.commits.last();
@@ -20,7 +16,6 @@ LedgerStatus Ledger::status() const {
   out.refusal = parts_.commits.refusal();
   if (out.refusal.empty() && parts_.flusher.facts().failing)
     out.refusal = "transcripts cannot be written (see the log)";
-  out.writable = out.refusal.empty();
   out.repairs = parts_.notices.repairs();
   out.damage = parts_.journal_files.damage();
   out.journal_check = parts_.journal_files.check();

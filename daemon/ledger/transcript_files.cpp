@@ -28,8 +28,8 @@ void TranscriptFiles::take(std::vector<journal::Commit> commits) {
   }
 }
 
-// A commit that renames a file which a foreign program has locked waits, and with it what comes later for its files;
-// the others go on.
+// Passes commits on in order. A commit that renames a file under a foreign lock waits, and so do later commits that
+// touch its files; the others go on.
 Result<void> TranscriptFiles::pass_on() {
   blocked_.clear();
   const auto waits = [this](const journal::Commit& commit) {
@@ -57,7 +57,7 @@ Result<void> TranscriptFiles::flush(const std::string& file) {
   auto done = pass_on();
   auto flushed = file.empty() ? projection_.writer().flush() : projection_.writer().flush(file);
   if (const auto blocked = blocked_.find(file); flushed && blocked != blocked_.end())
-    flushed = blocked->second.empty() ? fail(Code::lock_timeout, file + " is held by another program")
+    flushed = blocked->second.empty() ? fail(Code::lock_timeout, file + " is held by a foreign program")
                                       : fail(Code::degraded, std::string(blocked->second));
   const bool waits = !flushed && (flushed.error().code == Code::lock_timeout || flushed.error().code == Code::degraded);
   const bool unwritable = !flushed && !waits;

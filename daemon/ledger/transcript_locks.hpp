@@ -39,7 +39,7 @@ class TranscriptLocks {
   TranscriptLocks(LedgerEnv& env, Commits& commits, Agents& agents, TranscriptFlusher& flusher, Follower& follower)
       : env_(env), commits_(commits), agents_(agents), flusher_(flusher), follower_(follower) {}
 
-  // Does the transcript end where the state says? One lstat, here on the loop.
+  // Says whether the transcript ends where the state says. One lstat, on the loop.
   bool ends_as_known(const decide::AgentState& state, const std::string& file) const;
   // Shared mode: the hold that other requests have now, if one may still join it; else null.
   std::shared_ptr<TranscriptHold> join(const std::string& agent, const std::string& file);

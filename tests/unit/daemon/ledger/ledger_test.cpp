@@ -74,7 +74,7 @@ TEST_CASE("a commit is answered, shown and counted once it is durable") {
   const auto lines = fixture.lines("s.jsonl");
   REQUIRE(lines);
   CHECK(text_at(*lines, 0) == "hello");
-  CHECK(fixture.ledger().status().commits == 2);
+  CHECK(fixture.ledger().status().counters.commits == 2);
 }
 
 TEST_CASE("a refused command leaves nothing behind") {
@@ -161,7 +161,7 @@ TEST_CASE("a batch that was not stored is taken back, and commits go on when the
   fixture.fail_disk();
   const auto lost = fixture.create("agent:main:lost", "t");
   REQUIRE(!lost);
-  CHECK(fixture.ledger().status().writable == false);
+  CHECK(!fixture.ledger().status().refusal.empty());
   fixture.heal_disk();
   std::optional<Result<Reply>> again;
   fixture.run_until([&] {  // the journal is asked once a second

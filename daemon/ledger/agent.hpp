@@ -57,7 +57,8 @@ struct Agent : std::enable_shared_from_this<Agent> {
       : id(std::move(name)), strand(asio::make_strand(disk.get_executor())) {}
 
   std::string id;
-  // Runs the disk work on its sessions.json. A strand of its own, so that no agent waits for another agent's disk.
+  // Runs the disk work on its sessions.json. A strand of its own, so that no agent waits for another agent's disk. Not
+  // an OnStrand<SessionsFile>: the strand also works on the file of an agent that is not in memory.
   asio::strand<asio::thread_pool::executor_type> strand;
   std::shared_ptr<decide::AgentState> state{};     // null: not loaded
   std::shared_ptr<sessions::SessionsFile> file{};  // null: not in memory. Its calls block: they run on `strand`

@@ -185,22 +185,15 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   hooks_.on_loaded(agent);
   notices_.repaired(id, loaded.repairs);
   notices_.evicted(id, loaded.evictions);
-  if (loaded.foreign) {
-    CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
-  }
+  if (loaded.foreign) CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
   co_return Result<void>{};
 }
 
 asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, bool fresh) {
   for (;;) {
     CO_TRY(co_await load(id, false));
-    const Agent& agent = find_or_add(id);
-    if (!agent.state) continue;
-    // A running checkpoint does not delay reads: it looks at the file itself, and usually it is what made it suspect.
-    const bool looked_at = agent.degraded.empty() &&
-                           (agent.turn == Turn::checkpointing ||
-                            (!agent.suspect && store::steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
-    if (looked_at && !fresh) co_return agent.state.get();
+    if (!find_or_add(id).state) continue;
+    if (const decide::AgentState* state = fresh ? nullptr : at_hand(id)) co_return state;
     CO_TRY(co_await reload_if_changed(id));
     if (fresh) co_await hooks_.publish_foreign_lines(id);
     fresh = false;
@@ -213,6 +206,7 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   if (found == agents_.end()) return nullptr;
   Agent& agent = *found->second;
   const std::int64_t now = store::steady_ms();
+  // A running checkpoint does not delay reads: it looks at the file itself, and usually it is what made it suspect.
   const bool looked_at =
       agent.turn == Turn::checkpointing || (!agent.suspect && now - agent.looked < env_.config.store.cache_ttl_ms);
   if (!agent.state || agent.turn == Turn::loading || agent.is_unused() || !looked_at || !agent.degraded.empty())

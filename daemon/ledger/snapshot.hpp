@@ -6,14 +6,16 @@
 //   3. The journal to its last durable batch, N.
 // Nothing reaches a file of 1 or 2 before it is durable in the journal, so no file is newer than N. No file is older
 // than CHECKPOINT, which was taken first. The events between are in 3, because the ledger pauses retention meanwhile.
-// So no file is ahead of the journal, and replay updates those that are behind it. A file is taken by a hard link in a
-// directory of the snapshot's own, and by its size at that moment. Later changes do not matter: segments and
-// transcripts only grow, a replaced or purged file lives on under the link, and a reset renames the other name. (The
-// link changes ctime: the ledger looks at each sessions.json once more.) A foreign program that shortens a transcript
-// or writes a sessions.json in place meanwhile makes the copy fail; it never makes it wrong. Not taken: locks, sockets,
-// temporary files, indexes that are made again, torn batches (journal/*.torn.*), and files that name inodes
-// (previous/*.note) or are the last generation under a second name (*.current.json). From an OpenClaw tree only the
-// sessions folders are taken, whole: its configuration, credentials and workspaces are not the daemon's.
+// So no file is ahead of the journal, and replay updates those that are behind it.
+//
+// A file is taken by a hard link in a directory of the snapshot's own, and by its size at that moment. Later changes do
+// not matter: segments and transcripts only grow, a replaced or purged file lives on under the link, and a reset
+// renames the other name. (The link changes ctime: the ledger looks at each sessions.json once more.) A foreign program
+// that shortens a transcript or writes a sessions.json in place meanwhile makes the copy fail; it never makes it wrong.
+//
+// Not taken: locks, sockets, temporary files, indexes that are made again, torn batches (journal/*.torn.*), and files
+// that name inodes (previous/*.note) or are the last generation under a second name (*.current.json). From an OpenClaw
+// tree only the sessions folders are taken, whole: its configuration, credentials and workspaces are not the daemon's.
 #pragma once
 
 #include <cstdint>

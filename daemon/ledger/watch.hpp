@@ -1,5 +1,5 @@
-// Reports within 100 ms that an agent's folder was touched, by inotify. A report is only a hint: the files on disk
-// decide, and every file is looked at anyway when the cache is older than its TTL. Thread: the loop.
+// Reports within about 100 ms that an agent's folder was touched, by inotify. A report is only a hint: the files on
+// disk decide, and every file is looked at anyway when the cache is older than its TTL. Thread: the loop.
 #pragma once
 
 #include <array>

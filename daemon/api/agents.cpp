@@ -26,12 +26,12 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
   json::ObjectWriter writer;
   writer.string("agent", state.id());
   writer.integer("sessions", static_cast<std::int64_t>(sessions));
-  const auto status = api.ledger.agent_status(state.id());
-  if (whole) writer.integer("bytes", static_cast<std::int64_t>(status.bytes));
+  const ledger::Agent& agent = *api.ledger.parts().agents.find(state.id());
+  if (whole) writer.integer("bytes", static_cast<std::int64_t>(agent.bytes));
   writer.raw("updatedAt", updated == 0 ? "null" : std::to_string(updated));
   if (whole) {
-    writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
-    writer.boolean("dirty", status.dirty);
+    writer.integer("checkpointLagMs", agent.checkpoint.lag_ms());
+    writer.boolean("dirty", agent.checkpoint.dirty_since != 0);
   }
   return writer.text();
 }

@@ -137,7 +137,7 @@ Result<Fields> body_fields(const http::Request& request, const Api& api, Body bo
 }
 
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent) {
-  const ledger::Paths& paths = api.ledger.paths();
+  const ledger::Paths& paths = api.ledger.parts().env.paths;
   return paths.state_dir() / paths.sessions_dir(agent);
 }
 

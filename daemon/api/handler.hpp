@@ -138,7 +138,7 @@ asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, s
 // Runs a call that blocks on a disk thread: `co_await on_disk(api, [] { return read(); })`.
 template <class Call>
 auto on_disk(const Api& api, Call call) {
-  return runtime::run_on(api.ledger.disk().get_executor(), std::move(call));
+  return runtime::run_on(api.ledger.parts().env.disk.get_executor(), std::move(call));
 }
 
 // The folder that holds an agent's sessions.json and transcripts.

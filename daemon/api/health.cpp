@@ -18,7 +18,7 @@ HandlerResult healthz(Api&, http::Request&) { co_return json_response(R"({"statu
 
 HandlerResult version(Api& api, http::Request&) {
   co_return json_response(fmt::format(R"({{"name":"sessiond","version":"{}","api":"v1","epoch":"{}"}})",
-                                      SESSIOND_VERSION, api.ledger.epoch()));
+                                      SESSIOND_VERSION, api.ledger.journal().epoch()));
 }
 
 // /readyz is open to all, but only a token that sees everything is told the names of agents and files.
@@ -50,7 +50,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
   }
   std::vector<std::string> reasons;
   if (api.draining) reasons.emplace_back("shutting down");
-  if (!status.writable) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
+  if (!status.refusal.empty()) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
   for (const std::string& lagging : status.lagging) {
     reasons.push_back(details ? "checkpoint fails: " + lagging : "checkpoint fails");
     if (!details) break;

@@ -291,7 +291,7 @@ HandlerResult list(Api& api, http::Request& request, std::vector<std::string> ag
     progresses = std::move(turn.progresses);
     as_of = std::move(turn.as_of);
     fresh = false;
-    co_await asio::post(api.ledger.io(), asio::use_awaitable);
+    co_await asio::post(api.ledger.parts().env.io, asio::use_awaitable);
   }
 }
 

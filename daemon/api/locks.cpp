@@ -66,14 +66,14 @@ HandlerResult list_locks(Api& api, http::Request& request) {
   auto agents = co_await api.ledger.agent_ids();
   std::erase_if(agents, [&](const std::string& agent) { return !request.principal.sees_whole_agent(agent); });
   const auto report = [&api, agents, shared = api.ledger.rules().shared,
-                       waiters = api.ledger.lock_waiters()]() -> Result<http::Response> {
+                       waiters = api.ledger.parts().env.lock_waiters]() -> Result<http::Response> {
     std::string body = "{\"data\":[";
     const auto add = [&](const std::string& agent, const fs::path& target) {
       const auto waiting = waiters.find(target.native());
       append_element(body, lock_json(agent, target, waiting == waiters.end() ? 0 : waiting->second));
     };
     for (const std::string& agent : agents) {
-      add(agent, api.ledger.paths().store_file(agent));
+      add(agent, api.ledger.parts().env.paths.store_file(agent));
       if (!shared) continue;
       const fs::path dir = sessions_folder(api, agent);
       for (const std::string& file : locked_transcripts(dir)) add(agent, dir / file);
@@ -86,7 +86,7 @@ HandlerResult list_locks(Api& api, http::Request& request) {
 // The file whose lock the request names: sessions.json, or the agent's transcript ?transcript=<file>.
 Result<fs::path> lock_target(const Api& api, const std::string& agent, const http::Request& request) {
   const auto transcript = query_text(request, "transcript");
-  if (!transcript) return api.ledger.paths().store_file(agent);
+  if (!transcript) return api.ledger.parts().env.paths.store_file(agent);
   if (!transcript->ends_with(".jsonl") || transcript->contains('/') || transcript->contains('\0'))
     return fail(Code::bad_request, "transcript must be the name of a .jsonl file in the agent's folder");
   return sessions_folder(api, agent) / *transcript;

@@ -72,15 +72,15 @@ void add_http(Families& families, const http::Counters& counters, std::uint64_t 
 }
 
 void add_ledger(Families& families, const ledger::LedgerStatus& status) {
-  families.counter("sessiond_commits_total", "Commits accepted.", status.commits);
-  families.counter("sessiond_journal_batches_total", "Batches made durable.", status.batches);
-  families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.batch_bytes);
+  families.counter("sessiond_commits_total", "Commits accepted.", status.counters.commits);
+  families.counter("sessiond_journal_batches_total", "Batches made durable.", status.counters.batches);
+  families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.counters.batch_bytes);
   families.one("sessiond_journal_sync_seconds_total", "Time in write and fdatasync.", MetricType::Counter,
-               static_cast<double>(status.sync_ns) / 1e9);
+               static_cast<double>(status.counters.sync_ns) / 1e9);
   families.gauge("sessiond_journal_head", "Newest seq decided.", static_cast<double>(status.head));
   families.gauge("sessiond_journal_durable", "Newest seq on disk.", static_cast<double>(status.durable));
   families.gauge("sessiond_journal_oldest", "Oldest seq kept for replay.", static_cast<double>(status.oldest));
-  families.gauge("sessiond_writable", "1 when commits are accepted.", status.writable ? 1 : 0);
+  families.gauge("sessiond_writable", "1 when commits are accepted.", status.refusal.empty() ? 1 : 0);
   families.counter("sessiond_checkpoints_total", "Times that a sessions.json was replaced.", status.checkpoints);
   families.gauge("sessiond_checkpoint_lag_seconds", "Age of the oldest change that is not in its sessions.json.",
                  static_cast<double>(status.checkpoint_lag_ms) / 1e3);

@@ -47,7 +47,7 @@ HandlerResult put_policy(Api& api, http::Request& request) {
   // One PUT at a time: the policy that If-Match was compared with stays in force until the file is written.
   if (std::exchange(api.policy_is_changing, true))
     co_return fail(Code::precondition_failed, "another request is changing the policy");
-  auto written = co_await on_disk(api, [path = api.ledger.paths().state_dir() / "policy.json", text] {
+  auto written = co_await on_disk(api, [path = api.ledger.parts().env.paths.state_dir() / "policy.json", text] {
     return store::replace_file(path, text + "\n");
   });
   api.policy_is_changing = false;
@@ -161,7 +161,7 @@ HandlerResult evaluate_policy(Api& api, http::Request& request) {
     bytes += one.entry ? one.entry->size() : 0;
     if (rules < limits::slice_rules && bytes < limits::slice_bytes) continue;
     rules = bytes = 0;
-    co_await asio::post(api.ledger.io(), asio::use_awaitable);
+    co_await asio::post(api.ledger.parts().env.io, asio::use_awaitable);
   }
   co_return json_response(out + "]}");
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/decide/agent_state.hpp"
+#include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/env.hpp"
 #include "daemon/runtime/waiters.hpp"
 #include "store/sessions/sessions_file.hpp"
@@ -17,52 +18,70 @@ namespace sessiond::ledger {
 
 Problem degraded_problem(const std::string& agent, std::string_view why);
 struct Agent;
-void note_usable(Agent& agent);  // its store can be used (again)
+void note_usable(Agent& agent);  // its store can be used again
 
 // The one thing that is done with an agent's sessions.json at a time, so that the file is never written before the
 // changes of foreign programs are merged.
 enum class Turn : std::uint8_t { none, loading, looking, checkpointing };
+
+// Kept of an agent's file that has left memory, as long as a foreign program may still undo our last writes.
+struct LeftHistory {
+  std::shared_ptr<sessions::EntryHistory> entries{};
+  std::int64_t until = 0;  // steady ms
+};
+
+// When an agent's sessions.json is to be written again, and what keeps that back.
+struct CheckpointDuty {
+  std::int64_t dirty_since = 0;  // steady ms of the oldest change that the file does not hold; 0: clean
+  std::int64_t next = 0;         // steady ms, by the duty cycle
+  std::int64_t lock_wanted = 0;  // steady ms since when a foreign lock keeps it back; 0: none does
+  std::string trouble{};         // why the last one failed
+
+  std::int64_t lag_ms() const { return dirty_since == 0 ? 0 : store::steady_ms() - dirty_since; }
+  bool is_held_back() const { return lock_wanted != 0 || !trouble.empty(); }
+  void succeeded() {
+    lock_wanted = 0;
+    trouble.clear();
+  }
+};
+
+// How foreign changes in an agent's folder are followed.
+struct Following {
+  bool watched = false;                // by inotify
+  bool active = false;                 // its transcripts are being looked at
+  std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
+};
 
 struct Agent : std::enable_shared_from_this<Agent> {
   Agent(std::string name, asio::thread_pool& disk)
       : id(std::move(name)), strand(asio::make_strand(disk.get_executor())) {}
 
   std::string id;
-  // Runs the disk work on its sessions.json. A strand of its own, so that no agent waits for another agent's disk.
+  // Runs the disk work on its sessions.json. A strand of its own, so that no agent waits for another agent's disk. Not
+  // an OnStrand<SessionsFile>: the strand also works on the file of an agent that is not in memory.
   asio::strand<asio::thread_pool::executor_type> strand;
   std::shared_ptr<decide::AgentState> state{};     // null: not loaded
-  std::shared_ptr<sessions::SessionsFile> file{};  // used on `strand` only
-  // Of the file that has left memory, while a foreign program may still undo what it wrote, until `history_until`
-  // (steady ms).
-  std::shared_ptr<sessions::EntryHistory> history{};
-  std::int64_t history_until = 0;
+  std::shared_ptr<sessions::SessionsFile> file{};  // null: not in memory. Its calls block: they run on `strand`
+  LeftHistory history{};
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
-  bool rebuild = false;                // a batch failed: what is durable beyond the file is in the journal
-  bool suspect = false;                // a program touched its folder
-  bool damaged = false;                // its file was, at the last look
-  bool following = false;              // its transcripts are being looked at
-  std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
-  bool watched = false;                // by inotify
-  runtime::Waiters waiting{};          // for a turn, `following` or `publishing` to end
-  std::int64_t touched = 0;            // steady ms of the last use
-  std::int64_t looked = 0;             // steady ms of the last look at its file
-  std::int64_t dirty_since = 0;        // steady ms; 0: clean
-  std::int64_t next_checkpoint = 0;    // steady ms, by the duty cycle
-  std::int64_t lock_wanted = 0;        // steady ms since when a foreign lock keeps a checkpoint back; 0: none does
-  std::uint64_t file_seq = 0;          // sessions.json holds everything up to here
-  std::uint64_t lines_seq = 0;         // its transcripts hold everything up to here
-  std::uint64_t previous_seq = 0;      // the generation of sessions.json before holds everything up to here
-  std::uint64_t written_seq = 0;       // the last generation that we wrote holds everything up to here; 0: not known
-  std::uint64_t bytes = 0;             // of sessions.json
-  std::string trouble{};               // why the last checkpoint failed
-  std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
-  std::uint64_t loading_bytes = 0;  // of a big store that is being read now
+  bool rebuild = false;             // a batch failed: what is durable beyond the file is in the journal
+  bool suspect = false;             // a program touched its folder
+  bool damaged = false;             // its file was, at the last look
   bool empty = false;               // when it was last in memory it had no sessions
+  std::int64_t touched = 0;         // steady ms of the last use
+  std::int64_t looked = 0;          // steady ms of the last look at its file
+  std::uint64_t bytes = 0;          // of sessions.json
+  std::uint64_t loading_bytes = 0;  // of a big store that is being read now
+  std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
+  FilesReached reached{};
+  CheckpointDuty checkpoint{};
+  Following following{};
+  runtime::Waiters waiting{};  // for a turn, `following.active` or `following.publishing` to end
 
-  // It is in memory only because a command that was then refused would have made it.
+  // True if the agent is in memory only because of a command that was refused.
   bool is_unused() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
-  // Its file holds all that is durable.
+  // True if its file holds all that is durable.
   bool is_clean() const {
     return !rebuild && turn != Turn::loading && (!state || (state->dirty.empty() && turn != Turn::checkpointing));
   }

@@ -7,16 +7,17 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cassert>
 #include <filesystem>
-#include <set>
 
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/sessions/entry_history.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::uint64_t big_store = 8ULL << 20;  // bytes; reading one takes so long that others must not wait behind it
+constexpr std::uint64_t big_store =
+    8ULL << 20;  // bytes; read one at a time, which leaves disk threads for other agents
 
 }  // namespace
 
@@ -58,8 +59,8 @@ asio::awaitable<TurnGuard> Agents::take_turn(std::string id, Turn what) {
 }
 
 void Agents::mark_dirty(Agent& agent) {
-  if (agent.dirty_since != 0) return;
-  agent.dirty_since = store::steady_ms();
+  if (agent.checkpoint.dirty_since != 0) return;
+  agent.checkpoint.dirty_since = store::steady_ms();
   hooks_.on_dirty();
 }
 
@@ -72,16 +73,16 @@ Agent& Agents::find_or_add(const std::string& id) {
   return *found->second;
 }
 
-// On the agent's own strand; big ones one after another.
+// Reads the store on the agent's own strand. Big stores are read one after another.
 asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   const std::string id = agent->id;
-  const bool known = agent->file_seq != 0 && !agent->empty;
+  const bool known = agent->reached.store != 0 && !agent->empty;
   LoadRequest request{.file = agent->file,
-                      .history = agent->history,
-                      .replay_from = agent->rebuild ? agent->file_seq + 1 : 0,
+                      .history = agent->history.entries,
+                      .replay_from = agent->rebuild ? agent->reached.store + 1 : 0,
                       .archived_from = hooks_.archived_from(id),
-                      .known_to = known ? agent->file_seq : 0,
-                      .generations = {.written = agent->written_seq, .previous = agent->previous_seq}};
+                      .known_to = known ? agent->reached.store : 0,
+                      .generations = {.written = agent->reached.ours, .previous = agent->reached.previous}};
   const std::uint64_t bytes = co_await runtime::run_on(agent->strand, [path = env_.paths.store_file(id)] {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
@@ -127,11 +128,12 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
   Agent& agent = find_or_add(id);
   agent.touched = store::steady_ms();
   bool waited = false;
-  // What others changed is being merged, if it is there already.
+  // The state may be there already while foreign changes are being merged into it.
   for (; agent.turn == Turn::loading; waited = true) co_await agent.waiting.wait(0);
   if (waited && !agent.state && !agent.degraded.empty())
     co_return std::unexpected(degraded_problem(id, agent.degraded));
-  if (!create && agent.is_unused() && agent.turn == Turn::none) agent.state.reset();  // is there one by now?
+  if (!create && agent.is_unused() && agent.turn == Turn::none)
+    agent.state.reset();  // a foreign program may have made one by now
   if (agent.state) co_return Result<void>{};
   TurnGuard turn(env_.io, agent.shared_from_this(), Turn::loading);
   const bool first = !agent.file && !agent.rebuild;
@@ -155,7 +157,7 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
     outcome = co_await install(id, std::move(*loaded));
   }
   turn.end();
-  const bool known = agent.rebuild || agent.state || agent.file_seq != 0 || agent.previous_seq != 0;
+  const bool known = agent.rebuild || agent.state || agent.reached.store != 0 || agent.reached.previous != 0;
   const bool absent = !outcome && (outcome.error().code == Code::agent_not_found || !room);
   if (absent && !known && agent.waiting.empty()) {
     agents_.erase(id);
@@ -169,12 +171,13 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   Agent& agent = find_or_add(id);
   const bool first = !agent.file && !agent.rebuild;
   agent.rebuild = false;
-  if (first) {  // the file holds all that is durable of this agent, or the replay made it so
-    agent.file_seq = std::max(agent.file_seq, loaded.state->dirty.empty() ? commits_.durable() : agent.file_seq);
-    if (agent.previous_seq == 0) agent.previous_seq = agent.file_seq;
+  if (first) {  // the file holds all durable changes of this agent, or the replay added them
+    agent.reached.store =
+        std::max(agent.reached.store, loaded.state->dirty.empty() ? commits_.durable() : agent.reached.store);
+    if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
-  agent.history.reset();
+  agent.history.entries.reset();
   agent.state = std::move(loaded.state);
   agent.on_disk = loaded.exists;
   agent.looked = agent.touched = store::steady_ms();
@@ -182,23 +185,16 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   hooks_.on_loaded(agent);
   notices_.repaired(id, loaded.repairs);
   notices_.evicted(id, loaded.evictions);
-  if (loaded.foreign) {
-    if (auto merged = co_await merge_foreign(id, std::move(*loaded.foreign), true); !merged) co_return merged;
-  }
+  if (loaded.foreign) CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
   co_return Result<void>{};
 }
 
 asio::awaitable<Result<const decide::AgentState*>> Agents::get(std::string id, bool fresh) {
   for (;;) {
-    if (auto loaded = co_await load(id, false); !loaded) co_return std::unexpected(std::move(loaded.error()));
-    const Agent& agent = find_or_add(id);
-    if (!agent.state) continue;
-    // A checkpoint looks at the file itself, and most that makes it suspect is one of ours: reads do not wait for it.
-    const bool looked_at = agent.degraded.empty() &&
-                           (agent.turn == Turn::checkpointing ||
-                            (!agent.suspect && store::steady_ms() - agent.looked < env_.config.store.cache_ttl_ms));
-    if (looked_at && !fresh) co_return agent.state.get();
-    if (auto looked = co_await reload_if_changed(id); !looked) co_return std::unexpected(std::move(looked.error()));
+    CO_TRY(co_await load(id, false));
+    if (!find_or_add(id).state) continue;
+    if (const decide::AgentState* state = fresh ? nullptr : at_hand(id)) co_return state;
+    CO_TRY(co_await reload_if_changed(id));
     if (fresh) co_await hooks_.publish_foreign_lines(id);
     fresh = false;
     if (find_or_add(id).state) co_return find_or_add(id).state.get();
@@ -210,6 +206,7 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   if (found == agents_.end()) return nullptr;
   Agent& agent = *found->second;
   const std::int64_t now = store::steady_ms();
+  // A running checkpoint does not delay reads: it looks at the file itself, and usually it is what made it suspect.
   const bool looked_at =
       agent.turn == Turn::checkpointing || (!agent.suspect && now - agent.looked < env_.config.store.cache_ttl_ms);
   if (!agent.state || agent.turn == Turn::loading || agent.is_unused() || !looked_at || !agent.degraded.empty())
@@ -218,9 +215,9 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   return agent.state.get();
 }
 
-const decide::AgentState* Agents::in_memory(std::string_view id) const {
+const Agent* Agents::find(std::string_view id) const {
   const auto found = agents_.find(id);
-  return found == agents_.end() ? nullptr : found->second->state.get();
+  return found == agents_.end() ? nullptr : found->second.get();
 }
 
 asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
@@ -236,7 +233,7 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   notices_.evicted(id, evictions);
   agent.looked = store::steady_ms();
   notices_.repaired(id, repairs);
-  // Merged before anybody writes the file again: what is written is whole entries, theirs included.
+  // Merged before the file is written again: a checkpoint writes whole entries and would undo the foreign change.
   Result<void> outcome;
   if (!polled) {
     outcome = std::unexpected(degrade(agent, polled.error()));
@@ -247,20 +244,20 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   co_return outcome;
 }
 
-// A few entries at a time: the network thread has others to serve. The turn keeps others from
-// reading or writing the file until the last one is committed.
+// Merges a few entries at a time, because the loop has other requests to serve. The agent's turn keeps the file from
+// being read or written until the last entry is committed.
 asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::ForeignChange change, bool at_load) {
   Agent& agent = find_or_add(id);
   std::uint64_t last = 0;
   for (decide::ForeignSlices slices(change);;) {
-    if (commits_.failed()) commits_.reload_after_failure(id);  // read again with all the others, theirs included
+    if (commits_.failed()) commits_.reload_after_failure(id);  // the reload merges the foreign changes
     if (commits_.failed() || !agent.state)
-      co_return fail(Code::degraded, "the journal cannot be written; the other program's changes are merged later");
+      co_return fail(Code::degraded, "the journal cannot be written; the foreign changes are merged later");
     const sessions::ForeignChange slice = slices.next();
     decide::Decision decision =
         decide::decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
     last = stage(*agent.state, decision);
-    // Transcripts that were nobody's until now.
+    // Their transcripts may have had no session until now.
     const auto follow_key = [&](const std::string& key) {
       if (const decide::Session* session = agent.state->find_key(key))
         hooks_.on_owned(id, decide::AgentState::file_of(*session, {}));
@@ -282,10 +279,10 @@ asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::Fo
 
 asio::awaitable<std::vector<std::string>> Agents::ids() {
   auto ids = co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
-  std::vector<std::pair<std::string, std::uint64_t>> only_here;  // and the last seq of it
+  std::vector<std::pair<std::string, std::uint64_t>> only_here;  // with their last seq
   for (const auto& [id, agent] : agents_) {
     const bool known = (agent->state && !agent->is_unused()) || !agent->degraded.empty() ||
-                       (!agent->state && agent->file_seq != 0 && !agent->empty);
+                       (!agent->state && agent->reached.store != 0 && !agent->empty);
     if (known && std::ranges::find(ids, id) == ids.end())
       only_here.emplace_back(id, agent->state ? agent->state->last_seq : 0);
   }
@@ -296,22 +293,22 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
   co_return ids;
 }
 
-// An agent that nobody touched for longer than the TTL, with nothing on its way, leaves memory.
 void Agents::unload_idle(std::uint64_t seq) {
   const std::int64_t now = store::steady_ms();
   for (auto& [id, agent] : agents_) {
-    if (agent->history && agent->turn != Turn::loading && now > agent->history_until)
-      asio::post(env_.disk, [gone = std::exchange(agent->history, {})] {});
-    const bool busy = !agent->state || agent->turn != Turn::none || agent->following || !agent->publishing.empty() ||
-                      agent->dirty_since != 0 || !agent->state->dirty.empty() || !agent->degraded.empty() ||
-                      agent->state->last_seq > seq || now - agent->touched < env_.ttl_ms();
+    if (agent->history.entries && agent->turn != Turn::loading && now > agent->history.until)
+      asio::post(env_.disk, [gone = std::exchange(agent->history.entries, {})] {});
+    const bool busy = !agent->state || agent->turn != Turn::none || agent->following.active ||
+                      !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
+                      !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
+                      now - agent->touched < env_.ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
-    agent->history = agent->file->history();
+    agent->history.entries = agent->file->history();
     agent->empty = agent->state->size() == 0;
-    agent->history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
-    asio::post(env_.disk,
-               [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {});  // it takes time
-    agent->file_seq = std::max(agent->file_seq, commits_.durable());
+    agent->history.until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
+    asio::post(env_.disk, [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {
+    });  // freeing them takes time
+    agent->reached.store = std::max(agent->reached.store, commits_.durable());
     readers_.unload(id);
     flusher_.unload(id);
   }
@@ -326,7 +323,7 @@ std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decisio
 
 asio::awaitable<bool> Agents::forget(std::string id) {
   const auto found = agents_.find(id);
-  if (found == agents_.end()) co_return false;  // nobody's, or only announced
+  if (found == agents_.end()) co_return false;  // the event was of no agent, or of one that is not in memory
   const auto agent = found->second;
   while (agent->turn != Turn::none) co_await agent->waiting.wait(0);
   agent->state.reset();

@@ -1,7 +1,7 @@
 // The agents: those in memory, and the one way to show the state of one.
 // Memory is ahead of the disk, and a state (or an absence) that was shown must not be taken back. So clients never hold
 // a state: they give a function that makes the answer, and get the answer once all that it rests on is durable.
-// Thread: the loop. A reference to an agent stays good as long as it is in memory, has a turn or somebody waits for it.
+// Thread: the loop. A reference to an agent stays valid while the agent is in memory, has a turn or is waited for.
 #pragma once
 
 #include <functional>
@@ -21,17 +21,20 @@ namespace sessiond::ledger {
 // The events that an answer depends on: all of the agent's, unless the call narrows it. A refusal depends on all.
 class Seen {
  public:
-  // Of an agent: nothing but this session, asked for by `key`. Found by any other name, it rests on which keys there
-  // are not.
+  // `seq`: of the newest event that the state shows.
+  explicit Seen(std::uint64_t seq) : seq_(seq) {}
+  Seen(const Seen&) = delete;  // or a call could put another one in its place
+  Seen& operator=(const Seen&) = delete;
+
+  // Narrows the answer to this session, which was asked for by `key`. Found by another name, the answer also rests on
+  // which keys do not exist, and is not narrowed.
   void only(const decide::Session& session, std::string_view key) {
     if (session.key() == key) seq_ = session.last_seq;
   }
-  // Of the newest event that the answer may show.
+  // The seq of the newest event that the answer may show.
   std::uint64_t seq() const { return seq_; }
 
  private:
-  friend class Agents;
-  explicit Seen(std::uint64_t seq) : seq_(seq) {}
   std::uint64_t seq_;
 };
 
@@ -46,7 +49,7 @@ class Agents {
     std::function<asio::awaitable<void>(std::string)> on_first_load{};       // since the start, and it is there
     std::function<void(const std::string&, const std::string&)> on_owned{};  // a session now has this transcript
     std::function<asio::awaitable<void>(std::string)> publish_foreign_lines{};
-    // Of what is durable, the seq from which on archives may not be in their record yet.
+    // The seq from which on durable archives may not be in their record yet.
     std::function<std::uint64_t(const std::string&)> archived_from{};
   };
 
@@ -66,12 +69,13 @@ class Agents {
   asio::awaitable<std::invoke_result_t<Call&, const States&, Seen&>> show_all(std::vector<std::string> ids, bool fresh,
                                                                               Call call,
                                                                               std::vector<std::string>* degraded);
-  // Those on disk and those that are durable without being there yet, sorted.
+  // Lists the agents on disk and those that are durable but not on disk yet, sorted.
   asio::awaitable<std::vector<std::string>> ids();
 
   Agent& find_or_add(const std::string& id);
+  const Agent* find(std::string_view id) const;  // null: nothing is known of it
   const Map& all() const { return agents_; }
-  // Until the agent is in memory. agent_not_found when it does not exist and is not to be made; degraded.
+  // Waits until the agent is in memory. agent_not_found when it does not exist and `create` is false; degraded.
   asio::awaitable<Result<void>> load(std::string id, bool create);
   // Looks at sessions.json, and commits what foreign programs changed.
   asio::awaitable<Result<void>> reload_if_changed(std::string id);
@@ -87,13 +91,12 @@ class Agents {
   Problem degrade(Agent& agent, const Problem& why);
   // Unloads agents that were not used for longer than the TTL, unless they changed after `seq`.
   void unload_idle(std::uint64_t seq);
-  // After a failed batch: takes it out of memory. False: it is not there.
+  // Takes an agent out of memory after a failed batch. False: it was not in memory.
   asio::awaitable<bool> forget(std::string id);
 
  private:
   // Valid until the next co_await. at_hand: null when the agent has to be loaded or looked at first.
   const decide::AgentState* at_hand(std::string_view id);
-  const decide::AgentState* in_memory(std::string_view id) const;
   asio::awaitable<Result<const decide::AgentState*>> get(std::string id, bool fresh);
   asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);

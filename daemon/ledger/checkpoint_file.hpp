@@ -12,6 +12,14 @@
 
 namespace sessiond::ledger {
 
+// How far the files of an agent are: each holds all its changes up to this seq. 0: not known.
+struct FilesReached {
+  std::uint64_t store = 0;     // sessions.json
+  std::uint64_t lines = 0;     // its transcripts
+  std::uint64_t previous = 0;  // the generation of sessions.json before
+  std::uint64_t ours = 0;      // the last generation that we wrote
+};
+
 // Agents that are not named have everything up to `seq`.
 struct Checkpoint {
   std::uint64_t seq = 0;
@@ -21,13 +29,13 @@ struct Checkpoint {
   bool known = false;    // it was there, and sound
   bool damaged = false;  // it was there
 
-  std::uint64_t reached(const std::string& agent) const {
-    const auto found = agents.find(agent);
-    return found == agents.end() ? seq : found->second;
-  }
-  std::uint64_t written_by_us(const std::string& agent) const {
-    const auto found = written.find(agent);
-    return found == written.end() ? 0 : found->second;
+  FilesReached reached(const std::string& agent) const {
+    const auto in = [&agent](const std::map<std::string, std::uint64_t>& seqs, std::uint64_t otherwise) {
+      const auto found = seqs.find(agent);
+      return found == seqs.end() ? otherwise : found->second;
+    };
+    const std::uint64_t store = in(agents, seq);
+    return {.store = store, .lines = store, .previous = in(previous, store), .ours = in(written, 0)};
   }
   std::uint64_t least() const {
     std::uint64_t out = seq;

@@ -16,17 +16,15 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::uint64_t max_backlog = 64ULL << 20;  // bytes of journal beyond CHECKPOINT; then writers wait
-constexpr std::int64_t room_patience_ms = 10'000;   // so long a writer waits for that; then 503
-
 constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
 constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
 constexpr std::int64_t checkpoint_retry_ms = 1000;
-constexpr std::int64_t last_lock_wait_ms = 1000;      // at the end; the journal has what a held lock keeps back
+constexpr std::int64_t last_lock_wait_ms = 1000;      // while stopping; the journal holds what is not written
 constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
 constexpr std::uint64_t hurry_backlog = 24ULL << 20;  // of journal beyond CHECKPOINT: the duty cycle counts no more
 
@@ -35,8 +33,8 @@ std::int64_t pause_for(std::chrono::nanoseconds took, double duty) {
   return std::max(least_pause_ms, static_cast<std::int64_t>(ms * (1.0 / std::max(duty, 0.001) - 1.0)));
 }
 
-// In slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests to
-// serve. An entry that changes meanwhile is dirty again, and recovery goes by each entry's rev.
+// Collects in slices: the entries of 100 000 dirty sessions take a quarter of a second, and the loop has other requests
+// to serve. An entry that changes meanwhile is dirty again, and recovery compares each entry's rev.
 asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::AgentState& state,
                                                  const std::unordered_set<std::string>& keys) {
   std::vector<DirtyEntry> dirty;
@@ -59,17 +57,11 @@ Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, A
       flusher_(flusher),
       journal_files_(journal_files),
       strand_(asio::make_strand(env.disk.get_executor())),
-      timer_(env.io) {}
-
-bool Checkpointer::has_room() const { return backlog_ <= max_backlog; }
+      timer_(env.io),
+      backlog_(env, commits, trouble_) {}
 
 std::uint64_t Checkpointer::archived_from(const std::string& agent) const {
   return (flusher_.is_locked(env_.paths.sessions_dir(agent)) ? checkpointed_ : synced_) + 1;
-}
-
-void Checkpointer::drain() {
-  room_.fail(0,
-             std::make_shared<const Problem>(Problem{.code = Code::draining, .detail = "the daemon is shutting down"}));
 }
 
 asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
@@ -78,7 +70,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   std::optional<TurnGuard> turn(co_await agents_.take_turn(id, Turn::checkpointing));
   while (agent.rebuild) {
     turn.reset();
-    // Durable changes may be in the journal only: read again, never called clean.
+    // Durable changes may be in the journal only: the agent is read again before it can count as clean.
     if (auto loaded = co_await agents_.load(id, true); !loaded) {
       on_checkpoint_failed(agent, loaded.error());
       co_return loaded;
@@ -86,16 +78,15 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     turn.emplace(co_await agents_.take_turn(id, Turn::checkpointing));
   }
   if (!agent.state || agent.state->dirty.empty()) {
-    agent.dirty_since = 0;
-    agent.lock_wanted = 0;
-    agent.trouble.clear();                                          // of a batch that was not stored in the end
-    agent.file_seq = std::max(agent.file_seq, commits_.durable());  // in memory or not
+    agent.checkpoint.dirty_since = 0;
+    agent.checkpoint.succeeded();  // a batch that failed may have left trouble behind
+    agent.reached.store = std::max(agent.reached.store, commits_.durable());  // in memory or not
     co_return Result<void>{};
   }
   const auto state = agent.state;
   const std::unordered_set<std::string> taken = std::exchange(state->dirty, {});
   const std::unordered_set<std::string> taken_of_ours = std::exchange(state->changed_by_us, {});
-  const std::int64_t since = std::exchange(agent.dirty_since, 0);
+  const std::int64_t since = std::exchange(agent.checkpoint.dirty_since, 0);
   // The file will hold this agent's changes up to `seq`. Not commits_.last(): other agents' events may be in flight,
   // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
@@ -116,7 +107,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     if (written) {
       foreign = std::move(written->foreign);
       agent.bytes = written->bytes;
-      agent.next_checkpoint = store::steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
+      agent.checkpoint.next = store::steady_ms() + pause_for(written->took, env_.config.store.checkpoint_duty);
     } else {
       outcome = std::unexpected(std::move(written.error()));
     }
@@ -124,50 +115,48 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   if (outcome && !foreign) {
     ++checkpoints_;
     hooks_.on_written(agent);  // its folder may be new
-    agent.previous_seq = std::exchange(agent.file_seq, seq);
-    agent.written_seq = seq;
-    agent.trouble.clear();
+    agent.reached.previous = std::exchange(agent.reached.store, seq);
+    agent.reached.ours = seq;
+    agent.checkpoint.succeeded();
     note_usable(agent);
-    agent.lock_wanted = 0;
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
-    if (agent.dirty_since == 0 || since < agent.dirty_since) agent.dirty_since = since;
+    if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }
-  // Merged before anybody writes the file again: what is written is whole entries, theirs included.
+  // Merged before the file is written again: a checkpoint writes whole entries and would undo the foreign change.
   if (foreign) outcome = co_await agents_.merge_foreign(id, std::move(*foreign));
   turn.reset();
   if (foreign && outcome) co_return co_await checkpoint(id);
   co_return outcome;
 }
 
-// A lock is asked for again soon, and is trouble when it cannot be had within its timeout.
+// Asks for a foreign lock again soon, and reports it when it cannot be had within store.lock.timeoutMs.
 void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
   const std::int64_t now = store::steady_ms();
-  agent.next_checkpoint = now + checkpoint_retry_ms;
+  agent.checkpoint.next = now + checkpoint_retry_ms;
   if (why.code == Code::lock_timeout) {
-    if (agent.lock_wanted == 0) agent.lock_wanted = now;
-    agent.next_checkpoint = now + env_.lock_poll_ms();
-    if (now - agent.lock_wanted < env_.config.store.lock.timeout_ms) return;
+    if (agent.checkpoint.lock_wanted == 0) agent.checkpoint.lock_wanted = now;
+    agent.checkpoint.next = now + env_.lock_poll_ms();
+    if (now - agent.checkpoint.lock_wanted < env_.config.store.lock.timeout_ms) return;
   }
-  if (why.code == Code::degraded && !commits_.failed()) {  // something else stands where its store should
+  if (why.code == Code::degraded && !commits_.failed()) {  // something that is no store stands in its place
     if (agent.degraded.empty()) agents_.degrade(agent, why);
     return;
   }
-  if (agent.trouble.empty())
+  if (agent.checkpoint.trouble.empty())
     log::error("checkpoint_failed", {{"agent", agent.id}, {"error", why.detail}, {"next", "trying again"}});
-  agent.trouble = why.detail;
+  agent.checkpoint.trouble = why.detail;
 }
 
 asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq) {
   const std::int64_t deadline =
       store::steady_ms() + (env_.stopping ? last_lock_wait_ms : env_.config.store.lock.timeout_ms);
-  const std::string target = env_.paths.store_file(id);
   asio::steady_timer pause(env_.io);
+  const LockWaiter waits(env_.lock_waiters, env_.paths.store_file(id));
   Result<void> written;
-  ++env_.lock_waiters[target];
-  while (agents_.find_or_add(id).file_seq < seq) {
+  while (agents_.find_or_add(id).reached.store < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
     if (written.error().code != Code::lock_timeout || store::steady_ms() >= deadline ||
@@ -176,9 +165,8 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
     pause.expires_after(std::chrono::milliseconds(env_.lock_poll_ms()));
     co_await pause.async_wait(asio::use_awaitable);
   }
-  if (--env_.lock_waiters[target] == 0) env_.lock_waiters.erase(target);
-  co_return agents_.find_or_add(id).file_seq < seq ? written
-                                                   : Result<void>{};  // the loop may have written it meanwhile
+  co_return agents_.find_or_add(id).reached.store < seq ? written
+                                                        : Result<void>{};  // the loop may have written it meanwhile
 }
 
 asio::awaitable<Result<void>> Checkpointer::sync_files() {
@@ -189,12 +177,12 @@ asio::awaitable<Result<void>> Checkpointer::sync_files() {
   co_return synced;
 }
 
-// Transcripts and answers to disk, then CHECKPOINT; the journal may let go of what is older.
+// Brings transcripts and answers to disk, then writes CHECKPOINT, then lets the journal drop what is older.
 asio::awaitable<Result<void>> Checkpointer::advance() {
   co_await renew_resting();
   const std::uint64_t seq = commits_.durable();
   const auto begin = std::chrono::steady_clock::now();
-  if (auto synced = co_await flusher_.sync(); !synced) co_return synced;
+  CO_TRY(co_await flusher_.sync());
   std::string json;
   json::ObjectWriter writer(json);
   writer.string("epoch", commits_.journal().epoch());
@@ -203,48 +191,48 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   std::string previous = "{";
   std::string own = "{";
   std::uint64_t least = seq;
-  std::uint64_t least_free = seq;  // of those whom no other program's lock keeps back
+  std::uint64_t least_free = seq;  // of agents that no foreign lock or fault keeps back
   std::uint64_t least_previous = seq;
   for (const auto& [id, agent] : agents_.all()) {
-    if (!agent->state && !agent->file && agent->file_seq == 0 && !agent->rebuild) continue;  // never loaded
+    if (!agent->state && !agent->file && agent->reached.store == 0 && !agent->rebuild) continue;  // never loaded
     const bool clean = agent->is_clean();
-    if (clean) agent->file_seq = std::max(agent->file_seq, seq);
+    if (clean) agent->reached.store = std::max(agent->reached.store, seq);
     const bool held = flusher_.is_locked(env_.paths.sessions_dir(id));
-    // An agent without sessions is not named: its folder may go one day without being damage. Unless renames of its
-    // files still wait for a lock: recovery must do those.
+    // An agent without sessions is not named, so that its folder may be removed without counting as damage. It is named
+    // while renames of its files wait for a lock, because recovery must do those.
     if (clean && !held && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;
     if (!held) {
-      agent->lines_seq = seq;
-    } else if (agent->lines_seq == 0) {
-      agent->lines_seq = synced_;
+      agent->reached.lines = seq;
+    } else if (agent->reached.lines == 0) {
+      agent->reached.lines = synced_;
     }
-    const std::uint64_t reached = std::min({agent->file_seq, agent->lines_seq, seq});
+    const std::uint64_t reached = std::min({agent->reached.store, agent->reached.lines, seq});
     least = std::min(least, reached);
-    // Writers of other agents do not wait for an agent that cannot be written. The journal keeps what it still needs.
-    const bool stuck = agent->lock_wanted != 0 || held || !agent->trouble.empty() || !agent->degraded.empty();
+    // Other agents' writers do not wait for an agent that cannot be written; the journal keeps what that agent needs.
+    const bool stuck = held || agent->checkpoint.is_held_back() || !agent->degraded.empty();
     if (!stuck) least_free = std::min(least_free, reached);
-    least_previous = std::min(least_previous, agent->previous_seq);
+    least_previous = std::min(least_previous, agent->reached.previous);
     agents += fmt::format("{}{}:{}", agents.size() > 1 ? "," : "", json::quote(id), reached);
-    previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->previous_seq);
-    own += fmt::format("{}{}:{}", own.size() > 1 ? "," : "", json::quote(id), agent->written_seq);
+    previous += fmt::format("{}{}:{}", previous.size() > 1 ? "," : "", json::quote(id), agent->reached.previous);
+    own += fmt::format("{}{}:{}", own.size() > 1 ? "," : "", json::quote(id), agent->reached.ours);
   }
   writer.raw("agents", agents + "}");
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
   writer.close();
-  auto written = co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"] {
-    if (auto kept = commits_.answers().flush(true); !kept) return kept;
-    store::fault_point("marks.answers_synced");
-    commits_.answers().expire(commits_.clock().now());
-    auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
-    store::fault_point("marks.written");
-    return kept;
-  });
+  auto written =
+      co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"]() -> Result<void> {
+        TRY(commits_.answers().flush(true));
+        store::fault_point("marks.answers_synced");
+        commits_.answers().expire(commits_.clock().now());
+        auto kept = store::replace_file(env_.paths.journal_dir() / "CHECKPOINT", json);
+        store::fault_point("marks.written");
+        return kept;
+      });
   if (!written) co_return written;
   synced_ = seq;
   checkpointed_ = least;
-  backlog_from_ = least_free;
-  backlog_ = commits_.journal().bytes_after(backlog_from_);
+  backlog_.advance_to(least_free);
   if (snapshots_ == 0) {
     co_await runtime::run_on(env_.disk.get_executor(), [this, to = std::min(least, least_previous)] {
       commits_.journal().release(
@@ -252,36 +240,34 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
       return true;
     });
   }
-  room_.release(UINT64_MAX);  // each looks for itself whether there is room now
   next_sync_ = store::steady_ms() + std::max(least_sync_pause_ms, pause_for(std::chrono::steady_clock::now() - begin,
                                                                             env_.config.store.checkpoint_duty));
   co_return Result<void>{};
 }
 
-// The generation before the last of an agent that rests would keep the journal since then: what the file holds now
-// takes its place.
+// Copies the file of an agent that rests over its previous generation. Else the journal would have to be kept since
+// that generation.
 asio::awaitable<void> Checkpointer::renew_resting() {
   std::vector<std::shared_ptr<Agent>> resting;
   for (const auto& [id, agent] : agents_.all()) {
-    const bool clean = agent->is_clean() && agent->file_seq != 0;
-    if (clean && commits_.journal().bytes_after(agent->previous_seq) > env_.config.journal.max_bytes / 2)
+    const bool clean = agent->is_clean() && agent->reached.store != 0;
+    if (clean && commits_.journal().bytes_after(agent->reached.previous) > env_.config.journal.max_bytes / 2)
       resting.push_back(agent);
   }
   for (const auto& agent : resting) {
-    const std::uint64_t seq = agent->file_seq;
+    const std::uint64_t seq = agent->reached.store;
     const auto done = co_await runtime::run_on(
         agent->strand,
         [store = env_.paths.store_file(agent->id), previous = env_.paths.previous(agent->id)]() -> Result<void> {
-          auto read = sessions::read_store(store);
-          if (!read) return std::unexpected(std::move(read.error()));
-          if (read->kind == sessions::StoreRead::Kind::absent) return {};
-          if (read->kind == sessions::StoreRead::Kind::damaged)
-            return fail(Code::degraded, "the store is damaged: " + read->damage);
-          return store::replace_file(previous, sessions::format_store(read->entries));
+          TRY(auto read, sessions::read_store(store));
+          if (read.kind == sessions::StoreRead::Kind::absent) return {};
+          if (read.kind == sessions::StoreRead::Kind::damaged)
+            return fail(Code::degraded, "the store is damaged: " + read.damage);
+          return store::replace_file(previous, sessions::format_store(read.entries));
         });
     store::fault_point("marks.previous_renewed");
     if (done) {
-      agent->previous_seq = seq;
+      agent->reached.previous = seq;
     } else {
       log::warn("previous_not_renewed", {{"agent", agent->id}, {"error", done.error().detail}});
     }
@@ -292,15 +278,15 @@ asio::awaitable<void> Checkpointer::run() {
   while (!env_.stopping) {
     const std::int64_t now = store::steady_ms();
     std::int64_t next = now + 1000;
-    const bool hurry = commits_.journal().bytes_after(backlog_from_) > hurry_backlog;
+    const bool hurry = commits_.journal().bytes_after(backlog_.from()) > hurry_backlog;
     std::vector<std::string> due;
     for (const auto& [id, agent] : agents_.all()) {
-      if (agent->dirty_since == 0) continue;
-      const bool waits = agent->lock_wanted != 0 || !agent->trouble.empty() || !agent->degraded.empty();
-      if (agent->next_checkpoint <= now || (hurry && !waits)) {
+      if (agent->checkpoint.dirty_since == 0) continue;
+      const bool waits = agent->checkpoint.is_held_back() || !agent->degraded.empty();
+      if (agent->checkpoint.next <= now || (hurry && !waits)) {
         due.push_back(id);
       } else {
-        next = std::min(next, agent->next_checkpoint);
+        next = std::min(next, agent->checkpoint.next);
       }
     }
     if (!commits_.failed()) {
@@ -324,7 +310,7 @@ asio::awaitable<Result<void>> Checkpointer::write_all() {
     if (agent->state) ids.push_back(id);
   }
   const std::uint64_t seq = commits_.last();
-  if (auto fine = co_await commits_.wait_until_durable(seq); !fine) co_return fine;
+  CO_TRY(co_await commits_.wait_until_durable(seq));
   Result<void> first;
   for (const std::string& id : ids) {
     if (auto written = co_await write_until(id, seq); !written && first) first = std::move(written);
@@ -334,15 +320,14 @@ asio::awaitable<Result<void>> Checkpointer::write_all() {
 }
 
 asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snapshot() {
-  // So that the files alone say nearly all; without it the snapshot is as good, its replay longer.
+  // Only shortens the replay of the snapshot's journal: a snapshot without it is as good.
   if (auto done = co_await write_all(); !done)
     log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
   ++snapshots_;
   const auto snapshot = std::make_shared<StateSnapshot>();
   Result<void> taken = co_await runtime::run_on(strand_, [this, snapshot]() -> Result<void> {
-    auto links = LinkDir::make(env_.paths.journal_dir());
-    if (!links) return std::unexpected(std::move(links.error()));
-    snapshot->links = std::move(*links);
+    TRY(auto links, LinkDir::make(env_.paths.journal_dir()));
+    snapshot->links = std::move(links);
     return take_stores(*snapshot, env_.paths);
   });
   for (const std::string& agent : co_await agents_.ids()) {
@@ -360,43 +345,6 @@ asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snaps
     return true;
   });
   co_return std::unexpected(std::move(taken.error()));
-}
-
-// Not for ever: whatever keeps the files from following the journal may stay.
-asio::awaitable<Result<void>> Checkpointer::wait_for_room() {
-  timer_.cancel();  // wakes the loop
-  if (!std::exchange(room_watched_, true)) env_.background.run(end_waits_for_room(), "end_waits_for_room");
-  if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down");
-  const auto deadline = static_cast<std::uint64_t>(store::steady_ms() + room_patience_ms);
-  while (backlog_ > max_backlog) {
-    if (const auto trouble = co_await room_.wait(deadline)) co_return std::unexpected(*trouble);
-  }
-  co_return Result<void>{};
-}
-
-asio::awaitable<void> Checkpointer::end_waits_for_room() {
-  asio::steady_timer pause(env_.io);
-  do {
-    pause.expires_after(std::chrono::milliseconds(250));
-    co_await pause.async_wait(asio::use_awaitable);
-    room_.expire(static_cast<std::uint64_t>(store::steady_ms()),
-                 std::make_shared<const Problem>(
-                     Problem{.code = Code::degraded,
-                             .detail = fmt::format("the journal is {} MiB ahead of the files, which do not follow{}{}",
-                                                   backlog_ >> 20, trouble_.empty() ? "" : ": ", trouble_),
-                             .retry_after_s = 5}));
-  } while (!room_.empty() && !env_.stopping);
-  room_watched_ = false;
-}
-
-// An agent whose checkpoint fails is left out of what all wait for; its own events are not kept without end.
-Result<void> Checkpointer::check_lag(const Agent& agent) const {
-  if (agent.trouble.empty() || commits_.journal().bytes_after(agent.file_seq) <= max_backlog) return {};
-  return std::unexpected(Problem{.code = Code::degraded,
-                                 .detail = fmt::format("agent {} cannot be written, and more than {} MiB of journal "
-                                                       "wait for it: {}",
-                                                       agent.id, max_backlog >> 20, agent.trouble),
-                                 .retry_after_s = 5});
 }
 
 }  // namespace sessiond::ledger

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/ledger/agents.hpp"
+#include "daemon/ledger/backlog.hpp"
 #include "daemon/ledger/snapshot.hpp"
 
 namespace sessiond::ledger {
@@ -23,26 +24,20 @@ class Checkpointer {
                const journal::FileJournal& journal_files);
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   // Up to which seq the CHECKPOINT that was read says that all files have come.
-  void start_from(std::uint64_t seq) { checkpointed_ = backlog_from_ = synced_ = seq; }
+  void start_from(std::uint64_t seq) {
+    checkpointed_ = synced_ = seq;
+    backlog_.start_from(seq);
+  }
 
   asio::awaitable<void> run();  // until the daemon stops
   void wake() { timer_.cancel(); }
-  // A batch is durable: how far the journal is ahead is asked once a batch.
-  void on_durable() { backlog_ = commits_.journal().bytes_after(backlog_from_); }
+  Backlog& backlog() { return backlog_; }
   // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
   // store.lock.timeoutMs.
   asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq);
   asio::awaitable<Result<void>> write_all();
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
 
-  bool has_room() const;
-  // Waits until the journal is no longer too far ahead: 503 after 10 s, for what keeps the files back may stay.
-  asio::awaitable<Result<void>> wait_for_room();
-  // degraded when an agent whose checkpoint fails has too many events of its own waiting.
-  Result<void> check_lag(const Agent& agent) const;
-  void drain();  // ends those waits
-
-  std::uint64_t backlog_from() const { return backlog_from_; }
   std::uint64_t archived_from(const std::string& agent) const;
   std::uint64_t checkpoints() const { return checkpoints_; }  // since the start
   const std::string& trouble() const { return trouble_; }     // why CHECKPOINT could not advance the last time
@@ -53,7 +48,6 @@ class Checkpointer {
   asio::awaitable<Result<void>> sync_files();
   asio::awaitable<Result<void>> advance();
   asio::awaitable<void> renew_resting();
-  asio::awaitable<void> end_waits_for_room();
 
   LedgerEnv& env_;
   Commits& commits_;
@@ -65,14 +59,10 @@ class Checkpointer {
   asio::strand<asio::thread_pool::executor_type> strand_;  // writes CHECKPOINT and the answers
   asio::steady_timer timer_;
   std::uint64_t checkpointed_ = 0;  // CHECKPOINT's smallest seq
-  // The same without agents that a foreign lock or a fault keeps back: other writers do not wait for them.
-  std::uint64_t backlog_from_ = 0;
-  std::uint64_t backlog_ = 0;   // bytes of journal beyond that, as of the last batch
-  std::uint64_t synced_ = 0;    // the seq of the last CHECKPOINT
-  std::int64_t next_sync_ = 0;  // steady ms
+  std::uint64_t synced_ = 0;        // the seq of the last CHECKPOINT
+  std::int64_t next_sync_ = 0;      // steady ms
   std::string trouble_{};
-  runtime::Waiters room_{};  // commits that wait for room, by their deadline (steady ms)
-  bool room_watched_ = false;
+  Backlog backlog_;
   int snapshots_ = 0;  // being taken: retention waits
   std::uint64_t checkpoints_ = 0;
 };

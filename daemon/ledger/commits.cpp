@@ -12,7 +12,7 @@
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::int64_t refusal_told_ms = 5000;  // a refused write makes unready that long, or until one is stored
+constexpr std::int64_t refusal_told_ms = 5000;  // so long a refused write makes /readyz unready, unless one is stored
 
 }  // namespace
 
@@ -44,7 +44,7 @@ std::unexpected<Problem> Commits::failure() const {
 
 asio::awaitable<Result<void>> Commits::wait_until_durable(std::uint64_t seq) {
   if (seq <= durable_) co_return Result<void>{};
-  if (failed()) co_return failure();  // this seq will be another event's
+  if (failed()) co_return failure();  // this seq will be given to another event
   if (const auto trouble = co_await gate_.wait(seq)) co_return std::unexpected(*trouble);
   co_return Result<void>{};
 }
@@ -117,7 +117,8 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
     std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();
   }
-  hooks_.on_durable(std::move(outcome), std::move(events), archives);  // streams that replies lead to find them
+  hooks_.on_durable(std::move(outcome), std::move(events),
+                    archives);  // before replies are sent: a client that then opens a stream finds the events
   gate_.release(durable_);
 }
 
@@ -155,14 +156,14 @@ void Commits::reload_after_failure(const std::string& agent) {
 asio::awaitable<void> Commits::rebuild() {
   asio::steady_timer pause(env_.io);
   for (;;) {
-    while (!in_flight_.empty()) {  // the journal gives back all that waits
+    while (!in_flight_.empty()) {  // the journal reports every batch that waits
       pause.expires_after(std::chrono::milliseconds(2));
       co_await pause.async_wait(asio::use_awaitable);
     }
     const auto resumed = co_await runtime::run_on(env_.disk.get_executor(), [this] { return journal_->resume(); });
     if (resumed) break;
     log::error("journal_unwritable", {{"error", resumed.error().detail}, {"next", "trying again in 1 s"}});
-    rebuilt_.release(0);  // reads that wait are told why
+    rebuilt_.release(0);  // reads that wait answer with the reason
     if (env_.stopping) co_return;
     pause.expires_after(std::chrono::seconds(1));
     co_await pause.async_wait(asio::use_awaitable);

@@ -54,16 +54,16 @@ class Commits {
                                          std::string agent);
 
   asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq);
-  // Null once everything up to `seq` is durable. Else why it never will be; by then the agents stand as they are
-  // without it, or cannot be had at all (failed()).
+  // Returns null once everything up to `seq` is durable. Else returns why it never will be; by then the agents have
+  // been read again without it, or cannot be read (failed()).
   asio::awaitable<runtime::Waiters::Outcome> wait_for_outcome(std::uint64_t seq);
   std::uint64_t durable() const { return durable_; }
   std::uint64_t last() const { return next_seq_ - 1; }  // staged, durable or not
   bool failed() const { return failure_ != nullptr; }   // a batch was not stored, and agents are being read again
   std::unexpected<Problem> failure() const;             // failed()
-  // The agent is to be read again with those that the failed batch touched. failed()
+  // Has the agent read again with those that the failed batch touched. Requires failed().
   void reload_after_failure(const std::string& agent);
-  // Why writes are refused, or were a moment ago; empty: they are not.
+  // Says why writes are refused, or were a moment ago. Empty: they are not.
   std::string refusal() const;
 
   void on_outcome(journal::BatchOutcome outcome);

@@ -1,4 +1,4 @@
-// Keys whose entries sessions.json does not have as they are now, in the order in which they are written.
+// Entries that sessions.json does not hold in their newest version, in the order in which a checkpoint writes them.
 #pragma once
 
 #include <cstdint>

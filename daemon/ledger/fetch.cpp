@@ -1,97 +1,97 @@
-// Fetches facts that a decision wants and that are not in memory.
+#include "daemon/ledger/fetch.hpp"
+
 #include <fmt/format.h>
 
-#include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::ledger {
 
-// Before we first write behind a transcript's end: all that the journal has is there, so what is torn is nobody's.
-// Where others write too it may be under their hands, and stays: the next line begins on a line of its own.
-asio::awaitable<Result<void>> Ledger::mend_transcript(const std::string& agent, const std::string& file) {
-  if (env_.rules.shared) co_return Result<void>{};
-  if (auto flushed = co_await flusher_.flush(agent, file); !flushed) co_return flushed;
-  auto path = store::resolve_below(env_.paths.state_dir(), env_.paths.sessions_dir(agent) + file);
-  if (!path) co_return std::unexpected(std::move(path.error()));
-  auto mended = co_await flusher_.on_files([path = *path](TranscriptFiles&) { return transcripts::mend_end(path); });
-  if (!mended) co_return std::unexpected(std::move(mended.error()));
-  if (*mended && !(*mended)->torn.empty())
-    notices_.repaired(agent,
-                      {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
-                                   (*mended)->bytes, (*mended)->torn.filename().native())},
-                      path->native());
+namespace {
+
+// Cuts a torn line off a transcript's end before it is first appended to. All lines of the journal are in the file by
+// then, so the torn line is not one of ours. In shared mode it stays, because a foreign program may be writing it; our
+// next line then begins on a line of its own.
+asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::string& agent, const std::string& file) {
+  if (parts.env.rules.shared) co_return Result<void>{};
+  CO_TRY(co_await parts.flusher.flush(agent, file));
+  CO_TRY(auto path, store::resolve_below(parts.env.paths.state_dir(), parts.env.paths.sessions_dir(agent) + file));
+  CO_TRY(const auto mended,
+         co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); }));
+  if (mended && !mended->torn.empty())
+    parts.notices.repaired(agent,
+                           {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path.native(),
+                                        mended->bytes, mended->torn.filename().native())},
+                           path.native());
   co_return Result<void>{};
 }
 
-asio::awaitable<Result<void>> Ledger::fetch(const std::string& agent, const decide::Need& need,
-                                            decide::FetchedLines& lines, decide::FetchedIds& ids) {
-  const auto state = agents_.find_or_add(agent).state;
+}  // namespace
+
+asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
+                                    decide::FetchedLines& lines, decide::FetchedIds& ids) {
+  const auto state = parts.agents.find_or_add(agent).state;
   const std::uint64_t forgotten = state ? state->transcripts.forgotten(need.file) : 0;
   // Renames and lines that were committed before the read must be in the files first.
-  if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
+  CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
-    // Renames of files of this id must have reached them.
-    if (auto flushed = co_await flusher_.flush(agent, store::transcript_file(need.file, "")); !flushed)
-      co_return flushed;
-    auto files = co_await runtime::run_on(
-        env_.disk.get_executor(), [dir = env_.paths.state_dir() / env_.paths.sessions_dir(agent), id = need.file] {
-          return files_of_id(dir, id);
-        });
-    if (!files) co_return std::unexpected(std::move(files.error()));
-    ids[need.file] = std::move(*files);
+    CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")));
+    const auto dir = parts.env.paths.state_dir() / parts.env.paths.sessions_dir(agent);
+    CO_TRY(ids[need.file], co_await runtime::run_on(parts.env.disk.get_executor(),
+                                                    [dir, id = need.file] { return files_of_id(dir, id); }));
     co_return Result<void>{};
   }
-  if (env_.rules.shared) {
-    if (auto written = co_await flusher_.wait_until_written(agent, need.file); !written) co_return written;
+  if (parts.env.rules.shared) {
+    CO_TRY(co_await parts.flusher.wait_until_written(agent, need.file));
   }
   switch (need.what) {
     case decide::Need::What::transcript_end: {
-      if (auto mended = co_await mend_transcript(agent, need.file); !mended) co_return mended;
+      CO_TRY(co_await mend_transcript(parts, agent, need.file));
       std::optional<std::int64_t> started;
-      auto tail = co_await readers_.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
-        started = transcript.started();
-        return Result<transcripts::TranscriptTail>(transcript.tail());
-      });
-      if (!tail) co_return std::unexpected(std::move(tail.error()));
-      Agent& slot_now = agents_.find_or_add(agent);
+      CO_TRY(const auto tail,
+             co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
+               started = transcript.started();
+               return Result<transcripts::TranscriptTail>(transcript.tail());
+             }));
+      Agent& slot_now = parts.agents.find_or_add(agent);
       if (!slot_now.state || slot_now.state != state || slot_now.state->transcripts.forgotten(need.file) != forgotten ||
           slot_now.state->transcripts.find(need.file) != nullptr)
         co_return Result<void>{};  // the decision asks again if it still needs it
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
-      end.size = tail->size;
-      end.count = tail->count;
-      end.has_header = tail->has_header;
-      end.ends_in_newline = tail->ends_in_newline;
-      end.last_id = tail->last_id;
-      end.read_size = tail->size;
+      end.size = tail.size;
+      end.count = tail.count;
+      end.has_header = tail.has_header;
+      end.ends_in_newline = tail.ends_in_newline;
+      end.last_id = tail.last_id;
+      end.read_size = tail.size;
       end.started = started;
       co_return Result<void>{};
     }
     case decide::Need::What::entry_ids: {
       using CountedIds = std::pair<std::uint64_t, std::shared_ptr<transcripts::IdSet>>;
       auto read =
-          co_await readers_.read(agent, need.file, [](transcripts::Transcript& transcript) -> Result<CountedIds> {
-            auto ids = transcript.ids();
-            if (!ids) return std::unexpected(std::move(ids.error()));
-            return CountedIds{transcript.tail().count, std::make_shared<transcripts::IdSet>(std::move(*ids))};
+          co_await parts.readers.read(agent, need.file, [](transcripts::Transcript& transcript) -> Result<CountedIds> {
+            TRY(auto ids, transcript.ids());
+            return CountedIds{transcript.tail().count, std::make_shared<transcripts::IdSet>(std::move(ids))};
           });
       if (!read) co_return std::unexpected(std::move(read.error()));
-      Agent& slot_now = agents_.find_or_add(agent);
+      Agent& slot_now = parts.agents.find_or_add(agent);
       if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
-      if (read->first == end.count) end.ids = std::move(read->second);  // else it has grown meanwhile: asked for again
+      if (read->first == end.count)
+        end.ids = std::move(read->second);  // else the file has grown, and the decision asks again
       co_return Result<void>{};
     }
     case decide::Need::What::id_files:
       break;  // fetched above
     case decide::Need::What::lines: {
-      auto found = co_await readers_.read(
-          agent, need.file, [ids = need.ids](transcripts::Transcript& transcript) { return transcript.find(ids); });
-      if (!found) co_return std::unexpected(std::move(found.error()));
-      for (const std::string& id : need.ids) lines[id] = std::move((*found)[id]);
+      CO_TRY(auto found, co_await parts.readers.read(agent, need.file, [ids = need.ids](transcripts::Transcript& from) {
+        return from.find(ids);
+      }));
+      for (const std::string& id : need.ids) lines[id] = std::move(found[id]);
       co_return Result<void>{};
     }
   }

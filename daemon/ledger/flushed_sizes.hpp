@@ -1,5 +1,5 @@
-// How long each transcript was after our last flush of it, unless a foreign program wrote to it meanwhile. The strand
-// that writes notes it; the loop compares it with the file before it decides on an append. Any thread.
+// The size of each transcript after our last flush of it; not known once a foreign program wrote to it. The strand that
+// writes sets it; the loop compares it with the file before it decides on an append. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -8,22 +8,43 @@
 #include "daemon/decide/foreign.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::chrono::milliseconds settle_delay{20};   // one look for all that is appended meanwhile, by us as well
+constexpr std::chrono::milliseconds settle_delay{
+    20};  // one look for all that is appended meanwhile, our lines included
 constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
 constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
-constexpr std::size_t page_bytes = 1U << 20;            // of another program's lines in one commit
+constexpr std::size_t page_bytes = 1U << 20;            // of foreign lines in one commit
 
 bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
 
 void tell_doubled(Notices& notices, const std::string& id, const std::string& file, const std::string& entry) {
-  const std::string reason =
-      fmt::format("{}: another program wrote an entry with the id {}, which one of ours has; both stand", file, entry);
+  const std::string reason = fmt::format(
+      "{}: a foreign program wrote an entry with the id {}, which one of ours has; both stand", file, entry);
   log::warn("entry_id_doubled", {{"agent", id}, {"file", file}, {"id", entry}});
   notices.degraded(reason, id);
+}
+
+void log_load_failure(const LedgerEnv& env, const std::string& id, const Problem& why) {
+  if (env.stopping) return;
+  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
+}
+
+// Reads the first lines of an edit that are not known yet: a page of them.
+asio::awaitable<Result<decide::ForeignLines>> first_lines(TranscriptReaders& readers, std::string id,
+                                                          transcripts::ForeignEdit edit) {
+  decide::ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
+  for (const transcripts::ByteRange& stretch : edit.unknown) {
+    CO_TRY(theirs.lines, co_await readers.read(id, edit.file, [stretch](transcripts::Transcript& transcript) {
+      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
+    }));
+    theirs.begin = stretch.begin;
+    if (!theirs.lines.empty()) break;
+  }
+  co_return theirs;
 }
 
 }  // namespace
@@ -52,14 +73,15 @@ void Follower::check_all_if_due() {
   env_.background.run(check_all_agents(), "check_all_agents");
 }
 
-// What happened in a folder before it was watched, nobody was told.
+// Looks at the folder once: inotify says nothing of what happened there before.
 void Follower::watch(Agent& agent) {
-  if (agent.watched || env_.stopping) return;
-  agent.watched = take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
-  if (agent.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
+  if (agent.following.watched || env_.stopping) return;
+  agent.following.watched =
+      take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
+  if (agent.following.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
 }
 
-// Not to be watched is not fatal: everything is looked at when the TTL is over.
+// Logs a failed watch and goes on: everything is looked at when the TTL is over.
 bool Follower::take_watched(const Result<bool>& added) {
   if (added) return *added;
   if (unwatched_.empty())
@@ -69,7 +91,7 @@ bool Follower::take_watched(const Result<bool>& added) {
   return false;
 }
 
-// Somebody wrote into agents' folders, maybe we ourselves: what lies on disk will tell.
+// Looks at the files that were written, by a foreign program or by this daemon.
 void Follower::on_inotify(Watch::Changes changes) {
   if (env_.stopping) return;
   if (changes.lost) {
@@ -77,7 +99,7 @@ void Follower::on_inotify(Watch::Changes changes) {
     notices_.degraded("inotify dropped events: every file is looked at instead");
   }
   for (const std::string& id : changes.gone) {
-    agents_.find_or_add(id).watched = false;
+    agents_.find_or_add(id).following.watched = false;
     changes.touched[id].insert(env_.paths.store_file(id).filename().string());
   }
   for (auto& [id, names] : changes.touched) {
@@ -102,18 +124,12 @@ void Follower::mark_suspect(const std::string& id) {
 
 asio::awaitable<void> Follower::reload_in_background(std::string id) {
   auto looked = co_await agents_.reload_if_changed(id);
-  if (looked && agents_.find_or_add(id).damaged &&
-      !env_.stopping) {  // looked at again, and written again if nobody was about to
+  if (looked && agents_.find_or_add(id).damaged && !env_.stopping) {  // its writer may not have been done
     asio::steady_timer pause(env_.io, damage_delay);
     co_await pause.async_wait(asio::use_awaitable);
     looked = co_await agents_.reload_if_changed(id);
   }
-  if (!looked) log_load_failure(id, looked.error());
-}
-
-void Follower::log_load_failure(const std::string& id, const Problem& why) const {
-  if (env_.stopping) return;
-  log::warn("store_not_read", {{"agent", id}, {"error", why.detail}, {"next", "looking again when it is used"}});
+  if (!looked) log_load_failure(env_, id, looked.error());
 }
 
 void Follower::follow(const std::string& id, const std::string& file) {
@@ -129,7 +145,7 @@ void Follower::follow(const std::string& id, const std::string& file) {
   });
 }
 
-// All agents, whether they are in memory or not, and the folders in which agents are made.
+// Checks all agents, in memory or not, and watches the folders in which agents are made.
 asio::awaitable<void> Follower::check_all_agents() {
   everywhere_wanted_ = true;
   if (std::exchange(looking_everywhere_, true)) co_return;
@@ -146,7 +162,7 @@ asio::awaitable<void> Follower::check_all_agents() {
   looking_everywhere_ = false;
 }
 
-// Another program has begun to keep sessions where they are not seen: told once for each.
+// Reports each database once in which a foreign program keeps sessions that are not served.
 void Follower::set_databases(const std::vector<std::filesystem::path>& found) {
   for (const auto& path : found) {
     if (!databases_.insert(path.native()).second) continue;
@@ -159,11 +175,12 @@ void Follower::set_databases(const std::vector<std::filesystem::path>& found) {
   });
 }
 
-// Both the store and the transcripts. An agent that is not in memory is only brought there when something changed.
+// Checks the store and the transcripts. Loads an agent that is not in memory only when something changed.
 asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string> files) {
   if (env_.stopping) co_return;
-  // Again, for the folder may be another one by now.
-  agents_.find_or_add(id).watched = take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
+  // Watched again, because the folder may be another one by now.
+  agents_.find_or_add(id).following.watched =
+      take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
   Result<void> looked;
   if (agents_.find_or_add(id).state) {
     looked = co_await agents_.reload_if_changed(id);
@@ -183,37 +200,36 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
     looked = co_await agents_.load(id, false);
     if (!looked && looked.error().code == Code::agent_not_found) co_return;  // a folder without a store
   }
-  if (!looked) log_load_failure(id, looked.error());
+  if (!looked) log_load_failure(env_, id, looked.error());
   co_await publish_foreign_lines(id, std::move(files));
 }
 
-// Finds what other programs did to these transcripts (none named: to all). Looks at a few files at a time, because all
-// agents share this strand.
+// Finds what foreign programs did to these transcripts (none named: to all). Looks at a few files at a time, because
+// all agents share the strand.
 asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> Follower::foreign_edits(std::string id,
                                                                                        std::set<std::string> files) {
   std::vector<transcripts::ForeignEdit> found;
   if (files.empty()) {
-    auto names = co_await flusher_.on_files([id](TranscriptFiles& files) { return files.projection().names(id); });
-    if (!names) co_return std::unexpected(std::move(names.error()));
-    files.insert(names->begin(), names->end());
+    CO_TRY(const auto names,
+           co_await flusher_.on_files([id](TranscriptFiles& all) { return all.projection().names(id); }));
+    files.insert(names.begin(), names.end());
   }
   while (!files.empty() && !env_.stopping) {
     std::set<std::string> some;
     while (!files.empty() && some.size() < looked_at_once) some.insert(files.extract(files.begin()));
-    auto edit = co_await flusher_.on_files(
-        [id, some = std::move(some)](TranscriptFiles& files) { return files.projection().foreign(id, some); });
-    if (!edit) co_return std::unexpected(std::move(edit.error()));
-    std::ranges::move(*edit, std::back_inserter(found));
+    CO_TRY(auto edits, co_await flusher_.on_files([id, some = std::move(some)](TranscriptFiles& all) {
+      return all.projection().foreign(id, some);
+    }));
+    std::ranges::move(edits, std::back_inserter(found));
   }
   co_return found;
 }
 
-// Publishes what other programs put into these transcripts of the agent (no name: into any).
 asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<std::string> files) {
   const auto agent = agents_.find_or_add(id).shared_from_this();
-  while (agent->following) co_await agent->waiting.wait(0);
+  while (agent->following.active) co_await agent->waiting.wait(0);
   if (env_.stopping || !agent->state) co_return;
-  agent->following = true;
+  agent->following.active = true;
   const auto found = co_await foreign_edits(id, files);
   Result<void> outcome;
   if (!found) {
@@ -229,49 +245,49 @@ asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<s
         "transcripts_not_followed",
         {{"agent", id}, {"error", outcome.error().detail}, {"next", "looking again when store.cacheTtlMs is over"}});
   }
-  agent->following = false;
+  agent->following.active = false;
   agent->waiting.release(0);
 }
 
-// One at a time for each file: two who find the same lines would publish them twice.
+// Publishes one file at a time: two calls that find the same lines would publish them twice.
 asio::awaitable<Result<void>> Follower::publish(std::string id, std::string file) {
   const auto agent = agents_.find_or_add(id).shared_from_this();
-  while (agent->publishing.contains(file)) co_await agent->waiting.wait(0);
-  agent->publishing.insert(file);
+  while (agent->following.publishing.contains(file)) co_await agent->waiting.wait(0);
+  agent->following.publishing.insert(file);
   auto outcome = co_await publish_lines(id, file);
-  agent->publishing.erase(file);
+  agent->following.publishing.erase(file);
   agent->waiting.release(0);
   co_return outcome;
 }
 
-// Until all that stands in the file is ours or published. Lines of nobody's session wait until there is one.
+// Ends when every line of the file is ours or published. Lines of a transcript that belongs to no session wait until
+// there is one.
 asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::string file) {
   for (;;) {
     if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
     if (!agents_.find_or_add(id).state->owner_of(file))
       co_return co_await flusher_.on_files(
           [id, file](TranscriptFiles& files) { return files.projection().forget_deleted(id, file); });
-    // Nobody appends until the end is read again; what was decided on the old one finds its place behind theirs.
+    // Every append reads the end again from here on. Lines that were decided on the old end are placed behind the
+    // foreign ones.
     agents_.find_or_add(id).state->transcripts.forget(file);
-    if (auto fine = co_await commits_.wait_until_durable(commits_.last()); !fine) co_return fine;
-    if (auto flushed = co_await flusher_.flush(id, file); !flushed) co_return flushed;
-    const auto found = co_await flusher_.on_files(
-        [id, file](TranscriptFiles& files) { return files.projection().foreign(id, {file}); });
-    if (!found) co_return std::unexpected(found.error());
-    if (found->empty()) co_return Result<void>{};
-    const transcripts::ForeignEdit& edit = found->front();
+    CO_TRY(co_await commits_.wait_until_durable(commits_.last()));
+    CO_TRY(co_await flusher_.flush(id, file));
+    CO_TRY(const auto found, co_await flusher_.on_files([id, file](TranscriptFiles& files) {
+      return files.projection().foreign(id, {file});
+    }));
+    if (found.empty()) co_return Result<void>{};
+    const transcripts::ForeignEdit& edit = found.front();
     decide::ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
     if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
-      auto lines = co_await first_lines(id, edit);
-      if (!lines) co_return std::unexpected(std::move(lines.error()));
-      if (lines->lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
-      theirs = std::move(*lines);
+      CO_TRY(theirs, co_await first_lines(readers_, id, edit));
+      if (theirs.lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
     }
     if (commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
     decide::AgentState& state = *agents_.find_or_add(id).state;
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
-    // A transcript that the record has lost: its entries were counted when they were told.
+    // The record of known ends has lost this transcript: its entries were counted when they were published.
     const bool whole = edit.kind == transcripts::ForeignEdit::Kind::appended &&
                        edit.unknown.front() == transcripts::ByteRange{0, edit.size};
     const bool counted =
@@ -285,23 +301,8 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     const std::uint64_t last = agents_.stage(state, decision);
     if (theirs.lines.empty())
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
-    if (auto fine = co_await commits_.wait_until_durable(last); !fine) co_return fine;
+    CO_TRY(co_await commits_.wait_until_durable(last));
   }
-}
-
-asio::awaitable<Result<decide::ForeignLines>> Follower::first_lines(std::string id, transcripts::ForeignEdit edit) {
-  decide::ForeignLines theirs{.file = edit.file, .inode = edit.inode, .size = edit.size};
-  for (const transcripts::ByteRange& stretch : edit.unknown) {
-    auto lines = co_await readers_.read(id, edit.file, [stretch](transcripts::Transcript& transcript) {
-      return transcript.whole_lines(stretch.begin, stretch.end, page_bytes);
-    });
-    if (!lines) co_return std::unexpected(std::move(lines.error()));
-    if (lines->empty()) continue;
-    theirs.begin = stretch.begin;
-    theirs.lines = std::move(*lines);
-    break;
-  }
-  co_return theirs;
 }
 
 void Follower::tell_news(const TranscriptNews& news) {
@@ -327,9 +328,9 @@ void Follower::tell_news(const TranscriptNews& news) {
   }
 }
 
-// Lines of another program stand where ours were to stand: what was told of their places is wrong.
+// Foreign lines stand where ours were to stand: the seqs that were told of ours are wrong.
 asio::awaitable<void> Follower::tell_renumbered(std::string id, std::string file, std::uint64_t from) {
-  if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(id, loaded.error());
+  if (auto loaded = co_await agents_.load(id, false); !loaded) co_return log_load_failure(env_, id, loaded.error());
   if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return;
   decide::AgentState& state = *agents_.find_or_add(id).state;
   const auto owner = state.owner_of(file);

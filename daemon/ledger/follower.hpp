@@ -48,9 +48,7 @@ class Follower {
   asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> foreign_edits(std::string id,
                                                                                std::set<std::string> files);
   asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
-  asio::awaitable<Result<decide::ForeignLines>> first_lines(std::string id, transcripts::ForeignEdit edit);
   asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
-  void log_load_failure(const std::string& id, const Problem& why) const;
 
   LedgerEnv& env_;
   Commits& commits_;

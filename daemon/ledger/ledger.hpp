@@ -1,30 +1,19 @@
-// The ledger: decide → journal → apply, in one order for all agents, on one thread (ARCHITECTURE). Commands are decided
-// and applied in memory at once; what they reveal (reply, event, read) waits until the batch that carries them is
-// durable. When a batch fails, the agents it touched are rebuilt from durable state. Nothing here blocks; files are
-// made behind, by disk threads.
+// The front of the ledger: decides, journals and applies the commits of all agents in one order (ARCHITECTURE.md).
+// Commands are decided and applied in memory at once; a reply, event or read that shows them waits until the batch that
+// carries them is durable. When a batch fails, the agents that it touched are rebuilt from durable state.
+// Thread: the loop. Nothing here blocks except open(); disk threads make the files later.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <random>
-#include <set>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "config/config.hpp"
 #include "daemon/decide/decision.hpp"
-#include "daemon/ledger/agents.hpp"
-#include "daemon/ledger/checkpointer.hpp"
-#include "daemon/ledger/follower.hpp"
-#include "daemon/ledger/transcript_locks.hpp"
+#include "daemon/ledger/parts.hpp"
 
 namespace sessiond::journal {
 struct JournalFileOps;
@@ -32,7 +21,8 @@ struct JournalFileOps;
 
 namespace sessiond::ledger {
 
-// Within what an Idempotency-Key is unique: one text, in which a session stands by its key, however it was named.
+// The scope in which an Idempotency-Key is unique: one text, in which a session stands by its key, however the request
+// named it.
 struct IdempotencyScope {
   std::string before{};
   std::string session{};  // as the request names it; empty: it names none
@@ -46,7 +36,7 @@ struct IdempotencyScope {
 struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
-  answers::Digest request{};   // of all that says what is asked for, with a scope
+  answers::Digest request{};   // of everything that the request asks for; used with a scope
   bool respond_async = false;  // answer 202 before it is durable
 };
 
@@ -61,11 +51,10 @@ struct Reply {
 using Decide = std::function<Result<decide::Decision>(const decide::AgentState&, const decide::Context&,
                                                       const decide::FetchedLines&)>;
 
-// How things stand, for /readyz, /metrics and doctor.
+// The state of the ledger, for /readyz, /metrics and doctor.
 struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
-  bool writable = true;
-  std::string refusal;               // why not writable
+  std::string refusal;               // why writes are refused; empty: they are not
   std::vector<std::string> repairs;  // since the start
   std::vector<std::string> damage;   // of the journal, that is still there; nothing that a start needs
   journal::JournalCheck journal_check{};
@@ -75,11 +64,11 @@ struct LedgerStatus {
   std::vector<std::string> loading;    // big stores that are being read
   std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL
   bool answers_truncated = false;
-  std::uint64_t commits = 0, batches = 0, batch_bytes = 0, checkpoints = 0, evictions = 0;
-  std::uint64_t sync_ns = 0;  // spent in write + fdatasync
+  Commits::Counters counters{};
+  std::uint64_t checkpoints = 0, evictions = 0;
   std::size_t agents = 0;
-  std::size_t lock_waits = 0;           // files that wait for another program's lock
-  std::vector<std::string> recovering;  // of them those that lack lines which the start took from the journal
+  std::size_t lock_waits = 0;           // files that wait for a foreign lock
+  std::vector<std::string> recovering;  // files among them that lack lines from the last recovery
 };
 
 class Ledger {
@@ -96,99 +85,66 @@ class Ledger {
   // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
   // A commit that concerns no agent (tokens, policy, locks): one event.
-  asio::awaitable<Result<Reply>> announce(journal::EventType type, std::string data, std::string actor,
-                                          std::string agent = {});
+  asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,
+                                         std::string agent = {}) {
+    return parts_.commits.announce(type, std::move(data), std::move(actor), std::move(agent));
+  }
 
-  // The one way to tell anybody of an agent's state (show.hpp): `call` makes an answer of it, a Result, and gets it
-  // back from the caller's co_await once all that it rests on is durable. When that is taken back, `call` is asked
-  // again. The state is as of now: loaded when need be, looked at again on disk when the cache is older than its TTL or
-  // `fresh`.
+  // Shows an agent's state; there is no other way to (show.hpp). `call` makes an answer from the state, a Result, which
+  // is returned once every change that it rests on is durable. If one of them fails, `call` is asked again. The agent
+  // is loaded if need be, and its files are looked at again when the cache is older than its TTL or with `fresh`.
   template <class Call>  // Result<…>(const AgentState&, Seen&)
   auto show(std::string agent, bool fresh, Call call) {
-    return agents_.show(std::move(agent), fresh, std::move(call));
+    return parts_.agents.show(std::move(agent), fresh, std::move(call));
   }
-  // The same of several agents in one moment, without those that are not there; with `degraded`, without those that
-  // cannot be read either, which it then names.
+  // Shows several agents as of one moment, without those that do not exist. If `degraded` is given, agents that cannot
+  // be read are left out too, and named in it.
   using States = Agents::States;
   template <class Call>  // Result<…>(const States&, Seen&)
   auto show_all(std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded = nullptr) {
-    return agents_.show_all(std::move(agents), fresh, std::move(call), degraded);
+    return parts_.agents.show_all(std::move(agents), fresh, std::move(call), degraded);
   }
-  asio::awaitable<Result<void>> load(std::string id) { return agents_.load(std::move(id), false); }  // into memory
-  asio::awaitable<std::vector<std::string>> agent_ids() { return agents_.ids(); }
-  // The output gate: until everything up to `seq` is durable.
-  asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return commits_.wait_until_durable(seq); }
-  // "<epoch>-<seq>": a state that shows nothing newer than `last_seq` (of a session, transcript or agent) is a state as
-  // of this id.
+  // Brings the agent into memory.
+  asio::awaitable<Result<void>> load(std::string id) { return parts_.agents.load(std::move(id), false); }
+  asio::awaitable<std::vector<std::string>> agent_ids() { return parts_.agents.ids(); }
+  // The output gate: waits until everything up to `seq` is durable.
+  asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return parts_.commits.wait_until_durable(seq); }
+  // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // A transcript file of an agent, all acknowledged lines in it, for one call on a disk thread
-  // (transcript_readers.hpp). lock_timeout when another program's lock keeps lines of the last recovery out of it.
+  // Runs `call` on a disk thread with a transcript that holds all acknowledged lines (transcript_readers.hpp).
+  // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
   template <class Call>
   auto read_transcript(std::string agent, std::string file, Call call) {
-    return readers_.read(std::move(agent), std::move(file), std::move(call));
+    return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
   }
   asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file) {
-    return flusher_.flush(std::move(agent), std::move(file));
+    return parts_.flusher.flush(std::move(agent), std::move(file));
   }
-  // Requests that wait for a lock now, by the file that it locks.
-  const std::map<std::string, int>& lock_waiters() const { return env_.lock_waiters; }
-
-  asio::awaitable<Result<void>> checkpoint_all() { return checkpointer_.write_all(); }
-  // All that is durable now, as files that stay as they are (snapshot.hpp). Let it go on a disk thread.
-  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() { return checkpointer_.take_snapshot(); }
-  // From here on no request waits for another program's lock or for room in the journal: it is answered 503. What can
-  // be done at once still is.
+  asio::awaitable<Result<void>> checkpoint_all() { return parts_.checkpointer.write_all(); }
+  // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
+  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
+    return parts_.checkpointer.take_snapshot();
+  }
+  // From here on a request that would wait for a foreign lock or for room in the journal is answered 503. Others are
+  // still served.
   void drain();
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
-  decide::Rules& rules() { return env_.rules; }
+  decide::Rules& rules() { return parts_.env.rules; }
   // Called with the events of each batch when it is durable, in order.
   void on_events(std::function<void(std::vector<journal::Event>)> call) { on_events_ = std::move(call); }
-  std::uint64_t durable() const { return commits_.durable(); }
-  std::int64_t age_now() const { return commits_.clock().now(); }  // for what ends after a while (age_clock.hpp)
-  const journal::Journal& journal() const { return commits_.journal(); }
-  const std::string& epoch() const { return commits_.journal().epoch(); }
-  const Paths& paths() const { return env_.paths; }
-  asio::thread_pool& disk() { return env_.disk; }
-  asio::io_context& io() { return env_.io; }
   LedgerStatus status() const;
-  struct AgentStatus {
-    std::int64_t checkpoint_lag_ms = 0;
-    bool dirty = false;
-    std::uint64_t bytes = 0;  // of sessions.json
-  };
-  AgentStatus agent_status(std::string_view id) const;
+  const journal::Journal& journal() const { return parts_.commits.journal(); }
+  // To read how a part stands.
+  const LedgerParts& parts() const { return parts_; }
 
  private:
   Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
          std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
          std::unique_ptr<journal::AgeClock> clock);
-  void on_durable(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives);
-  asio::awaitable<void> reload(std::set<std::string> ids);
-  asio::awaitable<void> purge_ephemeral(std::string id);
-  asio::awaitable<std::vector<answers::Digest>> scopes_of(const std::string& agent, const IdempotencyScope& scope);
-  asio::awaitable<Result<void>> fetch(const std::string& agent, const decide::Need& need, decide::FetchedLines& lines,
-                                      decide::FetchedIds& ids);
-  asio::awaitable<Result<void>> mend_transcript(const std::string& agent, const std::string& file);
-  // For a commit that was answered before it was durable.
-  asio::awaitable<void> finish(std::uint64_t seq, std::string agent,
-                               std::vector<decide::TranscriptUpdate> transcript_updates, std::shared_ptr<void> key,
-                               std::shared_ptr<TranscriptHold> hold);
 
-  LedgerEnv env_;
-  const journal::FileJournal& journal_files_;  // the journal of commits_, for status, backups and the start
-  Commits commits_;
-  Notices notices_{env_, commits_};
-  // Until everything was looked at once. What the daemon finds then is what it starts from; an agent that appears later
-  // was made by a foreign program, and all of it is published.
-  std::atomic<bool> adopting_{true};
-  TranscriptFlusher flusher_{env_, notices_, adopting_};
-  TranscriptReaders readers_{env_, flusher_};
-  Agents agents_{env_, commits_, notices_, flusher_, readers_, adopting_};
-  Follower follower_{env_, commits_, notices_, agents_, flusher_, readers_, adopting_};
-  TranscriptLocks locks_{env_, commits_, agents_, flusher_, follower_};
-  Checkpointer checkpointer_{env_, commits_, notices_, agents_, flusher_, journal_files_};
+  LedgerParts parts_;
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed
   std::function<void(std::vector<journal::Event>)> on_events_{};
 };

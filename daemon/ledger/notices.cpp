@@ -33,7 +33,7 @@ void Notices::journal_repaired(std::string what) {
 
 void Notices::repaired(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path) {
   for (const std::string& what : repairs) {
-    // An odd store that nobody writes again is found odd each time it is read.
+    // A store that is not written again is repaired each time it is read.
     if (std::ranges::find(repairs_, agent + ": " + what) != repairs_.end()) continue;
     log::warn("store_repaired", {{"agent", agent}, {"what", what}});
     if (repairs_.size() >= limits::repairs_told) continue;  // only logged

@@ -20,7 +20,7 @@ class Notices {
   void degraded(std::string_view reason, const std::string& agent = {});
   // store.repaired, once for each; `path`: what was repaired, where it is not the agent's store.
   void repaired(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path = {});
-  // Of the journal and what lies beside it: in the log and for /readyz only.
+  // Notes a repair of the journal or of the files beside it: in the log and for /readyz only.
   void journal_repaired(std::string what);
   // lock.evicted
   void evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions);

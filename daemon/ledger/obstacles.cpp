@@ -3,11 +3,8 @@
 #include <sys/stat.h>
 
 #include <array>
-#include <string_view>
-#include <system_error>
 
 #include "store/files.hpp"
-#include "store/journal/segment.hpp"
 
 namespace sessiond::ledger {
 namespace fs = std::filesystem;
@@ -43,7 +40,7 @@ std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
       found.push_back({.path = path, .what = "is a file where a folder should be"});
   }
   for (const char* name : flat_folders) {
-    if (fs::is_symlink(journal_dir / name)) continue;  // whether it may be one is judged where it is used
+    if (fs::is_symlink(journal_dir / name)) continue;  // the parts that use it judge whether it may be a link
     store::each_in(journal_dir / name, [&](const fs::directory_entry& entry) {
       if (is_ours(entry.path())) wants_file(entry.path());
     });

@@ -1,5 +1,6 @@
-// A folder or a link where one of our files in journal/ should be, or a file where one of our folders should be.
-// Nothing of it is ours, so it is moved beside its place, content and all, and the file counts as missing.
+// Finds obstacles in journal/: a folder or a link where one of the daemon's files should be, or a file where one of its
+// folders should be. The daemon made none of them, so they are moved aside with their content, and the file counts as
+// missing.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@ struct Obstacle {
   std::filesystem::path path{};
   std::string what{};  // "is a folder where a file should be"
 };
-// Segments are not among them: the journal itself judges what it needs. Blocks.
+// Segments are not looked at: the journal itself judges them. Blocks.
 std::vector<Obstacle> find_obstacles(const std::filesystem::path& journal_dir);
 
 }  // namespace sessiond::ledger

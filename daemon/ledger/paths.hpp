@@ -22,10 +22,10 @@ class Paths {
   std::filesystem::path archive_records(std::string_view agent) const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
-  // Agents of which journal/previous keeps something, sorted. Blocks.
+  // Agents that have a file in journal/previous, sorted. Blocks.
   std::vector<std::string> kept_agents() const;
-  // Where such folders are made: the one that holds all agents (or will: what there is of its path), and those in it
-  // that have no sessions yet. Blocks.
+  // Folders in which agents' folders are made: the one that holds all agents (if it is missing, as much of its path as
+  // exists), and the folders in it that have no sessions yet. Blocks.
   std::vector<std::filesystem::path> agent_parent_dirs() const;
   // Databases in which OpenClaw 2026.8 and later keep what they kept in sessions.json, sorted. Blocks.
   std::vector<std::filesystem::path> databases() const;
@@ -37,7 +37,7 @@ class Paths {
 
   std::filesystem::path state_dir_;
   std::string before_;  // template up to {agentId}
-  std::string after_;   // and behind it
+  std::string after_;   // template after it
 };
 
 }  // namespace sessiond::ledger

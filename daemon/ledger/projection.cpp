@@ -10,6 +10,7 @@
 #include "store/files.hpp"
 #include "store/journal/event.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
@@ -17,7 +18,7 @@
 namespace sessiond::ledger {
 namespace {
 
-// A Message begins with its place; the message itself may have another member of that name.
+// Finds the seq that was told for a message: its first member. The message may have another member of that name.
 std::optional<std::uint64_t> told_seq(std::string_view message) {
   const json::MemberIterator first(message);
   if (first == std::default_sentinel || first->name != "seq") return {};
@@ -34,6 +35,7 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
       adopting_(adopting),
       sizes_(sizes),
       on_repair_(std::move(on_repair)),
+      archives_(paths),
       writer_(
           paths.state_dir(), locks,
           [this](const std::string& path, std::uint64_t inode, transcripts::ByteRange lines) {
@@ -44,28 +46,24 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
 Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
   if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
-  // Of a folder that leads elsewhere nothing is adopted; its lines wait until it is put right.
+  // Nothing is adopted from a folder that leads out of the state directory; its lines wait until it is put right.
   const bool adopt = adopting_ && store::resolve_below(paths_.state_dir(), dir).has_value();
-  auto opened = transcripts::KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt);
-  if (!opened) return std::unexpected(std::move(opened.error()));
-  if (opened->was_damaged() && on_repair_)
+  TRY(auto opened, transcripts::KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt));
+  if (opened.was_damaged() && on_repair_)
     on_repair_(fmt::format("{} was damaged: every line that stands in the agent's transcripts now counts as known",
                            paths_.known_ends(agent).native()));
-  return &ends_.emplace(dir, std::move(*opened)).first->second;
+  return &ends_.emplace(dir, std::move(opened)).first->second;
 }
 
 Result<std::set<std::string, std::less<>>> Projection::names(const std::string& agent) {
-  if (auto below = store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
-    return std::unexpected(std::move(below.error()));
-  auto known = ends(agent);
-  if (!known) return std::unexpected(std::move(known.error()));
-  return (*known)->names();
+  TRY(store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)));
+  TRY(auto* known, ends(agent));
+  return known->names();
 }
 
 Result<void> Projection::take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit) {
-  auto known = ends(agent);
-  if (!known) return std::unexpected(std::move(known.error()));
-  (*known)->replace(edit.file, edit.inode, edit.size);
+  TRY(auto* known, ends(agent));
+  known->replace(edit.file, edit.inode, edit.size);
   return {};
 }
 
@@ -77,32 +75,27 @@ void Projection::on_lines(std::string_view path, std::uint64_t inode, transcript
 
 Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::string& agent,
                                                                   const std::set<std::string>& files) {
-  if (auto below = store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)); !below)
-    return std::unexpected(std::move(below.error()));
-  auto known = ends(agent);
-  if (!known) return std::unexpected(std::move(known.error()));
-  if (files.empty()) return (*known)->look();
+  TRY(store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)));
+  TRY(auto* known, ends(agent));
+  if (files.empty()) return known->look();
   std::vector<transcripts::ForeignEdit> found;
   for (const std::string& file : files) {
-    auto edit = (*known)->look(file);
-    if (!edit) return std::unexpected(std::move(edit.error()));
-    if (*edit) found.push_back(std::move(**edit));
+    TRY(auto edit, known->look(file));
+    if (edit) found.push_back(std::move(*edit));
   }
   return found;
 }
 
 Result<void> Projection::forget_deleted(const std::string& agent, const std::string& file) {
-  const auto edit = foreign(agent, {file});
-  if (!edit) return std::unexpected(edit.error());
-  if (!edit->empty() && edit->front().kind == transcripts::ForeignEdit::Kind::removed)
+  TRY(const auto edit, foreign(agent, {file}));
+  if (!edit.empty() && edit.front().kind == transcripts::ForeignEdit::Kind::removed)
     ends_.at(paths_.sessions_dir(agent)).forget(file);
   return {};
 }
 
-// Lines on their way count as ours when they are written only if their folder's ends are there then.
+// Keeps the ends while lines are pending: they are needed to note these lines as ours when they are written.
 void Projection::unload_agent(const std::string& agent) {
-  if (const auto of = records_.find(agent); of != records_.end() && !of->second.unsynced && !unwritten_.contains(agent))
-    records_.erase(of);
+  archives_.unload(agent);
   const auto known = ends_.find(paths_.sessions_dir(agent));
   if (known == ends_.end() || !known->second.saved() || writer_.has_pending_below(known->first)) return;
   ends_.erase(known);
@@ -110,15 +103,11 @@ void Projection::unload_agent(const std::string& agent) {
 }
 
 Result<void> Projection::sync() {
-  if (auto synced = writer_.sync(); !synced) return synced;
-  for (auto& [agent, known] : records_) {
-    if (!known.unsynced) continue;
-    if (auto synced = decide::append_archive_records(paths_.archive_records(agent), "", true); !synced) return synced;
-    known.unsynced = false;
-  }
+  TRY(writer_.sync());
+  TRY(archives_.sync());
   for (auto& [dir, known] : ends_) {
     if (known.saved()) continue;
-    if (auto saved = known.save(); !saved) return saved;
+    TRY(known.save());
   }
   return {};
 }
@@ -157,14 +146,14 @@ bool purges_files(const journal::Event& event) { return json::find(event.data, "
 
 Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                              std::span<const journal::LinePosition> positions, const Redirect& redirect) {
-  // In order: the lines of what came before a rename go first.
+  // Keeps the order: lines of events before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!archives_files(*events[index])) continue;
-    if (auto done = add_lines(first_seq, events, positions, next, first_seq + index, redirect); !done) return done;
-    if (auto done = archive_files(*events[index], positions, !redirect); !done) return done;
+    TRY(add_lines(first_seq, events, positions, next, first_seq + index, redirect));
+    TRY(archive_files(*events[index], positions, !redirect));
   }
-  if (auto done = write_records(); !done) return done;
+  TRY(archives_.write());
   return add_lines(first_seq, events, positions, next, UINT64_MAX, redirect);
 }
 
@@ -175,14 +164,13 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
     const auto& [file, agent, at, seq, length, inode, kept_line, archives] = positions[next];
     if (seq >= before) return {};
     if (!archives.empty()) continue;
-    if (seq < first_seq) continue;  // of a batch that is read from its middle on: the file has it
-    auto known = ends(agent);       // before its files change
-    if (!known) return std::unexpected(std::move(known.error()));
+    if (seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
+    TRY(auto* known, ends(agent));  // before its files change
     if (length) {
       if (at) {
-        (*known)->add(file, inode, {*at, *at + *length});
+        known->add(file, inode, {*at, *at + *length});
       } else {
-        (*known)->replace(file, inode, *length);
+        known->replace(file, inode, *length);
       }
       continue;
     }
@@ -209,7 +197,8 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
 std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& commit) const {
   std::set<std::string, std::less<>> files;
   for (const journal::LinePosition& position : commit.line_positions)
-    if (position.archives.empty()) files.insert(paths_.sessions_dir(position.agent) + position.file);  // others: below
+    if (position.archives.empty())
+      files.insert(paths_.sessions_dir(position.agent) + position.file);  // archives: below
   for (const journal::Bytes& bytes : commit.events) {
     if (!archives_files(*bytes)) continue;
     const auto event = journal::parse_event(*bytes);
@@ -220,85 +209,27 @@ std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& c
   return files;
 }
 
-Result<Projection::Records*> Projection::records(const std::string& agent) {
-  const auto known = records_.find(agent);
-  if (known != records_.end()) return &known->second;
-  const auto path = paths_.archive_records(agent);
-  const auto read = decide::read_archive_records(path);
-  if (!read) return std::unexpected(read.error());
-  Records& records = records_[agent];
-  for (const decide::ArchiveRecord& record : *read) records.seqs.insert(record.seq);
-  std::error_code none;
-  const auto size = std::filesystem::file_size(path, none);
-  if (!none) records.size = size;
-  return &records;
-}
-
-Result<bool> Projection::archived(const std::string& agent, std::uint64_t seq) {
-  const auto known = records(agent);
-  if (!known) return std::unexpected(known.error());
-  return (*known)->seqs.contains(seq);
-}
-
-// A record that nobody needs names archives that are gone, or a purge that the journal has forgotten.
-Result<void> Projection::compact_records(const std::string& agent, std::uint64_t size) {
-  const auto dir = paths_.state_dir() / paths_.sessions_dir(agent);
-  const std::uint64_t oldest = oldest_ ? oldest_() : 0;
-  const auto left =
-      decide::compact_archive_records(paths_.archive_records(agent), [&](const decide::ArchiveRecord& record) {
-        std::error_code ignored;
-        return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
-                 return std::filesystem::exists(dir / name, ignored);
-               });
-      });
-  if (!left) return std::unexpected(left.error());
-  Records& known = records_[agent];
-  known.size = *left;
-  known.compact_at = std::max(known.compact_at, 2 * std::max(size, *left));
-  while (!known.seqs.empty() && *known.seqs.begin() < oldest) known.seqs.erase(known.seqs.begin());
-  return {};
-}
-
-Result<void> Projection::write_records() {
-  while (!unwritten_.empty()) {
-    const std::string agent = *unwritten_.begin();
-    Records& known = records_[agent];
-    if (auto done = decide::append_archive_records(paths_.archive_records(agent), known.unwritten, false); !done)
-      return done;
-    unwritten_.erase(agent);
-    known.size += std::exchange(known.unwritten, {}).size();
-    known.unsynced = true;
-    if (known.size < known.compact_at) continue;
-    if (auto done = compact_records(agent, known.size); !done) return done;
-  }
-  return {};
-}
-
-// First every file gets its new name, then the record says so, then what is purged is destroyed. After a kill at any
-// step: an archive that is there was renamed, and after the record nothing is renamed any more.
+// Gives every file its new name, then records that, then destroys what is purged. After a kill at any step, an archive
+// that exists was renamed, and a recorded event renames nothing any more.
 Result<void> Projection::archive_files(std::string_view text, std::span<const journal::LinePosition> positions,
                                        bool locked) {
-  auto event = journal::parse_event(std::string(text));
-  if (!event) return std::unexpected(std::move(event.error()));
-  const std::string& agent = event->envelope.agent;
+  TRY(auto event, journal::parse_event(std::string(text)));
+  const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
-  const auto files = archived_files(*event, positions);
-  auto known = records(agent);
-  if (!known) return std::unexpected(known.error());
-  const bool done = (*known)->seqs.contains(event->envelope.seq);
+  const auto files = archived_files(event, positions);
+  TRY(const bool done, archives_.contains(agent, event.envelope.seq));
   bool whole = true;
   for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
     const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
-    const auto renamed = archive_some(agent, some, locked, done);
-    if (!renamed) return std::unexpected(renamed.error());
-    whole = whole && *renamed;
+    TRY(const bool renamed, archive_some(agent, some, locked, done));
+    whole = whole && renamed;
   }
   if (!whole) return {};  // not recorded: the next start does it
-  const bool destroys = purges_files(*event) && !files.empty();
-  if (auto recorded = done ? Result<void>{} : record(*event, files, destroys); !recorded) return recorded;
+  const bool destroys = purges_files(event) && !files.empty();
+  if (!done) TRY(archives_.add(event, files, destroys));
   store::fault_point("archive.recorded");
   if (!destroys) return {};
-  std::error_code ignored;  // what is gone already is only gone
+  std::error_code ignored;  // a file that is gone already is no error
   for (const auto& [file, name] : files) {
     std::filesystem::remove(folder / name, ignored);
     store::fault_point("archive.purged");
@@ -307,43 +238,19 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
-// That the files of an event have their new names. Durable at once, if what they hold is destroyed next.
-Result<void> Projection::record(const journal::Event& event, std::span<const std::pair<std::string, std::string>> files,
-                                bool durable) {
-  auto record = decide::archive_record(event);
-  if (!record) return {};
-  if (!record->purged) {  // the event only counts those beyond the first
-    record->archived_as.clear();
-    record->more = 0;
-    for (const auto& [file, name] : files) record->archived_as.push_back(name);
-  }
-  const std::string& agent = event.envelope.agent;
-  Records& known = records_[agent];
-  known.unwritten += decide::to_line(*record);
-  unwritten_.insert(agent);
-  if (durable) {
-    if (auto written = decide::append_archive_records(paths_.archive_records(agent), known.unwritten, true); !written)
-      return written;
-    known.size += std::exchange(known.unwritten, {}).size();
-    unwritten_.erase(agent);
-  }
-  known.seqs.insert(event.envelope.seq);
-  return {};
-}
-
-// Renames, then makes all of that durable by one sync of their folder. `done`: they were renamed before. False: one was
-// left where it is.
+// Renames files and makes that durable by one sync of their folder. `done`: they were renamed before. Returns false
+// when a file was left where it is.
 Result<bool> Projection::archive_some(const std::string& agent,
                                       std::span<const std::pair<std::string, std::string>> files, bool locked,
                                       bool done) {
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
   std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
-  std::error_code ignored;                          // an index of a file that is gone is only space
+  std::error_code ignored;                          // an index that stays only takes space
   bool whole = true;
   for (const auto& [file, name] : files) {
     auto closed = writer_.close(dir + file, locked);
-    // At a start nobody waits behind one file: CHECKPOINT keeps this event for the next.
+    // A start does not wait for one file: CHECKPOINT keeps this event for the next start.
     if (!closed && !locked && closed.error().code == Code::degraded) {
       whole = false;
       continue;
@@ -351,15 +258,13 @@ Result<bool> Projection::archive_some(const std::string& agent,
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
     store::fault_point("archive.closed");
-    auto known = ends(agent);
-    if (!known) return std::unexpected(std::move(known.error()));
-    (*known)->forget(file);
-    // There already: it was renamed before a crash, and a file of that name that stands there now is a newer one.
+    TRY(auto* known, ends(agent));
+    known->forget(file);
+    // An archive that exists was renamed before a crash. A file with the old name is then a newer file.
     if (done || std::filesystem::exists(folder / name, ignored)) continue;
-    if (auto renamed = transcripts::archive(folder, file, name); !renamed)
-      return std::unexpected(std::move(renamed.error()));
+    TRY(transcripts::archive(folder, file, name));
   }
-  // Also when all was done before: perhaps just before a crash.
+  // Synced also when all was renamed before: that may have been just before a crash.
   if (auto synced = store::sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
     return std::unexpected(std::move(synced.error()));
   store::fault_point("archive.synced");

@@ -1,6 +1,6 @@
-// Makes the files from the journal: transcript lines at their positions (store/journal/line_position.hpp), archives by
-// reset and deletion. Live batches and recovery come through the same code, so repeating a batch changes nothing. One
-// disk thread at a time; blocks.
+// Makes the files from the journal: transcript lines at their positions (store/journal/line_position.hpp), and archives
+// when a session is reset or deleted. Live batches and recovery use the same code, and repeating a batch changes
+// nothing. Blocks; used by one disk thread at a time.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/decide/archive_records.hpp"
+#include "daemon/ledger/archive_log.hpp"
 #include "daemon/ledger/flushed_sizes.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/event.hpp"
@@ -25,36 +25,34 @@
 
 namespace sessiond::ledger {
 
-// Does an event of this type (or this event, as JSON) archive transcripts, by renaming their files?
+// Says whether an event of this type (or this event, as JSON) archives transcripts, by renaming their files.
 bool archives_files(journal::EventType type);
 bool archives_files(std::string_view event);
-// Which ones: (file, archive name). `positions`: of the event's commit or batch; they name the archives that the event
-// only counts.
+// Lists the renames of an event as (file, archive name). `positions` are those of the event's commit or batch; they
+// name the archives that the event only counts.
 std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
                                                                 std::span<const journal::LinePosition> positions);
-// Does the event destroy the archives that it makes?
+// Says whether the event destroys the archives that it makes.
 bool purges_files(const journal::Event& event);
 
 class Projection {
  public:
-  // `locks`: of transcripts, in shared mode (transcript_writer.hpp). `adopting`: what stands in a folder that is seen
-  // for the first time is taken as known. `on_repair` is told of a damaged record of that, on this thread.
+  // `locks`: how transcripts are locked in shared mode (transcript_writer.hpp); none in own mode. While `adopting`,
+  // every line in a folder that is seen for the first time counts as known. `on_repair` is called on this thread when
+  // the record of known lines was damaged.
   Projection(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
              FlushedSizes& sizes, std::function<void(std::string)> on_repair = {});
 
-  // Where a line of the event `seq` goes instead of `file` (below the state directory); nothing: nowhere.
+  // Returns where a line of the event `seq` goes instead of `file` (below the state directory); nothing: the line is
+  // dropped.
   using Redirect = std::function<std::optional<std::string>(std::uint64_t seq, const std::string& file)>;
-  // What one durable commit (or batch) says about files. Lines are remembered until flush; renames are made at once.
-  // lock_timeout when another program holds the lock of a file that is to be renamed: to be called again. Recovery
-  // (`redirect`) ends a rename that a crash interrupted, whoever holds the file by now.
+  // Applies one durable commit (or batch) to the files. Lines are kept until the next flush; renames are made at once.
+  // lock_timeout when a foreign program holds the lock of a file that is to be renamed: call again later. Recovery
+  // (`redirect`) finishes a rename that a crash interrupted even when a foreign program holds the lock.
   Result<void> add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                    std::span<const journal::LinePosition> positions, const Redirect& redirect = {});
 
-  // Whether the files of the event `seq` have been archived, by what archive_records.hpp keeps. A file that bears one
-  // of their old names is then a newer one.
-  Result<bool> archived(const std::string& agent, std::uint64_t seq);
-  // The oldest seq that the journal has; records of older purges are dropped. Called on this thread.
-  void on_oldest(std::function<std::uint64_t()> call) { oldest_ = std::move(call); }
+  ArchiveLog& archives() { return archives_; }
   // The lines that were added and are not written yet, and the locks of their files.
   transcripts::TranscriptWriter& writer() { return writer_; }
   const transcripts::TranscriptWriter& writer() const { return writer_; }
@@ -62,39 +60,25 @@ class Projection {
   // The transcripts (below the state directory) that a commit touches.
   std::set<std::string, std::less<>> files_of(const journal::Commit& commit) const;
 
-  // What other programs did to an agent's transcripts (all of them, where none is named) beyond what was added.
+  // Finds what foreign programs did to these transcripts of an agent (none named: to all) beyond what was added.
   Result<std::vector<transcripts::ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
-  // All transcripts of an agent that foreign() would look at: to look at a few at a time.
+  // Lists the transcripts that foreign() would look at, for callers that look at a few at a time.
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
-  // All of a transcript is known, whoever wrote it.
+  // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
-  // An agent leaves memory: how far its transcripts are known is read again when it is wanted.
+  // An agent leaves memory: its known lines are read again from their record when they are asked for.
   void unload_agent(const std::string& agent);
 
  private:
-  // The lines from `next` on that belong to events before the seq `before`.
+  // Adds the lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                          std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,
                          const Redirect& redirect);
   Result<void> archive_files(std::string_view event, std::span<const journal::LinePosition> positions, bool locked);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
-  Result<void> record(const journal::Event& event, std::span<const std::pair<std::string, std::string>> files,
-                      bool durable);
-  Result<void> write_records();
-  Result<void> compact_records(const std::string& agent, std::uint64_t size);
-
-  // Of one agent's archives.
-  struct Records {
-    std::set<std::uint64_t> seqs{};  // of the newest ones, and at least of all beyond CHECKPOINT
-    std::string unwritten{};
-    bool unsynced = false;
-    std::uint64_t size = 0;                  // of the file
-    std::uint64_t compact_at = 1ULL << 20U;  // the size at which dead ones are looked for
-  };
-  Result<Records*> records(const std::string& agent);
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
 
@@ -103,9 +87,7 @@ class Projection {
   FlushedSizes& sizes_;
   std::function<void(std::string)> on_repair_;
   std::map<std::string, transcripts::KnownEnds, std::less<>> ends_;  // by sessions folder
-  std::map<std::string, Records, std::less<>> records_;              // by agent
-  std::set<std::string> unwritten_;                                  // agents that have records to be written
-  std::function<std::uint64_t()> oldest_{};
+  ArchiveLog archives_;
   transcripts::TranscriptWriter writer_;
 };
 

@@ -1,7 +1,6 @@
-// Opening the ledger: what the checkpoint lacks is taken from the journal. The journal is gone through twice: for the
-// archives that were made, then for everything. Both ways change nothing when they are repeated, so a start that is
-// killed is simply done again.
-#include <fmt/format.h>
+// Opens the ledger and brings the files up to the journal. Reads the journal twice from the checkpoint on: for the
+// archives that were made, then for everything. Repeating either changes nothing, so a start that is killed is simply
+// done again.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -16,39 +15,39 @@
 #include "store/files.hpp"
 #include "store/names.hpp"
 #include "store/sessions/disk.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
+namespace {
 
-Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
-               std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
-               std::unique_ptr<journal::AgeClock> clock)
-    : env_(io, disk, config, std::move(rules)),
-      journal_files_(*journal),
-      commits_(env_, std::move(journal), std::move(answers), std::move(clock)) {
-  commits_.set_hooks(
-      {.on_durable = [this](journal::BatchOutcome batch, std::vector<journal::Event> events,
-                            bool archives) { on_durable(std::move(batch), std::move(events), archives); },
-       .forget = [this](std::string id) { return agents_.forget(std::move(id)); },
-       .reload = [this](std::set<std::string> ids) { return reload(std::move(ids)); }});
-  flusher_.on_news([this](const TranscriptNews& news) { follower_.tell_news(news); });
-  agents_.set_hooks(
-      {.on_dirty = [this] { checkpointer_.wake(); },
-       .on_loaded = [this](Agent& agent) { follower_.watch(agent); },
-       .on_first_load = [this](std::string id) { return purge_ephemeral(std::move(id)); },
-       .on_owned = [this](const std::string& id, const std::string& file) { follower_.follow(id, file); },
-       .publish_foreign_lines = [this](std::string id) { return follower_.publish_foreign_lines(std::move(id), {}); },
-       .archived_from = [this](const std::string& id) { return checkpointer_.archived_from(id); }});
-  checkpointer_.set_hooks({.on_written = [this](Agent& agent) { follower_.watch(agent); },
-                           .on_round =
-                               [this] {
-                                 follower_.check_all_if_due();
-                                 agents_.unload_idle(checkpointer_.backlog_from());
-                               }});
+// Deletes the sessions that were to live no longer than the daemon that made them.
+asio::awaitable<void> purge_ephemeral(Ledger& ledger, std::string id) {
+  const Agent* agent = ledger.parts().agents.find(id);
+  if (agent == nullptr || !agent->state) co_return;  // it left memory, or is read again
+  std::vector<std::string> keys;
+  for (const auto& [key, session] : agent->state->by_name()) {
+    if (session->ephemeral && session->created_at < ledger.parts().env.started) keys.emplace_back(key);
+  }
+  for (const std::string& key : keys) {
+    decide::DeleteSession command{.target = {.key = key}, .purge = true, .missing_ok = true};
+    const auto done = co_await ledger.commit(
+        id, {.actor = "sessiond"},
+        [command](const decide::AgentState& state, const decide::Context& context, const decide::FetchedLines&) {
+          return decide::decide(state, command, context);
+        });
+    if (!done) log::warn("ephemeral_session_stays", {{"agent", id}, {"key", key}, {"error", done.error().detail}});
+  }
 }
 
-Ledger::~Ledger() = default;
-
-namespace {
+// Reads agents again after a failed batch: one that no request asks for would hold CHECKPOINT back.
+asio::awaitable<void> reload(Agents& agents, std::set<std::string> ids) {
+  for (const std::string& id : ids) {
+    if (auto loaded = co_await agents.load(id, true); !loaded) {
+      log::error("agent_not_rebuilt",
+                 {{"agent", id}, {"error", loaded.error().detail}, {"next", "tried again when it is used"}});
+    }
+  }
+}
 
 void log_check(const journal::JournalCheck& check) {
   constexpr std::uint64_t told_every = 8;  // segments
@@ -61,62 +60,38 @@ void log_check(const journal::JournalCheck& check) {
                                                                    {"indexes_made", check.indexes_made}});
 }
 
-// Goes once through what the journal has beyond the checkpoint: files are made from it, and each agent's events are
-// collected.
-struct RecoveredParts {
-  LedgerEnv& env;
-  Commits& commits;
-  Notices& notices;
-  TranscriptFlusher& flusher;
-  Agents& agents;
-  Follower& follower;
-  Checkpointer& checkpointer;
-};
-
+// Goes through what the journal has beyond the checkpoint: makes files from it, and collects each agent's events.
 class Recovery {
  public:
-  Recovery(RecoveredParts parts, Checkpoint checkpoint)
-      : env_(parts.env),
-        commits_(parts.commits),
-        notices_(parts.notices),
-        flusher_(parts.flusher),
-        agents_(parts.agents),
-        follower_(parts.follower),
-        checkpointer_(parts.checkpointer),
-        checkpoint_(std::move(checkpoint)) {}
+  Recovery(LedgerParts& parts, Checkpoint checkpoint) : parts_(parts), checkpoint_(std::move(checkpoint)) {}
 
   Result<void> run() {
-    checkpointer_.start_from(checkpoint_.least());
-    if (auto read = find_archives(); !read) return read;
-    if (auto read = replay(); !read) return read;
-    if (auto flushed = projection_.writer().flush(); !flushed) return flushed;
-    flusher_.set_recovering(projection_.writer().waiting());
-    flusher_.set_locked(flusher_.before_first_call().locked());
-    for (const std::string& file : flusher_.recovering())
-      log::warn("recovery_waits", {{"file", file}, {"why", "another program holds its lock"}});
+    parts_.checkpointer.start_from(checkpoint_.least());
+    TRY(find_archives());
+    TRY(replay());
+    TRY(projection_.writer().flush());
+    parts_.flusher.set_recovering(projection_.writer().waiting());
+    parts_.flusher.set_locked(parts_.flusher.before_first_call().locked());
+    for (const std::string& file : parts_.flusher.recovering())
+      log::warn("recovery_waits", {{"file", file}, {"why", "a foreign program holds its lock"}});
     store::fault_point("recovery.replayed");
     for (const std::string& id : vanished()) events_[id];
+    for (const auto& [id, seq] : checkpoint_.previous) parts_.agents.find_or_add(id).reached = checkpoint_.reached(id);
     for (auto& [id, events] : events_) agent(id, events);
-    for (const auto& [id, seq] : checkpoint_.previous) {
-      Agent& slot = agents_.find_or_add(id);
-      if (slot.previous_seq == 0) slot.previous_seq = seq;
-      if (slot.written_seq == 0) slot.written_seq = checkpoint_.written_by_us(id);
-      if (slot.file_seq == 0) slot.file_seq = checkpoint_.reached(id);
-    }
     return {};
   }
 
-  // What could not be done before the journal was read: it commits.
+  // Merges the foreign changes that loading found. Not part of run(), because it commits.
   asio::awaitable<Result<void>> merge_foreign() {
     for (auto& [id, change] : foreign_) {
-      auto merged = co_await agents_.merge_foreign(id, std::move(change), true);
+      auto merged = co_await parts_.agents.merge_foreign(id, std::move(change), true);
       turns_.erase(id);
       if (!merged) co_return merged;
       store::fault_point("recovery.merged");
     }
-    flusher_.flush_soon();  // for lines that found their file locked
-    // Not before: what it writes is whole entries.
-    env_.background.run(checkpointer_.run(), "checkpointer");
+    parts_.flusher.flush_soon();  // writes the lines whose file was locked
+    // Starts after the merge, because a checkpoint writes whole entries and would undo a foreign change.
+    parts_.env.background.run(parts_.checkpointer.run(), "checkpointer");
     co_return Result<void>{};
   }
 
@@ -134,19 +109,19 @@ class Recovery {
     std::uint64_t seq;
     std::string name;  // below the state directory
     bool purged;
-    bool done;  // before the crash: what bears the old name now is a newer file
+    bool done;  // before the crash: a file with the old name is a newer one
   };
 
   template <class Take>
   Result<void> each_batch(Take call) {
-    std::uint64_t from = std::max(checkpoint_.least() + 1, commits_.journal().oldest());
-    while (from <= commits_.journal().head()) {
-      auto page = commits_.journal().read(from, decide::replay_page_bytes);
+    std::uint64_t from = std::max(checkpoint_.least() + 1, parts_.commits.journal().oldest());
+    while (from <= parts_.commits.journal().head()) {
+      auto page = parts_.commits.journal().read(from, decide::replay_page_bytes);
       if (!page && page.error().code == Code::degraded)
         return fail(Code::degraded, page.error().detail + "; start with --repair to go on without what is lost");
       if (!page) return std::unexpected(std::move(page.error()));
       for (const journal::StoredBatch& batch : page->batches) {
-        if (auto fine = call(batch); !fine) return fine;
+        TRY(call(batch));
       }
       from = page->next;
     }
@@ -157,21 +132,19 @@ class Recovery {
     return each_batch([this](const journal::StoredBatch& batch) -> Result<void> {
       for (const journal::Bytes& bytes : batch.events) {
         if (!archives_files(*bytes)) continue;
-        auto event = journal::parse_event(*bytes);
-        if (!event) return std::unexpected(std::move(event.error()));
-        for (auto& [file, name] : archived_files(*event, batch.line_positions)) {
-          const std::string dir = env_.paths.sessions_dir(event->envelope.agent);
-          const auto done = projection_.archived(event->envelope.agent, event->envelope.seq);
-          if (!done) return std::unexpected(done.error());
-          archived_[dir + file].push_back({event->envelope.seq, dir + name, purges_files(*event), *done});
+        TRY(auto event, journal::parse_event(*bytes));
+        for (auto& [file, name] : archived_files(event, batch.line_positions)) {
+          const std::string dir = parts_.env.paths.sessions_dir(event.envelope.agent);
+          TRY(const bool done, projection_.archives().contains(event.envelope.agent, event.envelope.seq));
+          archived_[dir + file].push_back({event.envelope.seq, dir + name, purges_files(event), done});
         }
       }
       return {};
     });
   }
 
-  // Where a line of the event `seq` belongs by now: into its file, into the archive that the file has become, or
-  // nowhere (purged).
+  // Says where a line of the event `seq` belongs by now: its file, the archive that the file has become, or nothing
+  // (purged).
   std::optional<std::string> place_of(std::uint64_t seq, const std::string& file) const {
     const auto found = archived_.find(file);
     if (found == archived_.end()) return file;
@@ -179,8 +152,8 @@ class Recovery {
       if (archived.seq < seq) continue;
       if (archived.purged) return std::nullopt;
       std::error_code error;
-      if (std::filesystem::exists(env_.paths.state_dir() / archived.name, error)) return archived.name;
-      return archived.done ? std::nullopt : std::optional(file);  // an archive that another program removed
+      if (std::filesystem::exists(parts_.env.paths.state_dir() / archived.name, error)) return archived.name;
+      return archived.done ? std::nullopt : std::optional(file);  // a foreign program removed the archive
     }
     return file;
   }
@@ -199,20 +172,18 @@ class Recovery {
 
   Result<void> take(const journal::StoredBatch& batch) {
     const auto where = [this](std::uint64_t seq, const std::string& file) { return place_of(seq, file); };
-    if (auto made = projection_.add(batch.first, batch.events, batch.line_positions, where); !made) return made;
+    TRY(projection_.add(batch.first, batch.events, batch.line_positions, where));
     if (projection_.writer().pending_bytes() > (8U << 20)) {
-      if (auto flushed = projection_.writer().flush(); !flushed) return flushed;
+      TRY(projection_.writer().flush());
     }
     for (const std::string& text : batch.answers) {
-      auto answer = answers::answer_from_json(text);
-      if (!answer) return std::unexpected(std::move(answer.error()));
-      commits_.answers().put(*answer);
+      TRY(auto answer, answers::answer_from_json(text));
+      parts_.commits.answers().put(answer);
     }
     for (const journal::Bytes& bytes : batch.events) {
-      auto event = journal::parse_event(*bytes);
-      if (!event) return std::unexpected(std::move(event.error()));
-      const std::string id = event->envelope.agent;
-      if (!id.empty() && event->envelope.seq > checkpoint_.reached(id)) events_[id].push_back(std::move(*event));
+      TRY(auto event, journal::parse_event(*bytes));
+      const std::string id = event.envelope.agent;
+      if (!id.empty() && event.envelope.seq > checkpoint_.reached(id).store) events_[id].push_back(std::move(event));
     }
     return {};
   }
@@ -221,35 +192,30 @@ class Recovery {
   std::set<std::string> vanished() const {
     std::set<std::string> out;
     std::set<std::string> known;
-    for (std::string& id : env_.paths.kept_agents()) known.insert(std::move(id));
+    for (std::string& id : parts_.env.paths.kept_agents()) known.insert(std::move(id));
     for (const auto& [id, seq] : checkpoint_.agents) known.insert(id);
     std::error_code error;
     for (const std::string& id : known) {
-      const auto status = std::filesystem::symlink_status(env_.paths.store_file(id), error);
+      const auto status = std::filesystem::symlink_status(parts_.env.paths.store_file(id), error);
       if (status.type() == std::filesystem::file_type::not_found) out.insert(id);
     }
     return out;
   }
 
-  // One agent whose store cannot be read keeps nobody else from starting: its events stay in the journal, and it is
-  // read when it can be.
+  // Rebuilds one agent. A store that cannot be read does not keep the daemon from starting: the agent's events stay in
+  // the journal, and it is read again later.
   void agent(const std::string& id, const std::vector<journal::Event>& events) {
-    const bool known = checkpoint_.agents.contains(id);
-    const auto previous = checkpoint_.previous.find(id);
-    const std::uint64_t written = checkpoint_.written_by_us(id);
-    auto loaded =
-        load_store(env_.config, env_.paths, commits_.journal(), true, id,
-                   {.known_to = known ? checkpoint_.reached(id) : 0,
-                    .generations = {.written = written,
-                                    .previous = previous == checkpoint_.previous.end() ? 0 : previous->second}});
+    const FilesReached reached = checkpoint_.reached(id);
+    auto loaded = load_store(parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
+                             {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
+                              .generations = {.written = reached.ours,
+                                              .previous = checkpoint_.previous.contains(id) ? reached.previous : 0}});
     if (!loaded) {
-      Agent& slot = agents_.find_or_add(id);
+      Agent& slot = parts_.agents.find_or_add(id);
       slot.rebuild = true;
-      slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
-      slot.written_seq = written;
-      slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-      slot.dirty_since = store::steady_ms();  // tried again with the checkpoints
-      agents_.degrade(slot, loaded.error());
+      slot.reached = reached;
+      slot.checkpoint.dirty_since = store::steady_ms();  // tried again with the checkpoints
+      parts_.agents.degrade(slot, loaded.error());
       return;
     }
     if (events.empty() && loaded->state->size() == 0) return;  // it had no sessions
@@ -259,30 +225,22 @@ class Recovery {
       own.applied(*loaded->state, event);
     }
     own.remove_own(loaded->foreign);
-    Agent& slot = agents_.find_or_add(id);
+    Agent& slot = parts_.agents.find_or_add(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
-    slot.file_seq = slot.lines_seq = checkpoint_.reached(id);
-    slot.written_seq = written;
-    slot.previous_seq = previous == checkpoint_.previous.end() ? slot.file_seq : previous->second;
-    slot.touched = slot.looked = slot.dirty_since = store::steady_ms();
-    follower_.watch(slot);
-    notices_.repaired(id, loaded->repairs);
-    notices_.evicted(id, loaded->evictions);
+    slot.reached = reached;
+    slot.touched = slot.looked = slot.checkpoint.dirty_since = store::steady_ms();
+    parts_.follower.watch(slot);
+    parts_.notices.repaired(id, loaded->repairs);
+    parts_.notices.evicted(id, loaded->evictions);
     if (!loaded->foreign) return;
-    // Until it is merged nobody looks at the file.
-    turns_.emplace(id, TurnGuard(env_.io, slot.shared_from_this(), Turn::loading));
+    // The turn keeps the file from being looked at until the change is merged.
+    turns_.emplace(id, TurnGuard(parts_.env.io, slot.shared_from_this(), Turn::loading));
     foreign_[id] = std::move(*loaded->foreign);
   }
 
-  LedgerEnv& env_;
-  Commits& commits_;
-  Notices& notices_;
-  TranscriptFlusher& flusher_;
-  Agents& agents_;
-  Follower& follower_;
-  Checkpointer& checkpointer_;
-  Projection& projection_ = flusher_.before_first_call().projection();
+  LedgerParts& parts_;
+  Projection& projection_ = parts_.flusher.before_first_call().projection();
   Checkpoint checkpoint_;
   std::map<std::string, std::vector<journal::Event>> events_;
   std::map<std::string, sessions::ForeignChange> foreign_;
@@ -292,12 +250,46 @@ class Recovery {
 
 }  // namespace
 
+Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
+               std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
+               std::unique_ptr<journal::AgeClock> clock)
+    : parts_{.env = {io, disk, config, std::move(rules)},
+             .journal_files = *journal,
+             .commits = {parts_.env, std::move(journal), std::move(answers), std::move(clock)}} {
+  parts_.commits.set_hooks(
+      {.on_durable =
+           [this](journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives) {
+             parts_.checkpointer.backlog().measure();
+             parts_.flusher.add(std::move(batch.commits), archives, batch.bytes);
+             if (on_events_ && !events.empty()) on_events_(std::move(events));
+           },
+       .forget = [this](std::string id) { return parts_.agents.forget(std::move(id)); },
+       .reload = [this](std::set<std::string> ids) { return reload(parts_.agents, std::move(ids)); }});
+  parts_.flusher.on_news([this](TranscriptNews news) { parts_.follower.tell_news(std::move(news)); });
+  parts_.agents.set_hooks(
+      {.on_dirty = [this] { parts_.checkpointer.wake(); },
+       .on_loaded = [this](Agent& agent) { parts_.follower.watch(agent); },
+       .on_first_load = [this](std::string id) { return purge_ephemeral(*this, std::move(id)); },
+       .on_owned = [this](const std::string& id, const std::string& file) { parts_.follower.follow(id, file); },
+       .publish_foreign_lines =
+           [this](std::string id) { return parts_.follower.publish_foreign_lines(std::move(id), {}); },
+       .archived_from = [this](const std::string& id) { return parts_.checkpointer.archived_from(id); }});
+  parts_.checkpointer.set_hooks({.on_written = [this](Agent& agent) { parts_.follower.watch(agent); },
+                                 .on_round =
+                                     [this] {
+                                       parts_.follower.check_all_if_due();
+                                       parts_.agents.unload_idle(parts_.checkpointer.backlog().from());
+                                     }});
+}
+
+Ledger::~Ledger() = default;
+
 Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk,
                                              const config::Config& config, decide::Rules rules, bool repair,
                                              std::shared_ptr<const journal::JournalFileOps> file_ops) {
   const Paths paths(config.state_dir, config.store.path_template);
   store::set_case_sensitive_channels(config.routing.case_sensitive);
-  if (auto made = store::make_dirs(paths.journal_dir()); !made) return std::unexpected(std::move(made.error()));
+  TRY(store::make_dirs(paths.journal_dir()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
   if (!store::can_exchange(paths.journal_dir()))
@@ -308,58 +300,49 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                 "sessions.json is looked at, then renamed over: what a program that ignores its lock writes in "
                 "between is lost"}});
   const std::vector<std::string> moved = clear_the_way(paths);
-  auto checkpoint = read_checkpoint(paths.journal_dir() / "CHECKPOINT");
-  if (!checkpoint) return std::unexpected(std::move(checkpoint.error()));
-  const auto files = journal_bounds(paths, *checkpoint, repair);
-  if (!files) return std::unexpected(files.error());
-  auto journal = journal::FileJournal::open(
-      {.dir = paths.journal_dir(),
-       .segment_bytes = config.journal.segment_bytes,
-       .max_bytes = config.journal.max_bytes,
-       .torn_kept_ms = config.journal.retention_ms,
-       .repair = repair,
-       .needed_from = checkpoint->least() + 1,
-       .first_seq = files->first_seq,
-       .least_head = files->least_head,
-       .file_ops = std::move(file_ops),
-       .on_check = [&io](const journal::JournalCheck& check) { asio::post(io, [check] { log_check(check); }); }});
-  if (!journal) return std::unexpected(std::move(journal.error()));
-  auto answers = answers::AnswerStore::open(
-      {.dir = paths.journal_dir() / "keys",
-       .retention_ms = config.idempotency.retention_ms,
-       .max_bytes = config.idempotency.max_bytes,
-       .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)});
-  if (!answers) return std::unexpected(std::move(answers.error()));
-  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", (*answers)->newest(), (*journal)->head());
+  TRY(auto checkpoint, read_checkpoint(paths.journal_dir() / "CHECKPOINT"));
+  TRY(const auto files, journal_bounds(paths, checkpoint, repair));
+  TRY(auto journal, journal::FileJournal::open({.dir = paths.journal_dir(),
+                                                .segment_bytes = config.journal.segment_bytes,
+                                                .max_bytes = config.journal.max_bytes,
+                                                .torn_kept_ms = config.journal.retention_ms,
+                                                .repair = repair,
+                                                .needed_from = checkpoint.least() + 1,
+                                                .first_seq = files.first_seq,
+                                                .least_head = files.least_head,
+                                                .file_ops = std::move(file_ops),
+                                                .on_check = [&io](const journal::JournalCheck& check) {
+                                                  asio::post(io, [check] { log_check(check); });
+                                                }}));
+  TRY(auto answers, answers::AnswerStore::open(
+                        {.dir = paths.journal_dir() / "keys",
+                         .retention_ms = config.idempotency.retention_ms,
+                         .max_bytes = config.idempotency.max_bytes,
+                         .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
+  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), journal->head());
   std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(*journal), std::move(*answers), std::move(clock)));
-  ledger->commits_.journal().tail([&io, commits = &ledger->commits_](journal::BatchOutcome outcome) {
+      new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers), std::move(clock)));
+  LedgerParts& parts = ledger->parts_;
+  parts.commits.journal().tail([&io, commits = &parts.commits](journal::BatchOutcome outcome) {
     asio::post(io, [commits, outcome = std::move(outcome)]() mutable { commits->on_outcome(std::move(outcome)); });
   });
-  ledger->flusher_.before_first_call().projection().on_oldest(
-      [&all = ledger->commits_.journal()] { return all.oldest(); });
-  for (const std::string& what : moved) ledger->notices_.journal_repaired("journal: " + what);
-  if (checkpoint->damaged)
-    ledger->notices_.journal_repaired("journal: CHECKPOINT was damaged; the whole journal is gone through");
-  for (const std::string& what : ledger->journal_files_.report().repairs)
-    ledger->notices_.journal_repaired("journal: " + what);
-  for (const std::string& what : ledger->journal_files_.report().damage)
+  parts.flusher.before_first_call().projection().archives().on_oldest(
+      [&all = parts.commits.journal()] { return all.oldest(); });
+  for (const std::string& what : moved) parts.notices.journal_repaired("journal: " + what);
+  if (checkpoint.damaged)
+    parts.notices.journal_repaired("journal: CHECKPOINT was damaged; the whole journal is gone through");
+  for (const std::string& what : parts.journal_files.report().repairs)
+    parts.notices.journal_repaired("journal: " + what);
+  for (const std::string& what : parts.journal_files.report().damage)
     log::warn("journal_damaged", {{"what", what}, {"next", "serve --repair puts the damage aside"}});
-  for (std::string& what : ledger->commits_.answers().take_repairs())
-    ledger->notices_.journal_repaired("idempotency: " + what);
-  Recovery recovery({.env = ledger->env_,
-                     .commits = ledger->commits_,
-                     .notices = ledger->notices_,
-                     .flusher = ledger->flusher_,
-                     .agents = ledger->agents_,
-                     .follower = ledger->follower_,
-                     .checkpointer = ledger->checkpointer_},
-                    std::move(*checkpoint));
-  if (auto recovered = recovery.run(); !recovered) return std::unexpected(std::move(recovered.error()));
+  for (std::string& what : parts.commits.answers().take_repairs())
+    parts.notices.journal_repaired("idempotency: " + what);
+  Recovery recovery(parts, std::move(checkpoint));
+  TRY(recovery.run());
   std::optional<Result<void>> done;
   const auto finish = [](Ledger& self, Recovery& from) -> asio::awaitable<Result<void>> {
-    if (auto merged = co_await from.merge_foreign(); !merged) co_return merged;
-    for (const std::string& id : from.replayed()) co_await self.purge_ephemeral(id);
+    CO_TRY(co_await from.merge_foreign());
+    for (const std::string& id : from.replayed()) co_await purge_ephemeral(self, id);
     co_return Result<void>{};
   };
   asio::co_spawn(io, finish(*ledger, recovery), [&done](const std::exception_ptr& thrown, Result<void> outcome) {
@@ -368,7 +351,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   });
   const auto work = asio::make_work_guard(io);
   while (!done) io.run_one();
-  if (!*done) return std::unexpected(std::move(done->error()));
+  TRY(std::move(*done));
   return ledger;
 }
 

@@ -6,6 +6,7 @@
 
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 
@@ -17,9 +18,7 @@ asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> A
   for (int shows = 1;; ++shows) {
     const decide::AgentState* state = fresh ? nullptr : at_hand(agent);
     if (state == nullptr) {
-      auto found = co_await get(agent, fresh);
-      if (!found) co_return std::unexpected(std::move(found.error()));
-      state = *found;
+      CO_TRY(state, co_await get(agent, fresh));
       fresh = false;
     }
     Seen seen(state->last_seq);
@@ -54,10 +53,10 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
     States states;
     std::uint64_t last_seq = 0;
     for (const std::string& agent : there) {
-      const decide::AgentState* state = in_memory(agent);
-      if (state == nullptr) break;  // it left while another one was loaded
-      states.push_back(state);
-      last_seq = std::max(last_seq, state->last_seq);
+      const Agent* loaded = find(agent);
+      if (loaded == nullptr || !loaded->state) break;  // it left while another one was loaded
+      states.push_back(loaded->state.get());
+      last_seq = std::max(last_seq, loaded->state->last_seq);
     }
     if (states.size() < there.size()) continue;
     Seen seen(last_seq);

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
-#include <set>
 #include <system_error>
 
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
 #include "store/names.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ bool is_segment(const fs::path& file) { return journal::parse_segment_name(file.
 
 enum class Kind : std::uint8_t { any, replaced };
 
-// One file, if it is there and a regular one; `most` bytes of it at most.
+// Takes one file, if it exists and is a regular one, and at most `most` bytes of it.
 Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
                   std::uint64_t most = UINT64_MAX) {
   SnapshotFile file{.name = std::move(name), .path = path.native()};
@@ -40,7 +40,7 @@ Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Ki
     auto link = cut.links->add(path);
     if (!link) return link.error().code == Code::not_found ? Result<void>{} : std::unexpected(std::move(link.error()));
     file.path = link->native();
-    // Of what was linked, not of what stood there a moment before.
+    // Asks about the link: another file may have stood at the path a moment before.
     if (::lstat(file.path.c_str(), &status) != 0) return std::unexpected(io_problem("stat", path.native(), errno));
   }
   file.size = std::min(static_cast<std::uint64_t>(status.st_size), most);
@@ -52,8 +52,8 @@ Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Ki
 
 enum class Depth : std::uint8_t { flat, deep };
 
-// The files of one folder that are `wanted`, by name; with those of the folders in it, if deep. An absent folder
-// has none.
+// Takes the files of one folder that are `wanted`, in order of their names, and those of its subfolders if deep. An
+// absent folder has none.
 Result<void> take_folder(StateSnapshot& cut, const std::string& folder, const fs::path& dir, Depth depth,
                          const std::function<bool(const fs::path&)>& wanted) {
   std::vector<std::pair<std::string, bool>> entries;
@@ -85,7 +85,7 @@ Result<std::unique_ptr<LinkDir>> LinkDir::make(const fs::path& journal_dir) {
 }
 
 LinkDir::~LinkDir() {
-  std::error_code ignored;  // the next start removes what stays
+  std::error_code ignored;  // the next start removes the rest
   fs::remove_all(dir_, ignored);
 }
 
@@ -102,7 +102,7 @@ Result<fs::path> LinkDir::add(const fs::path& file) {
 }
 
 void LinkDir::remove_left(const fs::path& journal_dir) {
-  std::error_code error;  // they only take space, and doctor tells of them
+  std::error_code error;  // left folders only take space, and doctor reports them
   std::vector<fs::path> left;
   for (fs::directory_iterator it(journal_dir, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().native();
@@ -138,19 +138,17 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
 
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent) {
   const std::string folder = paths.sessions_dir(agent);
-  // With the transcripts, on the thread that makes both: it says which of them are archived.
-  if (auto taken = take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)); !taken)
-    return taken;
+  // The record of archived files is taken with the transcripts, on the thread that writes both.
+  TRY(take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)));
   return take_folder(cut, folder, paths.state_dir() / folder, Depth::deep,
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }
 
 Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal) {
-  const auto last = journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
+  TRY(const std::uint64_t last, journal.each_segment([&cut](const fs::path& path, std::uint64_t bytes) {
     return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
-  });
-  if (!last) return std::unexpected(last.error());
-  cut.as_of = fmt::format("{}-{}", journal.epoch(), *last);
+  }));
+  cut.as_of = fmt::format("{}-{}", journal.epoch(), last);
   return {};
 }
 

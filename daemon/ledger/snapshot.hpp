@@ -1,20 +1,21 @@
-// Which files make up a state directory, and how a consistent set of them is had while the daemon writes. They are what
-// a power cut at the end of the cut would have left, so recovery makes one state of them. In this order:
+// Takes a consistent set of the files of a state directory while the daemon writes them. The set is one that a power
+// cut could have left, so recovery makes one state of it. The files are taken in this order:
 //   1. CHECKPOINT, then answers, previous generations and every sessions.json: on the strand that replaces them.
 //   2. Transcripts and archives, agent by agent: on the strand that appends to and renames them, so none is missed
 //      between two names.
 //   3. The journal to its last durable batch, N.
-// Nothing reaches a file of 1 or 2 before it is durable in the journal, so no file is newer than N; no file is older
-// than the CHECKPOINT, which was taken first; the events between are in 3, since the ledger holds retention off
-// meanwhile. So an entry is never ahead of the journal, and replay brings up what is behind it.
-// A file is taken by a hard link in a directory of the cut's own and by its size then. What happens to it afterwards
-// does not matter: segments and transcripts only grow, a replaced or purged one lives on under the link, a reset
-// renames the other name. (The link moves ctime: the ledger looks at each sessions.json once more.) A program that
-// shortens a transcript or writes a sessions.json in place meanwhile makes the copy fail, never wrong.
-// Not taken: locks, sockets, temporary files, indexes that are made again, torn batches (journal/*.torn.*), and what
-// speaks of inodes (previous/*.note,
-// *.current.json: the last generation by another name). Of an OpenClaw tree only the sessions folders, whole: the rest
-// (its configuration, credentials, workspaces) is not ours.
+// Nothing reaches a file of 1 or 2 before it is durable in the journal, so no file is newer than N. No file is older
+// than CHECKPOINT, which was taken first. The events between are in 3, because the ledger pauses retention meanwhile.
+// So no file is ahead of the journal, and replay updates those that are behind it.
+//
+// A file is taken by a hard link in a directory of the snapshot's own, and by its size at that moment. Later changes do
+// not matter: segments and transcripts only grow, a replaced or purged file lives on under the link, and a reset
+// renames the other name. (The link changes ctime: the ledger looks at each sessions.json once more.) A foreign program
+// that shortens a transcript or writes a sessions.json in place meanwhile makes the copy fail; it never makes it wrong.
+//
+// Not taken: locks, sockets, temporary files, indexes that are made again, torn batches (journal/*.torn.*), and files
+// that name inodes (previous/*.note) or are the last generation under a second name (*.current.json). From an OpenClaw
+// tree only the sessions folders are taken, whole: its configuration, credentials and workspaces are not the daemon's.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,7 @@ struct SnapshotFile {
   std::string path{};  // where its bytes are read
   std::uint64_t size = 0;
   std::int64_t mtime = 0;  // s since the epoch
-  // Of a file that is replaced, never appended to: when it was written. Written since, the copy would be of two
-  // versions.
+  // When a file that is replaced, never appended to, was written. If it was written since, a copy could mix versions.
   std::optional<std::int64_t> written_ns{};
 };
 
@@ -51,7 +51,7 @@ class LinkDir {
   // Another name of the file; a copy where it lies on another file system. not_found when it is gone.
   Result<std::filesystem::path> add(const std::filesystem::path& file);
 
-  // Those that a killed daemon left. The state lock is held.
+  // Removes those that a killed daemon left. The state lock must be held.
   static void remove_left(const std::filesystem::path& journal_dir);
 
  private:
@@ -63,14 +63,14 @@ class LinkDir {
 struct StateSnapshot {
   std::vector<SnapshotFile> files{};
   std::string as_of{};               // "<epoch>-<N>"; empty when no daemon runs
-  std::unique_ptr<LinkDir> links{};  // null: files are read where they lie, and nobody may write them
+  std::unique_ptr<LinkDir> links{};  // null: files are read in place, and must not be written
 };
 
-// The three steps; block.
+// The three steps above. Block.
 Result<void> take_stores(StateSnapshot& cut, const Paths& paths);
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent);
 Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal);
-// All of a state directory that nobody writes.
+// Takes a state directory in which nothing is being written. Blocks.
 Result<StateSnapshot> snapshot_at_rest(const Paths& paths);
 
 }  // namespace sessiond::ledger

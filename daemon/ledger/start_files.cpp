@@ -9,12 +9,13 @@
 #include "store/files.hpp"
 #include "store/journal/segment.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-// The highest rev that a store has: a journal that was lost, or whose end was, must go on above it, or versions would
-// come twice.
+// Finds the highest rev in any store. A journal that was lost, or whose end was, must continue above it: no version may
+// be given twice.
 Result<std::uint64_t> highest_rev(const Paths& paths) {
   std::int64_t most = 0;
   for (const std::string& agent : paths.agents()) {
@@ -32,14 +33,13 @@ Result<std::uint64_t> highest_rev(const Paths& paths) {
 }  // namespace
 
 Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair) {
-  auto segments = journal::list_segments(paths.journal_dir());
-  if (!segments) return std::unexpected(std::move(segments.error()));
+  TRY(auto segments, journal::list_segments(paths.journal_dir()));
   JournalBounds files{.first_seq = checkpoint.seq + 1, .least_head = checkpoint.seq};
-  if (!segments->empty() && checkpoint.known && !repair) return files;  // every store read: only where it is needed
-  const auto rev = highest_rev(paths);
-  if (!rev) return std::unexpected(rev.error());
-  files.first_seq = std::max(files.first_seq, *rev + 1);
-  if (!segments->empty()) files.least_head = std::max(files.least_head, *rev);
+  if (!segments.empty() && checkpoint.known && !repair)
+    return files;  // reading every store takes long, and is not needed here
+  TRY(const auto rev, highest_rev(paths));
+  files.first_seq = std::max(files.first_seq, rev + 1);
+  if (!segments.empty()) files.least_head = std::max(files.least_head, rev);
   return files;
 }
 
@@ -53,15 +53,14 @@ std::vector<std::string> clear_the_way(const Paths& paths) {
   return told;
 }
 
-// What a killed process was about to rename. The journal's folder is ours alone; in the state directory others may have
-// files.
+// Removes the files that a killed process was about to rename. The journal's folder is the daemon's alone; in the state
+// directory foreign programs may have files.
 void remove_left_temps(const Paths& paths) {
-  std::error_code error;  // what cannot be seen or removed is only untidy
+  std::error_code error;  // a file that cannot be removed only takes space
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder :
-       {"", "archives", "ends", "index", "keys", "previous"}) {  // what doctor kept stays
+  for (const std::string_view folder : {"", "archives", "ends", "index", "keys", "previous"}) {  // not "kept"
     store::each_in(paths.journal_dir() / folder, remove);
   }
   store::each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {

@@ -9,14 +9,15 @@
 
 namespace sessiond::ledger {
 
-// The bounds that the files beside the journal set to it.
+// The bounds of the journal's seqs that follow from the other files.
 struct JournalBounds {
-  std::uint64_t first_seq = 1;   // of a new journal
-  std::uint64_t least_head = 0;  // of one that is there
+  std::uint64_t first_seq = 1;   // where a new journal begins
+  std::uint64_t least_head = 0;  // an existing journal must reach this far
 };
 Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair);
-// Moves aside what stands where one of our files should be. Returns a sentence for each.
+// Moves obstacles aside (obstacles.hpp). Returns a sentence for each.
 std::vector<std::string> clear_the_way(const Paths& paths);
+// Removes temporary files that a killed daemon left.
 void remove_left_temps(const Paths& paths);
 
 }  // namespace sessiond::ledger

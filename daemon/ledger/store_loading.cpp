@@ -15,17 +15,17 @@
 #include "store/names.hpp"
 #include "store/process.hpp"
 #include "store/sessions/disk.hpp"
-#include "store/sessions/entry_history.hpp"
+#include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-// How long a disk thread may wait for a lock that was free a moment ago; whoever needs it longer asks again.
+// How long a disk thread may wait for a lock that was free a moment ago. A call that needs it longer asks again.
 constexpr std::chrono::milliseconds lock_patience{200};
 
-// `<store>.<pid>.<…>.tmp` of a process that is no more. The note of a checkpoint has settled its own; this one's note
-// was lost.
+// Recognizes `<store>.<pid>.<…>.tmp` of a process that has ended. A checkpoint's note says what to do with its
+// temporary file; the note of this one was lost.
 bool is_left_temp(std::string_view file, std::string_view store) {
   if (!file.starts_with(store) || !file.ends_with(".tmp")) return false;
   const std::string_view rest = file.substr(store.size());
@@ -34,13 +34,12 @@ bool is_left_temp(std::string_view file, std::string_view store) {
   return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && store::process_status(pid).dead;
 }
 
-// By one listing of the folder: which topics there are, which session ids its files bear, and which archives. Of an
-// archive that no record names (another program's, or of an earlier version) nothing is known but its name; a record's
-// archive that is gone is not told any more. `left`: temporary files that nobody will name again. With `files`, the
-// names of all.
+// Finds topics, session ids and archives by one listing of the folder. An archive without a record (of a foreign
+// program or an earlier version) is known by its name only; an archive that is gone is dropped from its record. `left`
+// receives temporary files that ended processes left, `files` (if given) the names of all files.
 void find_files(decide::AgentState& state, const std::filesystem::path& dir, std::vector<decide::ArchiveRecord> records,
                 std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
-  std::unordered_map<std::string, std::int64_t> archives;  // and their times
+  std::unordered_map<std::string, std::int64_t> archives;  // name and time
   store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
@@ -70,7 +69,7 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
   }
 }
 
-// What is to be said of a store that was gone, beside what it was rebuilt from.
+// Describes what else was lost with a store that was gone.
 std::string about_vanished(const decide::AgentState& state, const std::set<std::string>& files) {
   std::size_t lost = 0;
   std::string example;
@@ -87,40 +86,41 @@ std::string about_vanished(const decide::AgentState& state, const std::set<std::
       state.id(), text);
 }
 
-// The store as we left it: what others changed meanwhile is then committed like any other change.
+// Takes foreign changes out of the state, so that it is the store as we left it. They are then committed like any other
+// foreign change.
 void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChange& change) {
   for (const sessions::NamedEntry& entry : change.created) {
     if (const decide::Session* session = state.find_key(entry.key); session != nullptr && session->key() == entry.key)
       state.erase(*session);
   }
-  const std::set<std::string_view> ours(change.overwritten.begin(), change.overwritten.end());  // is what was loaded
+  const std::set<std::string_view> ours(change.overwritten.begin(),
+                                        change.overwritten.end());  // the state holds our version of these already
   for (const auto& entry : change.updated) {
     if (ours.contains(entry.key)) continue;
     if (json::kind(*entry.base) == json::Kind::object) state.insert(entry.key, entry.base);
   }
 }
 
-// It may hold the only copy of another program's version, so it is kept.
+// Moves a temporary file into journal/kept: it may hold the only copy of a foreign program's version.
 void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vector<std::string>& told) {
   const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / temp.lexically_relative(paths.state_dir());
   auto moved = store::make_dirs(kept.parent_path());
   if (moved) moved = sessions::move_file(temp, kept);
-  if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all of ours
+  if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all files of the daemon
   told.push_back(moved ? fmt::format("{} was left by an interrupted write; it is now {}", temp.native(), kept.native())
                        : moved.error().detail);
 }
 
-// Applies this agent's journal events from seq `from` on (0: none) and passes each to `seen`. Of the events before,
-// from `archived_from` on, only the archives count: a record of one may not be in its file yet.
+// Applies this agent's journal events from seq `from` on (0: none) and passes each to `call`. From `archived_from` to
+// there it takes only the archive records, which may not be in their file yet.
 template <class Call>
 Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& state, std::uint64_t from,
                           std::uint64_t archived_from, Call call) {
   const std::uint64_t state_from = from;
   if (from != 0) from = std::min(from, archived_from);
   while (from != 0 && from <= journal.head()) {
-    auto page = journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes);
-    if (!page) return std::unexpected(std::move(page.error()));
-    for (const journal::StoredBatch& batch : page->batches) {
+    TRY(auto page, journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes));
+    for (const journal::StoredBatch& batch : page.batches) {
       for (const journal::Bytes& bytes : batch.events) {
         auto event = journal::parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
@@ -132,14 +132,13 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
         call(*event);
       }
     }
-    from = page->next;
+    from = page.next;
   }
   return {};
 }
 
 }  // namespace
 
-// What lies in the folder under one session id.
 Result<decide::FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
   decide::FilesOfId out;
   std::error_code error;
@@ -173,8 +172,7 @@ sessions::SessionsFile::Options store_options(const config::Config& config, cons
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& id, LoadRequest request) {
   const auto dir = paths.state_dir() / paths.sessions_dir(id);
-  if (auto below = store::resolve_below(paths.state_dir(), paths.sessions_dir(id)); !below)
-    return std::unexpected(std::move(below.error()));
+  TRY(store::resolve_below(paths.state_dir(), paths.sessions_dir(id)));
   Loaded loaded{.state = std::make_shared<decide::AgentState>(id),
                 .file = std::move(request.file),
                 .repairs = {},
@@ -189,59 +187,53 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     options.known = request.known_to != 0;
     loaded.file = std::make_shared<sessions::SessionsFile>(std::move(options));
   }
-  auto report = loaded.file->load();
-  if (!report) return std::unexpected(std::move(report.error()));
-  loaded.state->reserve(report->entries.size());
-  for (const sessions::NamedEntry& entry : report->entries) {
+  TRY(auto report, loaded.file->load());
+  loaded.state->reserve(report.entries.size());
+  for (const sessions::NamedEntry& entry : report.entries) {
     if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);
   }
-  loaded.repairs = std::move(report->repairs);
-  loaded.foreign = std::move(report->foreign);
-  if (report->first && !adopting && !report->entries.empty()) loaded.foreign.emplace().created = report->entries;
+  loaded.repairs = std::move(report.repairs);
+  loaded.foreign = std::move(report.foreign);
+  if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
   std::uint64_t replay_from = request.replay_from;
-  // From where the generation ends of which it was made: what is older is not needed, damaged or not.
-  if (report->rebuilt) {
+  // Replays from the end of the generation that it was rebuilt from. Older events are not needed, damaged or not.
+  if (report.rebuilt) {
     using Base = sessions::LoadReport::Base;
-    const std::uint64_t held = report->base == Base::written    ? request.generations.written
-                               : report->base == Base::previous ? request.generations.previous
-                                                                : 0;
+    const std::uint64_t held = report.base == Base::written    ? request.generations.written
+                               : report.base == Base::previous ? request.generations.previous
+                                                               : 0;
     replay_from = std::max<std::uint64_t>(journal.oldest(), held + 1);
   }
-  auto records = decide::read_archive_records(paths.archive_records(id));
-  if (!records) return std::unexpected(std::move(records.error()));
+  TRY(auto records, decide::read_archive_records(paths.archive_records(id)));
   const std::string store = paths.store_file(id).filename().native();
   std::set<std::string> files;
   std::vector<std::filesystem::path> left;
-  find_files(*loaded.state, dir, *records, store, left, report->vanished ? &files : nullptr);
+  find_files(*loaded.state, dir, records, store, left, report.vanished ? &files : nullptr);
   for (const std::filesystem::path& temp : left) keep_away(paths, temp, loaded.repairs);
   decide::OwnVersions own(loaded.foreign);
-  bool had_sessions = loaded.state->size() != 0;  // the file that is gone, by what it held up to known_to
-  auto replayed =
-      replay_agent(journal, *loaded.state, replay_from, request.archived_from, [&](const journal::Event& event) {
-        own.applied(*loaded.state, event);
-        if (event.envelope.seq <= request.known_to) had_sessions = loaded.state->size() != 0;
-      });
-  if (!replayed) return std::unexpected(std::move(replayed.error()));
+  bool had_sessions = loaded.state->size() != 0;  // whether the file had any at known_to, if it is gone
+  TRY(replay_agent(journal, *loaded.state, replay_from, request.archived_from, [&](const journal::Event& event) {
+    own.applied(*loaded.state, event);
+    if (event.envelope.seq <= request.known_to) had_sessions = loaded.state->size() != 0;
+  }));
   own.remove_own(loaded.foreign);
-  if (report->vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or holds nothing
-    report->rebuilt = false;
+  if (report.vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or no session is left
+    report.rebuilt = false;
     loaded.file->accept_absent();
     loaded.repairs.clear();
     loaded.state = std::make_shared<decide::AgentState>(id);
-    find_files(*loaded.state, dir, std::move(*records), store, left, nullptr);
-    replayed =
-        replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {});
-    if (!replayed) return std::unexpected(std::move(replayed.error()));
-  } else if (report->vanished) {
+    find_files(*loaded.state, dir, std::move(records), store, left, nullptr);
+    TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));
+  } else if (report.vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));
   }
-  if (report->rebuilt) {  // the first thing that stands there again is all that is durable
+  if (report.rebuilt) {  // the new file holds all that is durable from the start
     store::fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;
     for (const std::string& key : loaded.state->dirty) dirty.push_back(dirty_entry(*loaded.state, key));
     auto written = loaded.file->checkpoint(in_order(std::move(dirty)));
-    // Whoever holds the lock keeps nobody from reading: it is written at the next checkpoint.
+    // A foreign lock does not prevent reading: the file is then written at the next checkpoint.
     if (!written && written.error().code != Code::lock_timeout) return std::unexpected(std::move(written.error()));
     std::ranges::move(loaded.file->take_repairs(), std::back_inserter(loaded.repairs));
     if (written && written->foreign) {
@@ -251,7 +243,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
       loaded.state->changed_by_us.clear();
     }
   }
-  loaded.exists = loaded.exists || report->rebuilt;
+  loaded.exists = loaded.exists || report.rebuilt;
   loaded.evictions = loaded.file->take_evictions();
   return loaded;
 }

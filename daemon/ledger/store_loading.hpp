@@ -2,7 +2,6 @@
 // Blocks; disk threads, one call for an agent at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,19 +17,19 @@
 
 namespace sessiond::ledger {
 
-// Up to which seq the generations of a store surely hold the journal's events; 0: not known.
+// The seqs up to which the generations of a store surely hold the journal's events; 0: not known.
 struct Generations {
   std::uint64_t written = 0;   // the last that we wrote
-  std::uint64_t previous = 0;  // what it took the place of
+  std::uint64_t previous = 0;  // the one before it
 };
 
 // How an agent is to be loaded.
 struct LoadRequest {
-  std::shared_ptr<sessions::SessionsFile> file{};     // where it was in memory before
-  std::shared_ptr<sessions::EntryHistory> history{};  // else what is left of it
+  std::shared_ptr<sessions::SessionsFile> file{};     // the agent's, if it was in memory before
+  std::shared_ptr<sessions::EntryHistory> history{};  // else of the one that left memory
   std::uint64_t replay_from = 0;                      // of the journal; 0: the file has it all
-  std::uint64_t archived_from = UINT64_MAX;           // of what is before that, from here on which archives were made
-  std::uint64_t known_to = 0;  // the file held everything up to here: that it is gone is damage, if this left sessions
+  std::uint64_t archived_from = UINT64_MAX;           // archives made since are read from the journal as well
+  std::uint64_t known_to = 0;  // the file held everything up to here: if it is gone with sessions, that is damage
   Generations generations{};
 };
 
@@ -46,7 +45,7 @@ struct Loaded {
 
 sessions::SessionsFile::Options store_options(const config::Config& config, const Paths& paths,
                                               const std::string& agent);
-// `adopting`: what stands in a store that is seen for the first time is no foreign change.
+// While `adopting`, the content of a store that is seen for the first time is no foreign change.
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& agent, LoadRequest request);
 // Finds the files of one session id in the folder.

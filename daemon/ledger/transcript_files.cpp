@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -27,8 +28,8 @@ void TranscriptFiles::take(std::vector<journal::Commit> commits) {
   }
 }
 
-// A commit that renames a file which a foreign program has locked waits, and with it what comes later for its files;
-// the others go on.
+// Passes commits on in order. A commit that renames a file under a foreign lock waits, and so do later commits that
+// touch its files; the others go on.
 Result<void> TranscriptFiles::pass_on() {
   blocked_.clear();
   const auto waits = [this](const journal::Commit& commit) {
@@ -56,7 +57,7 @@ Result<void> TranscriptFiles::flush(const std::string& file) {
   auto done = pass_on();
   auto flushed = file.empty() ? projection_.writer().flush() : projection_.writer().flush(file);
   if (const auto blocked = blocked_.find(file); flushed && blocked != blocked_.end())
-    flushed = blocked->second.empty() ? fail(Code::lock_timeout, file + " is held by another program")
+    flushed = blocked->second.empty() ? fail(Code::lock_timeout, file + " is held by a foreign program")
                                       : fail(Code::degraded, std::string(blocked->second));
   const bool waits = !flushed && (flushed.error().code == Code::lock_timeout || flushed.error().code == Code::degraded);
   const bool unwritable = !flushed && !waits;
@@ -82,7 +83,7 @@ TranscriptNews TranscriptFiles::take_news() {
 
 Result<bool> TranscriptFiles::hold(const std::string& agent, const std::string& file) {
   const std::string path = paths_.sessions_dir(agent) + file;
-  if (auto held = projection_.writer().hold(path); !held) return std::unexpected(std::move(held.error()));
+  TRY(projection_.writer().hold(path));
   auto flushed = flush(path);
   auto foreign = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));
   if (foreign) return !foreign->empty();

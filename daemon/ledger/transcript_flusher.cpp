@@ -5,12 +5,13 @@
 
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::chrono::milliseconds flush_delay{50};  // lines gather this long, unless somebody reads them
-constexpr std::size_t flush_bytes = 1U << 20;         // or this much
+constexpr std::chrono::milliseconds flush_delay{50};  // lines gather this long, unless they are read
+constexpr std::size_t flush_bytes = 1U << 20;         // or until there is this much journal
 constexpr std::int64_t flush_retry_ms = 1000;
 
 std::optional<lock::LockOptions> transcript_locks(const config::Config& config) {
@@ -80,7 +81,7 @@ asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string 
   Result<void> done;
   if (file.empty()) {
     if (!is_locked(path)) co_return done;
-    done = fail(Code::lock_timeout, "a transcript of " + agent + " is held by another program");
+    done = fail(Code::lock_timeout, "a transcript of " + agent + " is held by a foreign program");
   } else {
     done = co_await flush(agent, file);
   }
@@ -95,14 +96,13 @@ asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string 
 }
 
 asio::awaitable<Result<void>> TranscriptFlusher::sync() {
-  auto synced = co_await on_files([](TranscriptFiles& files) -> Result<LockedTranscripts> {
-    if (auto flushed = files.flush(); !flushed) return std::unexpected(std::move(flushed.error()));
-    if (auto done = files.projection().sync(); !done) return std::unexpected(std::move(done.error()));
-    store::fault_point("marks.files_synced");
-    return files.locked();
-  });
-  if (!synced) co_return std::unexpected(std::move(synced.error()));
-  set_locked(*synced);
+  CO_TRY(const auto stuck, co_await on_files([](TranscriptFiles& files) -> Result<LockedTranscripts> {
+           TRY(files.flush());
+           TRY(files.projection().sync());
+           store::fault_point("marks.files_synced");
+           return files.locked();
+         }));
+  set_locked(stuck);
   if (!locked_.empty()) flush_soon();
   co_return Result<void>{};
 }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ class TranscriptFlusher {
   }
   // Writes the lines of one transcript that are durable by now. lock_timeout when a foreign program holds its lock now.
   asio::awaitable<Result<void>> flush(std::string agent, std::string file);
-  // The same of all, when there is time.
+  // Writes all of them in a moment.
   void flush_soon();
   // Waits until a transcript (file empty: every one of the agent) holds its durable lines; lock_timeout when its lock
   // cannot be had in time.
@@ -54,7 +53,7 @@ class TranscriptFlusher {
   // An agent leaves memory.
   void unload(const std::string& agent);
 
-  // Does a transcript whose path begins so lack lines?
+  // Says whether a transcript whose path begins so lacks lines.
   bool is_locked(std::string_view beginning) const;
   // degraded when the decision appends to a transcript in whose place something else stands.
   Result<void> check_usable(const std::string& agent, const decide::Decision& decision) const;

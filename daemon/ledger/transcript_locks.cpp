@@ -1,25 +1,24 @@
 #include "daemon/ledger/transcript_locks.hpp"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cassert>
 
-#include "daemon/runtime/log.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
 
-constexpr std::int64_t join_ms = 20;                // others may join a hold this long
+constexpr std::int64_t join_ms = 20;                // other requests may join a hold this long
 constexpr std::int64_t foreign_lately_ms = 10'000;  // a program that wrote within this time is given its turn,
 constexpr std::int64_t most_turn_ms = 20;           // as long as our hold was, at most this long,
 constexpr std::int64_t least_turn_ms = 5;           // and at least this long
-// We do not take a lock again sooner than this: OpenClaw 2026.2 that finds our lock, and then no payload to read since
-// we have released it, calls it stale and removes whatever stands there by then. Nothing of ours shall.
+// We do not take a lock again sooner than this. OpenClaw 2026.2 that finds our lock and reads it just after its release
+// takes it for stale and removes the lock file that exists by then, which must not be our next one.
 constexpr std::int64_t rest_ms = 3;
-constexpr std::size_t most_turns = 1024;  // remembered, about
+constexpr std::size_t most_turns = 1024;  // about so many are remembered
 
 }  // namespace
 
@@ -31,23 +30,25 @@ struct TranscriptTurn {
   runtime::Waiters freed{};
 };
 
-TranscriptHold::TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTurn> at, std::string path_below,
-                               std::string name)
-    : locks(of), turn(std::move(at)), path(std::move(path_below)), file(std::move(name)) {
+TranscriptHold::TranscriptHold(LedgerEnv& around, TranscriptFlusher& writes, std::shared_ptr<TranscriptTurn> at,
+                               std::string path_below, std::string name)
+    : env(around), flusher(writes), turn(std::move(at)), path(std::move(path_below)), file(std::move(name)) {
   turn->taken = true;
-  ++locks.holds_;
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): throws when memory is out, and the daemon ends
 TranscriptHold::~TranscriptHold() {
-  locks.flusher_.release(path);
+  flusher.release(path);
   const std::int64_t now = store::steady_ms();
   const bool foreign_lately = turn->foreign_at != 0 && now - turn->foreign_at < foreign_lately_ms;
   if (since != 0)
     turn->not_before = now + (foreign_lately ? std::clamp(now - since, least_turn_ms, most_turn_ms) : rest_ms);
   turn->taken = false;
-  --locks.holds_;
-  asio::post(locks.env_.io, [turn = turn] { turn->freed.release(0); });
+  asio::post(env.io, [turn = turn] { turn->freed.release(0); });
+}
+
+bool TranscriptLocks::any_held() const {
+  return std::ranges::any_of(turns_, [](const auto& pair) { return pair.second->taken; });
 }
 
 bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::string& file) const {
@@ -57,7 +58,7 @@ bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::
   struct stat status {};
   const bool there = ::lstat((env_.paths.state_dir() / path).c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
-  // Our lines that are not in the file yet make no difference: it is as we read it, or as our last flush left it.
+  // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.
   return size == end->read_size || size == flusher_.facts().sizes.find(path);
 }
 
@@ -83,12 +84,11 @@ asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(s
     if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
     if (store::steady_ms() >= deadline)
       co_return std::unexpected(Problem{.code = Code::lock_timeout,
-                                        .detail = path + " is held by another program, and others wait for it too",
+                                        .detail = path + " is held by a foreign program, and others wait for it too",
                                         .retry_after_s = 1});
   }
-  const auto hold = std::make_shared<TranscriptHold>(*this, turn, path, file);
-  if (auto taken = co_await take_lock(hold, agent, file, deadline); !taken)
-    co_return std::unexpected(std::move(taken.error()));
+  const auto hold = std::make_shared<TranscriptHold>(env_, flusher_, turn, path, file);
+  CO_TRY(co_await take_lock(hold, agent, file, deadline));
   turn->open = hold;
   turn->freed.release(0);  // requests that waited meanwhile join
   co_return hold;
@@ -105,12 +105,12 @@ asio::awaitable<Result<void>> TranscriptLocks::take_lock(std::shared_ptr<Transcr
   for (;;) {
     if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     if (commits_.failed()) co_return commits_.failure();
-    // All of ours that is decided goes into the file first: what stands there beyond it is another program's.
+    // All decided lines of ours go into the file first: whatever else stands there is foreign.
     const auto state = agents_.find_or_add(agent).state;
     const decide::TranscriptEnd* end = state ? state->transcripts.find(file) : nullptr;
-    if (auto fine = co_await commits_.wait_until_durable(end != nullptr ? end->last_seq : 0); !fine) co_return fine;
+    CO_TRY(co_await commits_.wait_until_durable(end != nullptr ? end->last_seq : 0));
     auto grown = co_await flusher_.on_files([agent, file](TranscriptFiles& files) { return files.hold(agent, file); });
-    flusher_.flush_soon();  // tells of a stale lock that was taken away
+    flusher_.flush_soon();  // reports a stale lock that was removed
     if (grown) {
       hold->since = store::steady_ms();
       if (!*grown) co_return Result<void>{};

@@ -15,19 +15,19 @@
 
 namespace sessiond::ledger {
 
-class TranscriptLocks;
-
 // Orders this daemon's requests that want the lock of one transcript.
 struct TranscriptTurn;
 
 // Lives from before the lock is taken until the last append under it is in the file; then the lock is released.
 struct TranscriptHold {
-  TranscriptHold(TranscriptLocks& of, std::shared_ptr<TranscriptTurn> at, std::string path_below, std::string name);
+  TranscriptHold(LedgerEnv& around, TranscriptFlusher& writes, std::shared_ptr<TranscriptTurn> at,
+                 std::string path_below, std::string name);
   TranscriptHold(const TranscriptHold&) = delete;
   TranscriptHold& operator=(const TranscriptHold&) = delete;
   ~TranscriptHold();
 
-  TranscriptLocks& locks;
+  LedgerEnv& env;
+  TranscriptFlusher& flusher;
   std::shared_ptr<TranscriptTurn> turn;
   std::string path;        // below the state directory
   std::string file;        // in the agent's folder
@@ -39,7 +39,7 @@ class TranscriptLocks {
   TranscriptLocks(LedgerEnv& env, Commits& commits, Agents& agents, TranscriptFlusher& flusher, Follower& follower)
       : env_(env), commits_(commits), agents_(agents), flusher_(flusher), follower_(follower) {}
 
-  // Does the transcript end where the state says? One lstat, here on the loop.
+  // Says whether the transcript ends where the state says. One lstat, on the loop.
   bool ends_as_known(const decide::AgentState& state, const std::string& file) const;
   // Shared mode: the hold that other requests have now, if one may still join it; else null.
   std::shared_ptr<TranscriptHold> join(const std::string& agent, const std::string& file);
@@ -47,10 +47,9 @@ class TranscriptLocks {
   asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> take(std::string agent, std::string file);
   // The lock is free when this returns, unless others share the hold.
   asio::awaitable<void> release(std::shared_ptr<TranscriptHold> hold);
-  int held() const { return holds_; }  // locks that are held or being taken
+  bool any_held() const;  // or being taken
 
  private:
-  friend struct TranscriptHold;
   asio::awaitable<Result<void>> take_lock(std::shared_ptr<TranscriptHold> hold, std::string agent, std::string file,
                                           std::int64_t deadline);
 
@@ -60,7 +59,6 @@ class TranscriptLocks {
   TranscriptFlusher& flusher_;
   Follower& follower_;
   std::map<std::string, std::shared_ptr<TranscriptTurn>> turns_{};  // by path; bounded
-  int holds_ = 0;
 };
 
 }  // namespace sessiond::ledger

@@ -1,4 +1,5 @@
 #include "daemon/ledger/watch.hpp"
+#include "store/try.hpp"
 
 #include <fmt/format.h>
 #include <sys/inotify.h>
@@ -11,7 +12,7 @@
 namespace sessiond::ledger {
 namespace {
 
-// Lines are appended to transcripts by programs that keep them open; a store is looked at when its writer is done.
+// IN_MODIFY is for transcripts, whose writers keep them open. A store is looked at when its writer has closed it.
 constexpr std::uint32_t in_folder =
     IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF | IN_ONLYDIR | IN_MASK_ADD;
 constexpr std::chrono::milliseconds gathering{100};
@@ -38,17 +39,15 @@ Result<Watch::Watched*> Watch::add(const std::filesystem::path& dir, std::uint32
 }
 
 Result<bool> Watch::add(const std::string& agent, const std::filesystem::path& dir) {
-  auto watched = add(dir, in_folder);
-  if (!watched) return std::unexpected(std::move(watched.error()));
-  if (*watched != nullptr) (*watched)->agents.insert(agent);
-  return *watched != nullptr;
+  TRY(auto* watched, add(dir, in_folder));
+  if (watched != nullptr) watched->agents.insert(agent);
+  return watched != nullptr;
 }
 
 Result<bool> Watch::add_parent(const std::filesystem::path& dir) {
-  auto watched = add(dir, in_parent);
-  if (!watched) return std::unexpected(std::move(watched.error()));
-  if (*watched != nullptr) (*watched)->parent = true;
-  return *watched != nullptr;
+  TRY(auto* watched, add(dir, in_parent));
+  if (watched != nullptr) watched->parent = true;
+  return watched != nullptr;
 }
 
 void Watch::stop() {
@@ -66,7 +65,7 @@ void Watch::read() {
                            });
 }
 
-// What follows is taken together: a checkpoint of ours alone is a dozen.
+// Waits a moment, so that later events are read together: one checkpoint of ours makes a dozen.
 void Watch::pause() {
   timer_.expires_after(gathering);
   timer_.async_wait([this](const boost::system::error_code& error) {
@@ -97,7 +96,7 @@ void Watch::take_one(std::uint32_t mask, int watch, const char* name, Changes& s
     watched_.erase(found);
     return;
   }
-  if ((mask & IN_MOVE_SELF) != 0) {  // under its next name it is nobody's; IN_IGNORED follows
+  if ((mask & IN_MOVE_SELF) != 0) {  // it is no agent's folder under its new name; IN_IGNORED follows
     ::inotify_rm_watch(inotify_.native_handle(), watch);
     return;
   }

@@ -1,6 +1,5 @@
-// Notices at once that another program touched an agent's folder (inotify). What it says is only a hint: what lies on
-// disk decides, and looking at everything when the cache is older than its TTL is the floor under it. One thread: the
-// io_context's.
+// Reports within about 100 ms that an agent's folder was touched, by inotify. A report is only a hint: the files on
+// disk decide, and every file is looked at anyway when the cache is older than its TTL. Thread: the loop.
 #pragma once
 
 #include <array>
@@ -28,8 +27,8 @@ class Watch {
   using OnChanges = std::function<void(Changes)>;
   Watch(boost::asio::io_context& io, OnChanges seen);
 
-  // Watches an agent's folder, or one in which agents' folders are made; again is the same as once. False: there is no
-  // such folder. `degraded`: it cannot be watched (no inotify, too many watches).
+  // Watches an agent's folder, or one in which agents' folders are made. Watching it again changes nothing. Returns
+  // false when there is no such folder, degraded when it cannot be watched (no inotify, too many watches).
   Result<bool> add(const std::string& agent, const std::filesystem::path& dir);
   Result<bool> add_parent(const std::filesystem::path& dir);
   void stop();

@@ -19,7 +19,8 @@ constexpr int looks_a_save = 120;
 // Reads the file again if it changed. A damaged or half-written file changes nothing and is logged once; `told` is the
 // fault that was logged last.
 asio::awaitable<void> look(api::Api& api, std::string& told) {
-  const auto read = co_await runtime::run_on(api.ledger.disk().get_executor(), [&api] { return api.tokens.look(); });
+  const auto read =
+      co_await runtime::run_on(api.ledger.parts().env.disk.get_executor(), [&api] { return api.tokens.look(); });
   if (read && *read) {
     api.streams.check_tokens();
     log::info("tokens_reloaded", {{"tokens", api.tokens.list().size()}});
@@ -33,14 +34,15 @@ asio::awaitable<void> look(api::Api& api, std::string& told) {
 }  // namespace
 
 asio::awaitable<void> keep_tokens(api::Api& api) {
-  asio::steady_timer timer(api.ledger.io());
+  asio::steady_timer timer(api.ledger.parts().env.io);
   std::string told;
   for (int looks = 1;; ++looks) {
     timer.expires_after(look_every);
     co_await timer.async_wait(asio::use_awaitable);
     co_await look(api, told);
     if (looks % looks_a_save != 0 || !api.tokens.unsaved()) continue;
-    auto saved = co_await runtime::run_on(api.ledger.disk().get_executor(), [&api] { return api.tokens.save(); });
+    auto saved =
+        co_await runtime::run_on(api.ledger.parts().env.disk.get_executor(), [&api] { return api.tokens.save(); });
     if (!saved) log::warn("tokens_not_saved", {{"error", saved.error().detail}});
   }
 }

@@ -138,7 +138,7 @@ class Daemon {
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
-        authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.age_now(); }),
+        authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
@@ -243,8 +243,8 @@ class Daemon {
   // event config.reloaded name them.
   asio::awaitable<void> reload() {
     const auto reloading = manager_.reloading();
-    if (auto read =
-            co_await runtime::run_on(api_.ledger.disk().get_executor(), [this] { return api_.tokens.reload(); });
+    if (auto read = co_await runtime::run_on(api_.ledger.parts().env.disk.get_executor(),
+                                             [this] { return api_.tokens.reload(); });
         !read) {
       log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     }
@@ -374,7 +374,7 @@ int serve(const ServeOptions& options) {
   auth::Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
   if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
   auth::LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
-  if (auto read = cookies.load((*ledger)->age_now()); !read)
+  if (auto read = cookies.load((*ledger)->parts().commits.clock().now()); !read)
     log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
 
   Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);

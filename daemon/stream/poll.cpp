@@ -63,7 +63,7 @@ asio::awaitable<Result<http::Response>> Streams::poll(const http::Request& reque
   }
 
   std::optional<http::Quota<std::string>::Slot> slot;
-  asio::steady_timer timer(ledger_.io());
+  asio::steady_timer timer(ledger_.parts().env.io);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.wait_ms);
   const auto full = [&] { return page.count >= options.limit || page.events.size() >= limits::page_bytes; };
   while (!full()) {
@@ -85,7 +85,7 @@ asio::awaitable<Result<http::Response>> Streams::poll(const http::Request& reque
       const SharedBatch batch = tail_.batch(page.next);  // kept: the tail may drop it at the co_await
       const std::uint64_t seq = page.next++;
       if (seq % looked_at_once == 0) {
-        co_await asio::post(ledger_.io(), asio::use_awaitable);
+        co_await asio::post(ledger_.parts().env.io, asio::use_awaitable);
         if (gone()) co_return fail(Code::request_timeout, "the client has gone");
       }
       if (view->shows(batch->envelope(seq))) page.add(seq, frames::data_of(batch->frames(seq, seq)));

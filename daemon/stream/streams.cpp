@@ -32,15 +32,17 @@ Streams::Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings s
     : ledger_(ledger),
       context_(std::move(context)),
       settings_(settings),
-      tail_(ledger.durable(), settings.tail_bytes),
-      stop_timer_(ledger.io()),
-      publish_timer_(ledger.io()) {
+      tail_(ledger.parts().commits.durable(), settings.tail_bytes),
+      stop_timer_(ledger.parts().env.io),
+      publish_timer_(ledger.parts().env.io) {
   if (threads <= 1) {
-    own_ = std::make_unique<Hub>(context_, settings_, counters_, ledger.io().get_executor(), ledger.durable());
+    own_ = std::make_unique<Hub>(context_, settings_, counters_, ledger.parts().env.io.get_executor(),
+                                 ledger.parts().commits.durable());
   }
   for (std::size_t number = 1; number < threads; ++number) {
     auto made = std::make_unique<Thread>();
-    made->hub = std::make_unique<Hub>(context_, settings_, counters_, made->io.get_executor(), ledger.durable());
+    made->hub = std::make_unique<Hub>(context_, settings_, counters_, made->io.get_executor(),
+                                      ledger.parts().commits.durable());
     made->thread = std::jthread([&io = made->io] {
       const auto work = asio::make_work_guard(io);
       io.run();
@@ -124,7 +126,8 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& re
   CO_TRY(auto filter, EventFilter::parse(request));
   // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
   // ahead of the tail only for a moment, so it is waited for.
-  if (asked && asked->epoch == ledger_.epoch() && asked->seq > tail_.head() && asked->seq <= ledger_.status().head) {
+  if (asked && asked->epoch == ledger_.journal().epoch() && asked->seq > tail_.head() &&
+      asked->seq <= ledger_.status().head) {
     if (const auto settled = co_await ledger_.wait_until_durable(asked->seq); !settled)
       log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
   }

@@ -41,8 +41,8 @@ struct World {
         stream::StreamSettings{});
     tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
-    authenticator =
-        std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies, [this] { return ledger->age_now(); });
+    authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
+                                                    [this] { return ledger->parts().commits.clock().now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
     api = std::make_unique<Api>(Api{.config = config,
                                     .ledger = *ledger,

@@ -66,7 +66,7 @@ TEST_CASE("a commit is answered, shown and counted once it is durable") {
   const auto made = fixture.create(key, "s");
   REQUIRE(made);
   CHECK(made->status == 201);
-  CHECK(fixture.ledger().durable() == 1);
+  CHECK(fixture.ledger().parts().commits.durable() == 1);
   CHECK(fixture.shown() == Keys{key});
   const auto said = fixture.append(key, "hello");
   REQUIRE(said);
@@ -74,7 +74,7 @@ TEST_CASE("a commit is answered, shown and counted once it is durable") {
   const auto lines = fixture.lines("s.jsonl");
   REQUIRE(lines);
   CHECK(text_at(*lines, 0) == "hello");
-  CHECK(fixture.ledger().status().commits == 2);
+  CHECK(fixture.ledger().status().counters.commits == 2);
 }
 
 TEST_CASE("a refused command leaves nothing behind") {
@@ -82,7 +82,7 @@ TEST_CASE("a refused command leaves nothing behind") {
   const auto refused = fixture.append("agent:main:absent", "hello");
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::session_not_found);
-  CHECK(fixture.ledger().durable() == 0);
+  CHECK(fixture.ledger().parts().commits.durable() == 0);
 }
 
 TEST_CASE("an agent that nobody made is not found, and a refused read makes none") {
@@ -105,7 +105,7 @@ TEST_CASE("what was acknowledged outlives a kill without any checkpoint") {
   REQUIRE(lines);
   REQUIRE(lines->size() == 2);
   CHECK(text_at(*lines, 1) == "two");
-  CHECK(fixture.ledger().durable() == 3);
+  CHECK(fixture.ledger().parts().commits.durable() == 3);
 }
 
 TEST_CASE("recovering twice from one journal changes nothing more") {
@@ -134,7 +134,7 @@ TEST_CASE("a checkpoint brings sessions.json up to date, and CHECKPOINT says so"
   ok(fixture.create(key, "s"));
   fixture.checkpointed();
   CHECK(fixture.store_text().contains(key));
-  CHECK(fixture.ledger().agent_status("main").dirty == false);
+  CHECK(fixture.ledger().parts().agents.find("main")->checkpoint.dirty_since == 0);
   const std::string marks =
       LedgerFixture::text_of(std::filesystem::path(fixture.config().state_dir) / "journal/CHECKPOINT");
   CHECK(json::int_at(marks, "seq") == 1);
@@ -161,7 +161,7 @@ TEST_CASE("a batch that was not stored is taken back, and commits go on when the
   fixture.fail_disk();
   const auto lost = fixture.create("agent:main:lost", "t");
   REQUIRE(!lost);
-  CHECK(fixture.ledger().status().writable == false);
+  CHECK(!fixture.ledger().status().refusal.empty());
   fixture.heal_disk();
   std::optional<Result<Reply>> again;
   fixture.run_until([&] {  // the journal is asked once a second
@@ -238,12 +238,12 @@ TEST_CASE("what a foreign program changes in sessions.json becomes a commit") {
   LedgerFixture fixture;
   ok(fixture.create(key, "s"));
   fixture.checkpointed();
-  const std::uint64_t before = fixture.ledger().durable();
+  const std::uint64_t before = fixture.ledger().parts().commits.durable();
   std::string text = fixture.store_text();
   text.insert(text.find_last_of('}'), R"(,"agent:main:theirs":{"sessionId":"x","updatedAt":5})");
   LedgerFixture::write_file(fixture.in_agent("sessions.json"), text);
   CHECK(fixture.shown("main", true) == Keys{key, "agent:main:theirs"});
-  CHECK(fixture.ledger().durable() > before);
+  CHECK(fixture.ledger().parts().commits.durable() > before);
   fixture.kill();
   fixture.open();
   CHECK(fixture.shown() == Keys{key, "agent:main:theirs"});
@@ -299,13 +299,13 @@ TEST_CASE("an append in shared mode waits for a foreign lock on its transcript; 
   fixture.start_run(fixture.append_command(key, "two"), waiting);
   ok(fixture.append("agent:main:other", "hello"));
   CHECK(!waiting);
-  CHECK(fixture.ledger().lock_waiters().size() == 1);
+  CHECK(fixture.ledger().parts().env.lock_waiters.size() == 1);
   LedgerFixture::write_file(fixture.in_agent("s.jsonl"), their_line, std::ios::app);
   lock.release();
   fixture.run_until([&] { return waiting.has_value(); });
   REQUIRE(*waiting);
   CHECK(json::int_at((*waiting)->body, "lastSeq") == 2);
-  CHECK(fixture.ledger().lock_waiters().empty());
+  CHECK(fixture.ledger().parts().env.lock_waiters.empty());
 }
 
 // Several commits read the end of a transcript at once. What the last of them read is no longer true when a line was
@@ -335,7 +335,7 @@ TEST_CASE("draining ends the waits for a foreign lock") {
   ForeignLock lock(fixture.in_agent("s.jsonl"));
   std::optional<Result<Reply>> waiting;
   fixture.start_run(fixture.append_command(key, "one"), waiting);
-  fixture.run_until([&] { return !fixture.ledger().lock_waiters().empty(); });
+  fixture.run_until([&] { return !fixture.ledger().parts().env.lock_waiters.empty(); });
   fixture.ledger().drain();
   fixture.run_until([&] { return waiting.has_value(); });
   REQUIRE(!*waiting);
@@ -419,7 +419,7 @@ TEST_CASE("a snapshot holds what is durable, and stays as it is while commits go
   REQUIRE(snapshot);
   ok(fixture.create("agent:main:second", "t"));
   fixture.checkpointed();
-  CHECK((*snapshot)->as_of == fixture.ledger().epoch() + "-1");
+  CHECK((*snapshot)->as_of == fixture.ledger().journal().epoch() + "-1");
   bool found = false;
   for (const SnapshotFile& file : (*snapshot)->files) {
     if (!file.name.ends_with("sessions.json")) continue;

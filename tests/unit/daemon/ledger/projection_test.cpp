@@ -73,7 +73,7 @@ TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
   }
   FlushedSizes sizes;
   Projection again(paths, {}, adopting, sizes);  // after a kill
-  CHECK(again.archived("main", 7) == true);
+  CHECK(again.archives().contains("main", 7) == true);
   REQUIRE(again.add(7, events, {}, nowhere));
   CHECK(store::read_file(file) == "{\"newer\":1}\n");
   // One that was killed before it was recorded goes on: the next purge takes the file.

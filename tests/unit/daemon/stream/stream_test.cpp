@@ -131,9 +131,9 @@ TEST_CASE("from every position after a restart, when memory holds nothing") {
   Fixture fixture;
   const std::vector<Said> all = history(30);
   commit_all(fixture, all);
-  const std::string epoch = fixture.ledger().epoch();
+  const std::string epoch = fixture.ledger().journal().epoch();
   fixture.restart();
-  REQUIRE(fixture.ledger().epoch() == epoch);
+  REQUIRE(fixture.ledger().journal().epoch() == epoch);
   REQUIRE(fixture.streams().tail().oldest() > fixture.head());
   for (std::uint64_t after = 0; after <= all.size(); ++after) {
     const auto client = fixture.open({{"after", fixture.id(after)}});
@@ -157,7 +157,7 @@ TEST_CASE("the first things said: retry, then hello with the place the stream st
   CHECK(client->text.starts_with("retry: 2000\n\nid: "));
   CHECK(frames[1].id == fixture.id(5));
   CHECK(frames[1].data ==
-        R"({"epoch":")" + fixture.ledger().epoch() +
+        R"({"epoch":")" + fixture.ledger().journal().epoch() +
             R"(","head":5,"oldest":1,"version":"0.1.0","filters":{"agent":"main","types":["message.*"]}})");
 
   fixture.commit({{.type = journal::EventType::message_appended, .key = keys[0], .text = "später"}});
@@ -223,7 +223,7 @@ TEST_CASE("a batch bigger than any page, and its last event") {
 TEST_CASE("gaps: another epoch, ahead of head") {
   Fixture fixture;
   commit_all(fixture, history(8));
-  const std::string other = fixture.ledger().epoch() == "00000000-3" ? "00000001-3" : "00000000-3";
+  const std::string other = fixture.ledger().journal().epoch() == "00000000-3" ? "00000001-3" : "00000000-3";
   const std::string ahead = fixture.id(9);
   for (const auto& [asked, reason] : {std::pair(other, "epoch"), std::pair(ahead, "ahead")}) {
     const auto client = fixture.open({{"after", asked}});

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include "daemon/ledger/ledger.hpp"
+
+namespace sessiond::ledger {
+
+LedgerStatus Ledger::status() const {
+  LedgerStatus out;
+  out.counters = parts_.commits.counters();
+  out.checkpoints = parts_.checkpointer.checkpoints();
+  out.evictions = parts_.notices.evictions();
+  out.head = parts_.commits.last();
+  out.durable = parts_.commits.durable();
+  out.oldest = parts_.commits.journal().oldest();
+  const std::int64_t now = store::steady_ms();
+  out.refusal = parts_.commits.refusal();
+  if (out.refusal.empty() && parts_.flusher.facts().failing)
+    out.refusal = "transcripts cannot be written (see the log)";
+  out.repairs = parts_.notices.repairs();
+  out.damage = parts_.journal_files.damage();
+  out.journal_check = parts_.journal_files.check();
+  out.unwatched = parts_.follower.unwatched();
+  out.answers_truncated = parts_.commits.answers().truncated();
+  for (const std::string& path : parts_.follower.databases())
+    out.degraded.push_back(path + ": sessions that OpenClaw 2026.8 or later keeps there are not served");
+  if (!parts_.checkpointer.trouble().empty()) out.lagging.push_back(parts_.checkpointer.trouble());
+  for (const auto& [id, agent] : parts_.agents.all()) {
+    if (agent->state) ++out.agents;
+    if (!agent->degraded.empty()) {
+      out.degraded.push_back(fmt::format("agent {}: {}; the journal keeps {} KiB for it", id, agent->degraded,
+                                         agent->rebuild || agent->checkpoint.dirty_since != 0
+                                             ? parts_.commits.journal().bytes_after(agent->reached.store) >> 10
+                                             : 0));
+    } else {
+      out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
+    }
+    if (agent->loading_bytes != 0)
+      out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
+    if (!agent->checkpoint.trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->checkpoint.trouble));
+    if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
+  }
+  for (const auto& [file, held] : parts_.flusher.locked()) {
+    if (!held.why.empty()) {
+      out.degraded.push_back(held.why);
+      continue;
+    }
+    ++out.lock_waits;
+    if (now - held.since > transcript_lock_timeout_ms)
+      out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
+  }
+  out.recovering.assign(parts_.flusher.recovering().begin(), parts_.flusher.recovering().end());
+  return out;
+}
+
+}  // namespace sessiond::ledger

@@ -37,8 +37,8 @@ BUDGET = Path(__file__).with_name("budget.json")
 TOLERANCE = 1.05
 ROUNDS = 5
 IDLE = 200_000  # instructions in 0.3 s: timers only
-BEHIND_S = 0.3  # until what goes on behind a write is done: the audit log's lines are gathered for 0.2 s
-READERS = (20, 220)  # event streams open
+BEHIND_S = 0.4  # until the timers behind a write have expired: the audit log's lines are gathered for 0.2 s
+READERS = (20, 420)  # event streams open
 MARKER = b"########"  # a number that no other request of the run has
 AGENT = "bench"  # the requests that write; `main` holds what is listed and read, and rests
 BIG = "agent:main:bench:direct:u00000000"
@@ -162,6 +162,15 @@ class Counted:
         path = f"{self.out}.{self.dumps}"
         return read_dump(path), path
 
+    def rest(self):
+        """Waits until the daemon has done what goes on behind the requests: no thread of it runs."""
+        time.sleep(BEHIND_S)
+        idle = 0
+        while idle < 3:
+            states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{self.daemon.process.pid}/task").glob("*/stat")]
+            idle = idle + 1 if set(states) == {"S"} else 0
+            time.sleep(0.03)
+
     def settle(self):
         """Waits until the daemon has loaded and indexed what it was started on."""
         for _ in range(200):
@@ -179,7 +188,7 @@ class Counted:
             with self.clock:
                 for _ in range(count):
                     operation()
-            time.sleep(BEHIND_S)
+            self.rest()
             rounds.append(self.dump())
         counts, path = sorted(rounds[1:], key=lambda counted: counted[0].total())[ROUNDS // 2]
         if self.keep:

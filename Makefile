@@ -10,10 +10,10 @@ ROUNDS    ?= 1000
 SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
 SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: packages build run test retest bench bench-stream soak fuzz flood format lint clean help
+.PHONY: packages build run test retest bench bench-stream cost soak fuzz flood format lint clean help
 
 help:
-	@echo "make run | test | retest | build | bench | bench-stream | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
+	@echo "make run | test | retest | build | bench | bench-stream | cost | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
 
 # --- Debian packages: what is missing of config/debian-packages.txt; a program of that name is as good (NodeSource's nodejs brings an npm, and
 # refuses Debian's) ---
@@ -143,6 +143,10 @@ bench: build
 bench-stream: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_stream_bench
 	@python3 tests/bench/stream.py
+
+# Instructions an operation, held against tests/bench/budget.json.
+cost: build build/.test-packages
+	@python3 tests/bench/cost.py
 
 # --- tidiness ---
 

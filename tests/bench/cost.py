@@ -62,7 +62,6 @@ def arguments():
 
 # --- counting ---
 
-
 def scope_of(name):
     """Where a mangled name belongs: _ZN8sessiond4http6RouterC2Ev -> ["sessiond", "http"]."""
     found = SCOPED.match(name)
@@ -123,8 +122,7 @@ class FrozenClock:
 
     def __init__(self, directory):
         library, self.file = str(directory / "frozen_clock.so"), str(directory / "clock")
-        source = str(Path(__file__).with_name("frozen_clock.c"))
-        subprocess.run(["clang-19", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+        subprocess.run(["clang-19", "-O2", "-shared", "-fPIC", "-o", library, str(Path(__file__).with_name("frozen_clock.c"))], check=True)
         self._write(0)
         self.environment = {"LD_PRELOAD": library, "FROZEN_CLOCK": self.file}
 
@@ -156,8 +154,7 @@ class Counted:
 
     def dump(self):
         """The counts since the last dump, and their file."""
-        command = ["vgdb", self.vgdb, f"--pid={self.daemon.process.pid}", "dump"]
-        subprocess.run(command, check=True, capture_output=True, timeout=60 * SLOW)
+        subprocess.run(["vgdb", self.vgdb, f"--pid={self.daemon.process.pid}", "dump"], check=True, capture_output=True, timeout=60 * SLOW)
         self.dumps += 1
         path = f"{self.out}.{self.dumps}"
         return read_dump(path), path
@@ -199,7 +196,6 @@ class Counted:
 
 
 # --- the client ---
-
 
 class Connection:
     """Sends prepared requests and reads their replies."""
@@ -245,9 +241,6 @@ class Connection:
             raise SystemExit("the daemon closed the connection")
         return data
 
-    def close(self):
-        self.socket.close()
-
 
 class Readers:
     """Event streams that read every event as it comes."""
@@ -274,7 +267,6 @@ class Readers:
 
 
 # --- the scenarios ---
-
 
 def prepare_state(state):
     """10 000 sessions as POST /v1/inbound makes them. The first is as POST …/sessions makes it, and has 200 messages of 100 bytes."""
@@ -357,14 +349,12 @@ def count_all(options):
         if options.only in "reader":
             append = next(operation for name, operation, _ in all_scenarios if name == "append 100 B")
             costs["reader"] = reader(counted, append)
-        connection.close()
     finally:
         counted.daemon.close()
     return costs
 
 
 # --- the table ---
-
 
 def number(value):
     return f"{value:,.0f}".replace(",", " ")

@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "daemon/decide/commands.hpp"
 #include "daemon/ledger/fetch.hpp"
 #include "daemon/runtime/log.hpp"
 #include "store/try.hpp"

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "daemon/decide/apply.hpp"
+#include "daemon/decide/commands.hpp"
 #include "daemon/decide/foreign.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/start_files.hpp"

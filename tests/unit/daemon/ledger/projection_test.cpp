@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "daemon/decide/archive_records.hpp"
 #include "store/files.hpp"
 #include "tests/unit/temp_dir.hpp"
 

@@ -266,7 +266,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
            },
        .forget = [this](std::string id) { return parts_.agents.forget(std::move(id)); },
        .reload = [this](std::set<std::string> ids) { return reload(parts_.agents, std::move(ids)); }});
-  parts_.flusher.on_news([this](TranscriptNews news) { parts_.follower.tell_news(std::move(news)); });
+  parts_.flusher.on_news([this](const TranscriptNews& news) { parts_.follower.tell_news(news); });
   parts_.agents.set_hooks(
       {.on_dirty = [this] { parts_.checkpointer.wake(); },
        .on_loaded = [this](Agent& agent) { parts_.follower.watch(agent); },

@@ -15,7 +15,7 @@ namespace {
 
 struct MatchMember {
   std::string_view name;
-  std::optional<std::string> SendMatch::*field;
+  std::optional<std::string> SendMatch::* field;
 };
 constexpr std::array<MatchMember, 6> match_members{{{"channel", &SendMatch::channel},
                                                     {"chatType", &SendMatch::chat_type},

@@ -30,12 +30,12 @@ std::string_view name_of(const struct statfs& kind) {
 }  // namespace
 
 std::string_view network_file_system(const std::filesystem::path& path) {
-  struct statfs kind {};
+  struct statfs kind{};
   return ::statfs(path.c_str(), &kind) == 0 ? name_of(kind) : std::string_view{};
 }
 
 std::string_view network_file_system(int fd) {
-  struct statfs kind {};
+  struct statfs kind{};
   return ::fstatfs(fd, &kind) == 0 ? name_of(kind) : std::string_view("unknown");
 }
 

@@ -119,13 +119,13 @@ FileIdentity identity(const struct stat& status) {
 }
 
 Result<struct stat> status_of(int fd, std::string_view path) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return io_fail("stat", path);
   return status;
 }
 
 std::optional<struct stat> stat_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return {};
   return status;
 }
@@ -161,7 +161,7 @@ Problem in_the_way(const fs::path& path, Problem why) {
   const auto degraded = [&path](std::string_view what) {
     return Problem{.code = Code::degraded, .detail = fmt::format("{} {}", path.native(), what)};
   };
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno == ENOTDIR) return degraded("cannot be used: its folder is none");
     if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
@@ -191,7 +191,7 @@ Result<void> make_dirs(const fs::path& path) {
     if (const fs::path real = fs::weakly_canonical(path, error); error || !within(real.native() + "/"))
       return led_out(path.native());
   }
-  struct stat there {};
+  struct stat there{};
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
   fs::path made;
   for (const fs::path& part : path) {
@@ -204,7 +204,7 @@ Result<void> make_dirs(const fs::path& path) {
     }
     // EROFS, EACCES: a directory above ours that we may not write to, but that exists.
     const int error = errno;
-    struct stat status {};
+    struct stat status{};
     if (::stat(made.c_str(), &status) != 0)
       return std::unexpected(io_problem("create directory", made.native(), error));
     if (!S_ISDIR(status.st_mode)) return std::unexpected(io_problem("create directory", made.native(), ENOTDIR));

@@ -1,7 +1,8 @@
 // The limits on what a client can make the daemon store or compute, in one table. Limits that operators may want to
 // change are configuration keys instead (`limits.*`, `session.spawn.*`, `idempotency.*`: config/config.hpp).
 //
-// Every loop on the network thread over data of a client ends at one of these limits.
+// Every loop on the network thread over data of a client ends at one of these limits, or at a key
+// of `limits.*`, whose upper bound keeps it short too.
 #pragma once
 
 #include <cstddef>

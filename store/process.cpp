@@ -73,8 +73,8 @@ std::int64_t apparent_boot_ns() {
 
 // By the wall clock of that time: the kernel makes /dev early, in memory.
 std::int64_t first_file_system_ns() {
-  struct statfs kind {};
-  struct statx made {};
+  struct statfs kind{};
+  struct statx made{};
   if (::statfs("/dev", &kind) != 0 || kind.f_type != TMPFS_MAGIC) return INT64_MAX;
   if (::statx(AT_FDCWD, "/dev", 0, STATX_BTIME, &made) != 0 || (made.stx_mask & STATX_BTIME) == 0) return INT64_MAX;
   return made.stx_btime.tv_sec * 1'000'000'000 + made.stx_btime.tv_nsec;
@@ -84,7 +84,7 @@ std::int64_t first_file_system_ns() {
 
 const std::string& host_identity() {
   static const std::string identity = [] {
-    struct stat space {};
+    struct stat space{};
     const bool known = ::stat("/proc/self/ns/pid", &space) == 0;
     const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
     boot_time_ns();  // remembers the estimate before the clock may be set

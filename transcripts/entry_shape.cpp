@@ -13,7 +13,7 @@ bool is_json_object(std::string_view line) {
 
 struct Named {
   std::string_view name;
-  std::string_view EntryMembers::*field;
+  std::string_view EntryMembers::* field;
 };
 constexpr std::array<Named, 9> entry_names{{{"type", &EntryMembers::type},
                                             {"id", &EntryMembers::id},

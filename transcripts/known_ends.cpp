@@ -139,7 +139,7 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
 
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
-  struct stat status {};
+  struct stat status{};
   if (::lstat((dir_ / file).c_str(), &status) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", (dir_ / file).native());
     if (known == ends_.end()) return std::nullopt;

@@ -126,7 +126,7 @@ void Transcript::Impl::load_id_sidecar() {
 }
 
 Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) {
     const int error = errno;
     if (error != ENOENT) return std::unexpected(store::in_the_way(path, io_problem("stat", path.native(), error)));
@@ -145,7 +145,7 @@ Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
 
 Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t budget) {
   // The descriptor is open, so no other file can have got its inode.
-  struct stat status {};
+  struct stat status{};
   bool open =
       fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == at_path.st_ino && status.st_dev == at_path.st_dev;
   if (!open) {

@@ -174,7 +174,7 @@ Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
 
 // Opens the file that has the name now, or makes it.
 Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
-  struct stat status {};
+  struct stat status{};
   if (const auto known = by_name.find(file); known != by_name.end()) {
     OpenFile& cached = *known->second;
     if (::lstat(cached.path.c_str(), &status) == 0 && status.st_ino == cached.inode && status.st_dev == cached.device) {

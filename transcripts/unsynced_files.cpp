@@ -39,7 +39,7 @@ Result<void> UnsyncedFiles::sync_one(const std::string& file, Written& written, 
   store::Fd reopened;
   int fd = written.lost ? -1 : descriptor(file);
   if (fd < 0) {
-    struct stat named {};  // removed or replaced by a foreign program: what we wrote is gone with the old file
+    struct stat named{};  // removed or replaced by a foreign program: what we wrote is gone with the old file
     if (::lstat((state_dir_ / file).c_str(), &named) != 0 || named.st_ino != written.inode) return {};
     TRY(auto path, store::resolve_below(state_dir_, file));
     auto again = store::open_file(path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
@@ -73,7 +73,7 @@ Result<void> UnsyncedFiles::sync(const Descriptor& descriptor) {
   }
   for (auto at = folders_.begin(); at != folders_.end();) {
     auto synced = store::sync_dir(*at);
-    struct stat named {};  // a folder that is gone holds no names to keep
+    struct stat named{};  // a folder that is gone holds no names to keep
     if (!synced && (::lstat(at->c_str(), &named) != 0 || !S_ISDIR(named.st_mode))) synced = {};
     if (!synced && first) first = synced;
     at = synced ? folders_.erase(at) : std::next(at);

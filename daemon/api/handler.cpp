@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <cassert>
+#include <map>
 #include <ranges>
 
 #include "policy/secret_scan.hpp"

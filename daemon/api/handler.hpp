@@ -102,8 +102,9 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
 
 http::Response to_response(ledger::Reply reply);
 
-// Commits a command within the token's scope, and answers once the commit is durable. `requester` is requester_of() for
-// a command that is done once for each Idempotency-Key. `create` makes an agent that does not exist.
+// Commits a command within the token's scope, and answers once the commit is durable (202 at once with respond-async).
+// `requester` is requester_of() for a command that is done once for each Idempotency-Key. `create` makes an agent that
+// does not exist.
 template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
                      Result<ledger::Requester> requester, bool create = false) {

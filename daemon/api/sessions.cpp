@@ -200,7 +200,8 @@ HandlerResult children(Api& api, http::Request& request) {
 }
 
 // The transcripts of a session's topics, by topic, and the seq of the newest event that the list depends on. For the
-// session id of archived transcripts: the newest archive of each topic.
+// session id of archived transcripts: the newest archive of each topic, deleted topics included. Which files a session
+// may use depends on all sessions of the agent.
 struct TopicFiles {
   std::vector<std::pair<std::string, std::string>> files;
   std::uint64_t seq = 0;
@@ -235,9 +236,10 @@ HandlerResult topics(Api& api, http::Request& request) {
   for (const auto& [topic, file] : files) {
     CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
     const auto transcript = sessions_folder(api, path.agent) / file;
-    struct stat status{};
-    const std::int64_t updated =
-        ::stat(transcript.c_str(), &status) == 0 ? store::identity(status).mtime_ns / 1'000'000 : 0;
+    const std::int64_t updated = co_await on_disk(api, [&transcript] {
+      struct stat status{};
+      return ::stat(transcript.c_str(), &status) == 0 ? store::identity(status).mtime_ns / 1'000'000 : 0;
+    });
     append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
                                      tail.count, updated));
   }

@@ -194,7 +194,7 @@ Result<bool> Tokens::look() {
 }
 
 Result<Tokens::Identity> Tokens::identify() const {
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path_.c_str(), &status) == 0) return sessiond::store::identity(status);
   if (errno == ENOENT) return std::nullopt;
   return std::unexpected(io_problem("look at", path_.native(), errno));

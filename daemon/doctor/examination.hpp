@@ -110,7 +110,7 @@ class ModeCheck {
 
 struct Listed {
   std::string name;
-  struct stat status {};
+  struct stat status{};
 };
 // Returns a folder's entries, by name. An absent folder has none; a folder that cannot be read is reported as an error.
 std::vector<Listed> list_dir(Examination& exam, std::string_view check, const std::filesystem::path& dir);

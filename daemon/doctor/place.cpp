@@ -32,7 +32,7 @@ Result<Step> set_mode(const std::string& path, mode_t from, mode_t to) {
 
 bool check_dir(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct stat status {};
+  struct stat status{};
   if (::stat(dir.c_str(), &status) != 0) {
     exam.report.error("state_dir", dir, reason(errno),
                       "name the right one (--state-dir, SESSIOND_STATE_DIR, or stateDir in the configuration), or "
@@ -102,7 +102,7 @@ void check_daemon(Examination& exam) {
 
 void check_space(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct statvfs space {};
+  struct statvfs space{};
   if (::statvfs(dir.c_str(), &space) != 0) {
     exam.report.error("disk_space", dir, reason(errno), "check the disk");
     return;
@@ -137,7 +137,7 @@ constexpr std::array without_exchange{
 
 void check_file_system(Examination& exam) {
   const std::string& dir = exam.options.state_dir.native();
-  struct statfs kind {};
+  struct statfs kind{};
   if (::statfs(dir.c_str(), &kind) != 0) {
     exam.report.error("file_system", dir, reason(errno), "check the disk");
     return;

@@ -28,7 +28,7 @@ int open_regular(OpenFile& file, const std::string& path) {
   auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
   if (!opened) return ELOOP;
   file.fd = std::move(*opened);
-  struct stat about {};
+  struct stat about{};
   if (::fstat(file.fd.get(), &about) != 0) return errno;
   return S_ISREG(about.st_mode) ? 0 : EINVAL;
 }

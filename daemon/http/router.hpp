@@ -1,7 +1,8 @@
 // Finds the handler of a request by method and path, and runs it. An unknown path is answered 404, another method of a
 // known path 405 with Allow. Then the request is authenticated (401) and its permission checked (403); then the handler
 // runs. An exception of a handler becomes a 500. Patterns look like "/v1/agents/{agent}/sessions/{key}": a parameter is
-// one whole segment and not empty, and a literal segment takes precedence over a parameter.
+// one whole segment and not empty, and a literal segment takes precedence over a
+// parameter where it has the method.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -46,7 +46,7 @@ int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size, con
 Result<void> check_readable(const std::string& file) {
   if (file.empty()) return {};
   const store::Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   int error = 0;
   if (!fd || ::fstat(fd.get(), &status) != 0) error = errno;
   if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;

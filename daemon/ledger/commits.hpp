@@ -2,7 +2,7 @@
 // what it reveals (a reply, an event, a read) waits here until the batch that carries it is durable. When a batch
 // fails, its seqs are taken back: the agents that it touched are read again, and the numbers are given to later events.
 // Only this class knows that a seq can be taken back. Thread: the loop. The journal's thread tells of each batch by
-// posting on_outcome().
+// posting on_outcome() (daemon/ledger/recovery.cpp).
 #pragma once
 
 #include <deque>

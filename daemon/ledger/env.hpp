@@ -1,5 +1,6 @@
 // The surroundings of a ledger's parts, and whether it is being shut down. Outlives the parts.
-// Thread: the loop, except `config` and `paths`, which never change and may be read anywhere.
+// Thread: the loop, except `config` and `paths`: the configuration of the start, which never changes and may be read
+// anywhere. What SIGHUP changes is in `rules`.
 #pragma once
 
 #include <algorithm>

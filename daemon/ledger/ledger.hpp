@@ -82,7 +82,8 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Decides, commits and answers once durable. `create` makes an agent that is not there yet (else agent_not_found).
+  // Decides, commits and answers once durable (`respond_async`: at once). `create` makes an agent that is not there yet
+  // (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
   // A commit that concerns no agent (tokens, policy, locks): one event.
   asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,

@@ -24,7 +24,7 @@ bool is_ours(const fs::path& path) {
 std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
   std::vector<Obstacle> found;
   const auto wants_file = [&found](const fs::path& path) {
-    struct stat status {};
+    struct stat status{};
     if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
     found.push_back(
         {.path = path, .what = S_ISDIR(status.st_mode) ? "is a folder where a file should be" : "is no plain file"});
@@ -34,7 +34,7 @@ std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
     if (entry.path().extension() == ".idx") wants_file(entry.path());
   });
   for (const char* name : folders) {
-    struct stat status {};
+    struct stat status{};
     const fs::path path = journal_dir / name;
     if (::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
       found.push_back({.path = path, .what = "is a file where a folder should be"});

@@ -32,7 +32,7 @@ enum class Kind : std::uint8_t { any, replaced };
 Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
                   std::uint64_t most = UINT64_MAX) {
   SnapshotFile file{.name = std::move(name), .path = path.native()};
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0)
     return errno == ENOENT ? Result<void>{} : std::unexpected(io_problem("stat", path.native(), errno));
   if (!S_ISREG(status.st_mode)) return {};

@@ -55,7 +55,7 @@ bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::
   const decide::TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
   const std::string path = env_.paths.sessions_dir(state.id()) + file;
-  struct stat status {};
+  struct stat status{};
   const bool there = ::lstat((env_.paths.state_dir() / path).c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.

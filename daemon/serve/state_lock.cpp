@@ -38,7 +38,7 @@ struct Holder {
 // Returns the pid of the flock's holder from /proc/locks ("7: FLOCK ADVISORY WRITE 4711 fe:01:131130 0 EOF"); 0 when
 // the holder is in another pid namespace.
 std::int64_t pid_of_flock(int fd) {
-  struct stat status {};
+  struct stat status{};
   const auto text = store::read_file("/proc/locks");
   if (!text || ::fstat(fd, &status) != 0) return 0;
   std::istringstream lines(*text);
@@ -58,8 +58,7 @@ std::pair<std::string, std::string> program_of(std::int64_t pid) {
   const std::size_t end = text.find('\0');
   if (end == std::string::npos) return {};
   const auto printable = [](std::string word) {
-    std::ranges::replace_if(
-        word, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+    std::ranges::replace_if(word, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
     return word.substr(0, 60);
   };
   std::string first = text.substr(end + 1, text.find('\0', end + 1) - end - 1);
@@ -89,8 +88,8 @@ Holder holder_of(int fd, const fs::path& state_dir) {
 
 // Whether the path still names this file: it does not when the file was removed and created anew.
 bool still_there(int fd, const fs::path& path) {
-  struct stat held {};
-  struct stat named {};
+  struct stat held{};
+  struct stat named{};
   return ::fstat(fd, &held) == 0 && ::lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
          held.st_dev == named.st_dev;
 }
@@ -148,7 +147,7 @@ Result<StateLock> StateLock::acquire_for_daemon(const fs::path& state_dir,
 }
 
 Result<void> check_user(const fs::path& state_dir) {
-  struct stat status {};
+  struct stat status{};
   if (::lstat(doctor::state_lock_file(state_dir).c_str(), &status) != 0 && ::stat(state_dir.c_str(), &status) != 0)
     return {};
   if (status.st_uid == ::geteuid()) return {};

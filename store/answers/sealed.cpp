@@ -139,8 +139,8 @@ Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std
 }
 
 std::shared_ptr<const SealedAnswers> SealedAnswers::map(const fs::path& path) {
-  struct stat lines {};
-  struct stat status {};
+  struct stat lines{};
+  struct stat status{};
   const auto file = store::open_file(index_path(path), O_RDONLY);
   if (!file || ::stat(path.c_str(), &lines) != 0 || ::fstat(file->get(), &status) != 0 || status.st_size == 0)
     return nullptr;
@@ -166,7 +166,7 @@ Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::open(const fs::path&
 
 Result<std::shared_ptr<const SealedAnswers>> SealedAnswers::seal(const fs::path& path,
                                                                  std::vector<IndexEntry> entries) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return io_fail("stat", path.native());
   sort_and_unite(entries);
   // A new file each time: one that is mapped must not change.

@@ -19,7 +19,7 @@ constexpr auto names = std::to_array<std::string_view>(
 
 struct Text {
   std::string_view name;
-  std::string Envelope::*field;
+  std::string Envelope::* field;
 };
 // The members that are left out when they are empty: those before `topic`, and those after it.
 constexpr std::array<Text, 7> texts{{{"agent", &Envelope::agent},

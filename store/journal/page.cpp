@@ -39,7 +39,7 @@ class Walk {
   // Continues in one segment; false when it has enough. not_found: there is no such file.
   Result<bool> read(const Catalog::SegmentPart& part) {
     TRY(const auto file, store::open_file(part.path, O_RDONLY | O_NONBLOCK));
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
       damaged(part.path, fmt::format("{} is not a file", part.path.native()));
       return true;

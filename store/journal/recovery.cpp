@@ -42,7 +42,7 @@ Result<void> settle(int fd, const fs::path& path) {
 
 std::optional<SealedIndex> fitting_index(const fs::path& path, std::uint64_t first, std::uint64_t until) {
   auto sealed = load_index(path);
-  struct stat status {};
+  struct stat status{};
   if (!sealed || sealed->first != first || sealed->next != until || ::stat(path.c_str(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) < sealed->end)
     return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<Segment> by_its_ends(const SegmentName& name, const fs::path& path
   constexpr std::size_t head_bytes = 64;
   constexpr std::uint64_t most = 16ULL << 20;  // of the last line
   const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
-  struct stat status {};
+  struct stat status{};
   if (!file || ::fstat(file->get(), &status) != 0) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);
   const auto head = store::read_at(file->get(), 0, head_bytes, path.native());

@@ -168,8 +168,8 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 FileLock::~FileLock() { release(); }
 
 bool FileLock::held() const {
-  struct stat ours {};
-  struct stat there {};
+  struct stat ours{};
+  struct stat there{};
   return fd_ && ::fstat(fd_.get(), &ours) == 0 && ::lstat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
          ours.st_dev == there.st_dev;
 }
@@ -178,7 +178,7 @@ bool FileLock::held() const {
 void FileLock::release() {
   store::Fd fd = std::move(fd_);
   if (!fd) return;
-  struct stat held {};
+  struct stat held{};
   auto payload = store::read_at(fd.get(), 0, longest_lock_payload, path_.native());
   if (payload && ::fstat(fd.get(), &held) == 0) {
     const SeenLock ours{.fd = std::move(fd), .id = lock_id(held), .payload = std::move(*payload)};

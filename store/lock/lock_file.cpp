@@ -126,7 +126,7 @@ Result<std::optional<store::Fd>> put_lock(const fs::path& lock, const std::strin
 Result<bool> take_lock_away(const fs::path& lock, const SeenLock& judged) {
   // If several of our processes judged the same lock, one proceeds; the others then see that it has changed.
   if (::flock(judged.fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-  struct stat status {};
+  struct stat status{};
   if (::lstat(lock.c_str(), &status) != 0 || status.st_ino != judged.id.inode || status.st_dev != judged.id.device) {
     ::flock(judged.fd.get(), LOCK_UN);
     return false;

@@ -90,7 +90,7 @@ Result<void> SessionsFile::Impl::adopt_first() {
   store::fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
     store::fault_point("adopt.linked");
-    struct stat status {};
+    struct stat status{};
     if (::fstat(snapshot.fd.get(), &status) == 0)
       snapshot.id.ctime_ns = store::identity(status).ctime_ns;  // moved by the link
   }

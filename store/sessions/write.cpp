@@ -202,7 +202,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
       store::fault_point("checkpoint.linked");
       ::unlink(files.foreign.c_str());  // its changes were committed before this call
     }
-    struct stat status {};
+    struct stat status{};
     if (::fstat(temp.snapshot.fd.get(), &status) == 0) temp.snapshot.id.ctime_ns = store::identity(status).ctime_ns;
     lock.release();
     store::fault_point("checkpoint.released");

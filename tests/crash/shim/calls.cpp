@@ -75,7 +75,7 @@ class Call {
 };
 
 struct stat status_of(int fd) {
-  struct stat status {};
+  struct stat status{};
   ::fstat(fd, &status);
   return status;
 }
@@ -94,7 +94,7 @@ std::size_t within_quota(int fd, std::uint64_t offset, std::size_t length) {
 void account(std::uint64_t before, std::uint64_t after) { control().used += after - before; }
 
 std::uint64_t freed_by_removing(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (control().quota == 0 || ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink > 1)
     return 0;
   return static_cast<std::uint64_t>(status.st_size);
@@ -295,7 +295,7 @@ int remove(const char* path) noexcept {
 
 int mkdir(const char* path, mode_t mode) noexcept {
   const auto make = [&] { return syscall(SYS_mkdir, path, mode); };
-  struct stat there {};
+  struct stat there{};
   // What is there is only looked at; whether the directory itself outlives a cut is not looked into.
   if (!below(std::filesystem::path(absolute(path)).parent_path()) || ::lstat(path, &there) == 0) return as_int(make());
   return name_call("mkdir", absolute(path), "", any_error, 0, make);

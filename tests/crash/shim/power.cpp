@@ -57,19 +57,19 @@ std::string keep_name() {
 }
 
 Inode inode_at(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 bool is_directory(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 File& file_of(int fd) {
-  struct stat status {};
+  struct stat status{};
   ::fstat(fd, &status);
   File& file = disk().files[status.st_ino];
   if (file.fd < 0) {
@@ -95,7 +95,7 @@ void put_back(const File& file, std::uint64_t page, std::string old) {
 }
 
 void cut_file(const File& file, Dice& dice) {
-  struct stat status {};
+  struct stat status{};
   ::fstat(file.fd, &status);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   const Luck pages = luck(dice);
@@ -173,7 +173,7 @@ void before_change(int fd, std::uint64_t offset, std::uint64_t end) {
 }
 
 void file_synced(int fd) {
-  struct stat status {};
+  struct stat status{};
   ::fstat(fd, &status);
   const auto known = disk().files.find(status.st_ino);
   if (known == disk().files.end()) return;
@@ -187,7 +187,7 @@ void file_synced(int fd) {
 }
 
 void sync_failed(int fd) {
-  struct stat status {};
+  struct stat status{};
   ::fstat(fd, &status);
   const auto known = disk().files.find(status.st_ino);
   if (known == disk().files.end()) return;

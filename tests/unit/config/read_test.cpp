@@ -53,7 +53,7 @@ TEST_CASE("every key reaches its field") {
     "stateDir": "/var/lib/sessiond",
     "listen": {"tcp": ["0.0.0.0:1", "[::1]:2"], "unix": null, "insecure": true, "hosts": ["agents.example.org"],
                "tls": {"cert": "/c.pem", "key": "~/k.pem", "clientCa": "{stateDir}/ca.pem"}},
-    "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 11, "headerTimeoutMs": 11,
+    "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 21, "headerTimeoutMs": 11,
                "connections": 12, "connectionsPerAddress": 14, "bytesPerToken": 1048576, "agents": 18, "sessionsPerAgent": 19,
                "entryBytesPerAgent": 2097152, "requestsPerSecond": 15, "streamsPerToken": 16, "failedLoginsPerMinute": 17,
                "jsonDepth": 13},
@@ -78,7 +78,7 @@ TEST_CASE("every key reaches its field") {
                    .tls = {.cert = "/c.pem", .key = "~/k.pem", .client_ca = "{stateDir}/ca.pem"},
                    .insecure = true,
                    .hosts = {"agents.example.org"}};
-  wanted.limits = {2048, 4096, 1024, 11, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
+  wanted.limits = {2048, 4096, 1024, 21, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
   wanted.routing = {{"matrix"}};
   wanted.policy = {Config::SecretScan::warn};
   wanted.cors = {{"https://a.b:1"}};

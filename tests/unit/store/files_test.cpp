@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 mode_t mode_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777;
 }
@@ -211,7 +211,7 @@ TEST_CASE("random names") {
 TEST_CASE("an identity changes with the content and with the file") {
   const TempDir dir;
   const auto now = [&] {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat((dir / "file").c_str(), &status) == 0);
     return identity(status);
   };

@@ -202,7 +202,7 @@ TEST_CASE("topics round-trip through file names, each to a file of its own") {
                                         "é",       "e\u0301",
                                         "A",       "a",
                                         "~-_.",    "a%2Fb",
-                                        "🚀🚀",      "x.jsonl",
+                                        "🚀🚀",    "x.jsonl",
                                         "-topic-", "\\",
                                         "*?",      "\"'",
                                         "#:;+"};

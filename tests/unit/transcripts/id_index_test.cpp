@@ -45,7 +45,7 @@ struct World {
     return std::move(*transcript);
   }
   std::uint64_t inode() const {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat(path.c_str(), &status) == 0);
     return status.st_ino;
   }

@@ -25,7 +25,7 @@ struct Folder {
     std::ofstream(dir / file, mode | std::ios::binary) << bytes;
   }
   std::uint64_t inode(const std::string& file) const {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat((dir / file).c_str(), &status) == 0);
     return status.st_ino;
   }
@@ -48,7 +48,9 @@ TEST_CASE("known ends: what stands there first is known, what follows is not, al
   const Folder folder;
   folder.write("a.jsonl", "one\n");
   folder.write("no transcript", "x");
-  { CHECK_FALSE(look(folder.open())); }
+  {
+    CHECK_FALSE(look(folder.open()));
+  }
   folder.write("a.jsonl", "two\n");
   folder.write("b.jsonl", "new\n");
   const KnownEnds ends = folder.open();

@@ -355,7 +355,7 @@ TEST_CASE("sidecar: written for large files, used when it fits, otherwise not be
     CHECK(fs::exists(sidecar));
   }
   const std::string stored = dir.read("index/t.idx");
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((dir.path() / "t.jsonl").c_str(), &status) == 0);
   const auto index = decode_sidecar(stored, status.st_ino);
   REQUIRE(index.has_value());

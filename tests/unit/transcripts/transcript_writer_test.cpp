@@ -302,7 +302,7 @@ TEST_CASE("a disk that fills in the middle of a write: nothing half is left, not
   const auto lines = plan({"line-1", "line-2", "line-3"}, joined(first).size());
   add(appender, first);
   REQUIRE(appender.flush());
-  struct rlimit old {};
+  struct rlimit old{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   add(appender, lines);
@@ -313,7 +313,7 @@ TEST_CASE("a disk that fills in the middle of a write: nothing half is left, not
       before = dir.read(file);
     }
     for (std::size_t room = 0; room < joined(lines).size(); room += 13) {
-      const struct rlimit small { .rlim_cur = before.size() + room, .rlim_max = old.rlim_max };
+      const struct rlimit small{.rlim_cur = before.size() + room, .rlim_max = old.rlim_max};
       REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
       const auto flushed = appender.flush();
       REQUIRE(::setrlimit(RLIMIT_FSIZE, &old) == 0);

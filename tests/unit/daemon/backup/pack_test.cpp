@@ -111,15 +111,15 @@ TEST_CASE("unpacked it is the same, modes and times too; a backup directory pack
   REQUIRE(manifest);
   CHECK_FALSE(fs::exists(temp / "out/MANIFEST.json"));
   for (const auto& [name, file] : manifest->files) {
-    struct stat was {};
-    struct stat is {};
+    struct stat was{};
+    struct stat is{};
     REQUIRE(::lstat((temp / "state" / name).c_str(), &was) == 0);
     REQUIRE(::lstat((temp / "out" / name).c_str(), &is) == 0);
     CHECK(store::read_file(temp / "state" / name).value() == store::read_file(temp / "out" / name).value());
     CHECK((is.st_mode & 07777) == 0600);
     CHECK(is.st_mtim.tv_sec == was.st_mtim.tv_sec);
   }
-  struct stat folder {};
+  struct stat folder{};
   REQUIRE(::lstat((temp / "out/agents/main/sessions").c_str(), &folder) == 0);
   CHECK((folder.st_mode & 07777) == 0700);
 

@@ -99,7 +99,7 @@ TEST_CASE("without a daemon tokens.json is written itself") {
   const auto token = store.create({.role = "bridge", .agents = {"main"}, .channel = "slack"}, now);
   REQUIRE(token);
   CHECK(auth::id_of_token(*token));
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((state / "tokens.json").c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
   const auto listed = store.list();
@@ -163,7 +163,8 @@ TEST_CASE("the daemon is asked when it answers") {
   SUBCASE("list") {
     OneAnswer daemon(
         dir / "sessiond.sock",
-        http_answer(200, R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5,"lastUsed":7}]})"));
+        http_answer(200,
+                    R"({"data":[{"id":"abcd1234","role":"bridge","agents":["main"],"createdAt":5,"lastUsed":7}]})"));
     const auto tokens = store.list();
     REQUIRE(tokens);
     REQUIRE(tokens->size() == 1);
@@ -178,7 +179,8 @@ TEST_CASE("the daemon is asked when it answers") {
     CHECK(daemon.wait() == 0);
   }
   SUBCASE("revoke, of a token that is not there") {
-    OneAnswer daemon(dir / "sessiond.sock", http_answer(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));
+    OneAnswer daemon(dir / "sessiond.sock",
+                     http_answer(404, R"({"code":"not_found","detail":"there is no token zzzzzzzz"})"));
     const auto revoked = store.revoke("zzzzzzzz");
     REQUIRE_FALSE(revoked);
     CHECK(revoked.error().code == Code::not_found);

@@ -313,7 +313,9 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
   }
   SUBCASE("holes that a repair knows are only told") {
     fs::remove(segments[1]);
-    { REQUIRE(journal::FileJournal::open({.dir = tree.journal(), .repair = true})); }
+    {
+      REQUIRE(journal::FileJournal::open({.dir = tree.journal(), .repair = true}));
+    }
     const Report report = tree.examine();
     INFO(to_text(report));
     CHECK(report.exit_code() < 2);

@@ -111,7 +111,7 @@ inline void only(const doctor::Report& report, Level level, std::string_view che
 inline std::string fingerprint(const fs::path& dir) {
   std::vector<std::string> lines;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::lstat(entry.path().c_str(), &status) == 0);
     std::ostringstream line;
     line << entry.path() << ' ' << status.st_ino << ' ' << status.st_mode << ' ' << status.st_size << ' '

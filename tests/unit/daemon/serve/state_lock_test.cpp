@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 mode_t mode_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777;
 }

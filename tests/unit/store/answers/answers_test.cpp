@@ -95,7 +95,7 @@ TEST_CASE("put is found at once, kept over a restart once flushed, and not found
   CHECK(store->find(answer(1).scope, start + 1001) == answer(1));
   CHECK_FALSE(store->find(answer(1).scope, start + 1002).has_value());
   CHECK_FALSE(store->find(answer(2).scope, start + 1).has_value());  // it was not flushed
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(files(options.dir, ".jsonl").at(0).c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
   CHECK(files(options.dir, ".jsonl").at(0).filename() == fmt::format("{:020}.jsonl", start + 1));

@@ -53,7 +53,7 @@ class Files {
       return -1;
     };
     ops->sync = [this, ours = dir == dir_.path()](int fd) {
-      struct stat status {};
+      struct stat status{};
       if (ours && ::fstat(fd, &status) == 0)
         synced_[fs::read_symlink(fmt::format("/proc/self/fd/{}", fd)).filename()] =
             static_cast<std::uintmax_t>(status.st_size);

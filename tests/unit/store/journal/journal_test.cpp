@@ -68,7 +68,7 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
                            R"({"agent":"a","seq":2,"archives":["x","\"y\""]}]})";
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
   CHECK(*text == fmt::format("{:08x} {}\n", crc, body));
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((dir.path() / "00000000000000000001.jsonl").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);
 

@@ -95,7 +95,7 @@ TEST_CASE("the lock appears with its payload and goes with its holder") {
     CHECK(json::string_at(*text, "createdAt")->back() == 'Z');
     CHECK(*json::int_at(*text, "startedAt") > 1'700'000'000'000);
     CHECK(json::string_at(*text, "token")->size() == 32);
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat(place.lock.c_str(), &status) == 0);
     CHECK((status.st_mode & 07777) == 0600);
     CHECK(place.files() == 1);  // no temp name is left

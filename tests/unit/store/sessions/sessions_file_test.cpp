@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::int64_t mtime_ms(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return store::identity(status).mtime_ns / 1'000'000;
 }

@@ -90,7 +90,7 @@ bool KnownEnds::read(std::string_view text) {
     }
     ++files;
     End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
-    for (const auto& [begin, end] : json::pairs_at(one, "beyond")) known.beyond.push_back({begin, end});
+    for (const auto& [from, to] : json::pairs_at(one, "beyond")) known.beyond.push_back({from, to});
     if (known.inode == 0) {
       ends_.erase(file);
     } else {

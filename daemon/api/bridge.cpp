@@ -89,7 +89,8 @@ HandlerResult inbound(Api& api, http::Request& request) {
   // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
-  auto decide = [route = command.route, decide = scoped(std::move(command), request.principal),
+  const auto route = command.route;
+  auto decide = [route, decide = scoped(std::move(command), request.principal),
                  principal = request.principal,
                  refusal](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {

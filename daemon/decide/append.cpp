@@ -31,7 +31,7 @@ class EntryAppender {
  public:
   EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                 const FetchedLines& fetched, bool fresh)
-      : builder_(builder), session_(session), request_(request), fetched_(fetched), counters_(session) {
+      : builder_(builder), session_(session), request_(request), fetched_(fetched), counters_(static_cast<const Counters&>(session)) {
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh;
     if (fresh) return;

@@ -38,6 +38,7 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
 // Names the archives that transcripts become.
 std::vector<std::string> archive_names(const std::vector<std::string>& files, std::string_view why, std::int64_t now) {
   std::vector<std::string> names;
+  names.reserve(files.size());
   for (const std::string& file : files) names.push_back(transcripts::archive_name(file, why, now));
   return names;
 }

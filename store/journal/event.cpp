@@ -68,8 +68,8 @@ Result<Event> parse_event(std::string text) {
   Envelope& envelope = event.envelope;
   bool typed = false;
   for (const json::Member& member : json::members(*event.json)) {
-    if (const auto text = std::ranges::find(texts, member.name, &Text::name); text != texts.end()) {
-      envelope.*(text->field) = json::as_string(member.value).value_or("");
+    if (const auto known = std::ranges::find(texts, member.name, &Text::name); known != texts.end()) {
+      envelope.*(known->field) = json::as_string(member.value).value_or("");
     } else if (member.name == "seq") {
       envelope.seq = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
     } else if (member.name == "time") {

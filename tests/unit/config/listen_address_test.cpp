@@ -4,8 +4,7 @@
 
 #include <string>
 
-using sessiond::config::ListenAddress;
-using sessiond::config::parse_listen_address;
+using namespace sessiond;
 
 TEST_CASE("addresses of listen.tcp") {
   CHECK(config::parse_listen_address("127.0.0.1:7433") == config::ListenAddress{"127.0.0.1", 7433, true});

@@ -4,7 +4,7 @@
 
 #include <string>
 
-using sessiond::auth::Rates;
+using namespace sessiond;
 
 namespace {
 constexpr auth::Rates::Limit ten{.per_second = 10, .at_once = 10};

@@ -116,9 +116,9 @@ struct World {
 
   std::vector<std::string> lines(const std::string& file) const {
     std::vector<std::string> out;
-    const auto found = files.find(file);
-    if (found == files.end()) return out;
-    std::string_view rest = found->second;
+    const auto named = files.find(file);
+    if (named == files.end()) return out;
+    std::string_view rest = named->second;
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       out.emplace_back(rest.substr(0, end));
@@ -251,9 +251,9 @@ struct World {
     return state.insert(std::string(key), raw(entry));
   }
   const Session& session(std::string_view key) const {
-    const Session* found = state.find(key);
-    REQUIRE(found != nullptr);
-    return *found;
+    const Session* there = state.find(key);
+    REQUIRE(there != nullptr);
+    return *there;
   }
   std::string field(std::string_view key, std::string_view name) const { return at(*session(key).entry(), name); }
 };

@@ -90,10 +90,9 @@ HandlerResult inbound(Api& api, http::Request& request) {
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
   const auto route = command.route;
-  auto decide = [route, decide = scoped(std::move(command), request.principal),
-                 principal = request.principal,
-                 refusal](const decide::AgentState& state, const decide::Context& context,
-                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
+  auto decide = [route, decide = scoped(std::move(command), request.principal), principal = request.principal, refusal](
+                    const decide::AgentState& state, const decide::Context& context,
+                    const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const decide::Session* there = state.find_key(route.key);
     if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
         !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {

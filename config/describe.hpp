@@ -196,7 +196,8 @@ void describe(Visitor& v, AConfig& c) {
     v.key("level", c.log.level, Any{}, "The least that is worth a line.");
     v.key("format", c.log.format, Any{}, "text: logfmt. json: one object a line.");
   });
-  v.group("audit", "The audit log: one line of JSON for each write and refusal, with its token, and no message's text.",
+  v.group("audit",
+          "The audit log: one line of JSON for each write and refusal, with the token's id, and no message's text.",
           [&] {
             v.key("path", c.audit.path, TextRule{file_path_fault}, "Where. null for none.");
             v.key("maxBytes", c.audit.max_bytes, Between{64 * kib, 64 * gib},

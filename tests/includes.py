@@ -4,6 +4,7 @@
 Prints each folder with its arrows. Fails when an include follows no declared arrow, when a declared arrow is not used, or
 when an arrow points up: to a folder that is declared further down. Fails too when a file's code is not in the namespace
 of its folder, sessiond::<the folder's last name>, or of its own name (log::info).
+And when a folder takes an agent from the ledger without its gate.
 """
 
 import re
@@ -42,6 +43,15 @@ def misplaced(folder):
             yield f"{name}: its code is in {', '.join(sorted(opened))}, not in {' or '.join(sorted(may))}"
 
 
+def shown_past_the_gate(folder):
+    """Places outside the ledger that take an agent from it in another way than by show(): its state may not be durable."""
+    for file in sorted((ROOT / folder).iterdir()) if folder != "daemon/ledger" else ():
+        if file.suffix in (".cpp", ".hpp"):
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if re.search(r"parts\(\)\.agents\.(?!files_of)", line):
+                    yield f"{file.relative_to(ROOT)}:{number}: shows an agent past the gate: {line.strip()}"
+
+
 def main():
     may, wrong, lower = declared(), [], []
     for folder, allowed in may.items():
@@ -52,6 +62,7 @@ def main():
         wrong += [f"CMakeLists.txt: {folder} links {target} and includes nothing of it" for target in sorted(allowed - set(arrows))]
         wrong += [f"CMakeLists.txt: {folder} links {target}, which is declared below it" for target in sorted(allowed - set(lower))]
         wrong += misplaced(folder)
+        wrong += shown_past_the_gate(folder)
         lower.append(folder)
     arrows = sum(len(included(folder)) for folder in may)
     print(f"folders {len(may)} arrows {arrows} wrong {len(wrong)}")

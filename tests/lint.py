@@ -2,7 +2,8 @@
 """Holds the sources against clang-format, the compiler and clang-tidy.
 
 1. Every file is formatted as .clang-format says.
-2. Every source file compiles by itself: the other builds compile a folder as one unit, and miss a missing #include.
+2. Every source file compiles by itself: the other builds compile a folder as one unit, and miss a missing
+   #include of ours. (Those of other libraries are precompiled.)
 3. clang-tidy (.clang-tidy) finds nothing in the product. It spends most of its time in the headers of other libraries, once a unit:
    so the product is put into as many units as there are processors to use.
 

@@ -139,9 +139,10 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
 
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
+  const std::filesystem::path path = dir_ / file;
   struct stat status{};
-  if (::lstat((dir_ / file).c_str(), &status) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", (dir_ / file).native());
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", path.native());
     if (known == ends_.end()) return std::nullopt;
     return ForeignEdit{.file = file, .kind = ForeignEdit::Kind::removed};
   }

@@ -26,12 +26,12 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
   json::ObjectWriter writer;
   writer.string("agent", state.id());
   writer.integer("sessions", static_cast<std::int64_t>(sessions));
-  const ledger::Agent& agent = *api.ledger.parts().agents.find(state.id());
-  if (whole) writer.integer("bytes", static_cast<std::int64_t>(agent.bytes));
+  const ledger::AgentFiles files = api.ledger.parts().agents.files_of(state.id());
+  if (whole) writer.integer("bytes", static_cast<std::int64_t>(files.bytes));
   writer.raw("updatedAt", updated == 0 ? "null" : std::to_string(updated));
   if (whole) {
-    writer.integer("checkpointLagMs", agent.checkpoint.lag_ms());
-    writer.boolean("dirty", agent.checkpoint.dirty_since != 0);
+    writer.integer("checkpointLagMs", files.lag_ms);
+    writer.boolean("dirty", files.dirty);
   }
   return writer.text();
 }

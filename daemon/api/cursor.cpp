@@ -24,7 +24,7 @@ std::string to_hex(std::string_view text) {
 }
 
 std::optional<std::string> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0) return {};
+  if (text.size() % 2 != 0 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
   std::string out;
   for (std::size_t at = 0; at < text.size(); at += 2) {
     const auto byte = store::parse_number<std::uint8_t>(text.substr(at, 2), 16);

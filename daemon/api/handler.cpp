@@ -240,6 +240,7 @@ Result<std::vector<std::string>> query_names(const http::Request& request, std::
   const auto text = query_text(request, name);
   if (!text) return names;
   TRY(names, http::names_in(*text, name));
+  if (text->ends_with(',')) names.pop_back();
   std::ranges::sort(names);
   return names;
 }

@@ -27,6 +27,7 @@ Result<std::string> read_filters(std::string_view object) {
     asked.query.emplace_back(name, std::move(*text));
   }
   if (const auto sound = stream::EventFilter::parse(asked); !sound) {
+    if (sound.error().errors.empty()) return std::unexpected(sound.error());
     for (const Fault& fault : sound.error().errors)
       fields.fault(std::string_view(fault.pointer).substr(1), fault.detail);  // "?types"
   }

@@ -117,6 +117,7 @@ std::expected<DaemonReply, std::string> parse_reply(std::string_view text) {
   if (error)
     return std::unexpected(error == http::error::partial_message ? "the reply was cut short"
                                                                  : "the reply is not HTTP: " + error.message());
+  if (parser.chunked()) return std::unexpected("the reply is chunked, which the daemon never sends");
   return DaemonReply{.status = parser.get().result_int(), .body = std::move(parser.get().body())};
 }
 

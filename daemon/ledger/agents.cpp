@@ -215,9 +215,11 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   return agent.state.get();
 }
 
-const Agent* Agents::find(std::string_view id) const {
+AgentFiles Agents::files_of(std::string_view id) const {
   const auto found = agents_.find(id);
-  return found == agents_.end() ? nullptr : found->second.get();
+  if (found == agents_.end()) return {};
+  const Agent& agent = *found->second;
+  return {.bytes = agent.bytes, .lag_ms = agent.checkpoint.lag_ms(), .dirty = agent.checkpoint.dirty_since != 0};
 }
 
 asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {

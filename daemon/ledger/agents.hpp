@@ -38,6 +38,13 @@ class Seen {
   std::uint64_t seq_;
 };
 
+// What an operator is shown of the files of an agent.
+struct AgentFiles {
+  std::uint64_t bytes = 0;  // of its sessions.json
+  std::int64_t lag_ms = 0;  // since the oldest change that is not in it
+  bool dirty = false;
+};
+
 class Agents {
  public:
   using States = std::vector<const decide::AgentState*>;
@@ -73,7 +80,8 @@ class Agents {
   asio::awaitable<std::vector<std::string>> ids();
 
   Agent& find_or_add(const std::string& id);
-  const Agent* find(std::string_view id) const;  // null: nothing is known of it
+  // Tells how an agent's files are. An agent that is not known has none.
+  AgentFiles files_of(std::string_view id) const;
   const Map& all() const { return agents_; }
   // Waits until the agent is in memory. agent_not_found when it does not exist and `create` is false; degraded.
   asio::awaitable<Result<void>> load(std::string id, bool create);

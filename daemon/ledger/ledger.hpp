@@ -137,7 +137,7 @@ class Ledger {
   void on_events(std::function<void(std::vector<journal::Event>)> call) { on_events_ = std::move(call); }
   LedgerStatus status() const;
   const journal::Journal& journal() const { return parts_.commits.journal(); }
-  // To read how a part stands.
+  // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 
  private:

@@ -23,10 +23,11 @@ namespace {
 
 // Deletes the sessions that were to live no longer than the daemon that made them.
 asio::awaitable<void> purge_ephemeral(Ledger& ledger, std::string id) {
-  const Agent* agent = ledger.parts().agents.find(id);
-  if (agent == nullptr || !agent->state) co_return;  // it left memory, or is read again
+  const auto& agents = ledger.parts().agents.all();
+  const auto agent = agents.find(id);
+  if (agent == agents.end() || !agent->second->state) co_return;  // it left memory, or is read again
   std::vector<std::string> keys;
-  for (const auto& [key, session] : agent->state->by_name()) {
+  for (const auto& [key, session] : agent->second->state->by_name()) {
     if (session->ephemeral && session->created_at < ledger.parts().env.started) keys.emplace_back(key);
   }
   for (const std::string& key : keys) {

@@ -53,8 +53,8 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
     States states;
     std::uint64_t last_seq = 0;
     for (const std::string& agent : there) {
-      const Agent* loaded = find(agent);
-      if (loaded == nullptr || !loaded->state) break;  // it left while another one was loaded
+      const Agent* loaded = &find_or_add(agent);
+      if (!loaded->state) break;  // it left while another one was loaded
       states.push_back(loaded->state.get());
       last_seq = std::max(last_seq, loaded->state->last_seq);
     }

@@ -267,7 +267,8 @@ std::string compact(std::string_view value) {
     }
     ++at;
   }
-  return out.append(value, plain);
+  out.append(value, plain);
+  return out;
 }
 
 }  // namespace sessiond::json

@@ -10,7 +10,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto config = sessiond::config::parse_config({reinterpret_cast<const char*>(data), size});
   if (!config) return 0;
-  const auto again = sessiond::config::parse_config(sessiond::config::to_json(*config));
-  if (!again || !(*again == *config)) std::abort();
+  const auto printed = sessiond::config::to_json(*config);
+  const auto again = sessiond::config::parse_config(printed);
+  if (!again || sessiond::config::to_json(*again) != printed) std::abort();
   return 0;
 }

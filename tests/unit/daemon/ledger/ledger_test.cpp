@@ -134,7 +134,7 @@ TEST_CASE("a checkpoint brings sessions.json up to date, and CHECKPOINT says so"
   ok(fixture.create(key, "s"));
   fixture.checkpointed();
   CHECK(fixture.store_text().contains(key));
-  CHECK(fixture.ledger().parts().agents.find("main")->checkpoint.dirty_since == 0);
+  CHECK(!fixture.ledger().parts().agents.files_of("main").dirty);
   const std::string marks =
       LedgerFixture::text_of(std::filesystem::path(fixture.config().state_dir) / "journal/CHECKPOINT");
   CHECK(json::int_at(marks, "seq") == 1);

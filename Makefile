@@ -44,7 +44,7 @@ run: build
 	@if curl -s -m 2 -o /dev/null http://$(ADDRESS)/healthz; then echo "something already listens on $(ADDRESS)"; exit 1; fi; \
 	mkdir -p "$(CURDIR)/run"; \
 	XDG_CONFIG_HOME="$(CURDIR)/run/config" build/release/sessiond serve --state-dir "$(STATE_DIR)" --listen "$(ADDRESS)" & pid=$$!; \
-	trap "kill $$pid 2>/dev/null" INT TERM EXIT; \
+	trap "kill $$pid 2>/dev/null; wait $$pid" INT TERM EXIT; \
 	until curl -sf -m 2 -o /dev/null http://$(ADDRESS)/readyz; do \
 	  kill -0 $$pid 2>/dev/null || { echo "sessiond ended before it was ready on $(ADDRESS): see above"; exit 1; }; sleep 0.1; done; \
 	printf '\n  Dashboard   http://%s/\n\n  In another terminal, first:\n\n' "$(ADDRESS)"; \

@@ -18,6 +18,7 @@
 #include "store/clock.hpp"
 #include "store/confine.hpp"
 #include "store/fault_point.hpp"
+#include "store/hex.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::store {
@@ -94,8 +95,6 @@ void random_bytes(std::span<unsigned char> bytes) {
   if (::getentropy(bytes.data(), bytes.size()) != 0)
     throw std::system_error(errno, std::generic_category(), "getentropy");
 }
-
-std::string hex(std::span<const unsigned char> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
 }  // namespace
 
@@ -359,7 +358,7 @@ std::string time_for_names() {
 std::string random_hex(std::size_t digits) {
   std::vector<unsigned char> bytes((digits + 1) / 2);
   random_bytes(bytes);
-  std::string text = hex(bytes);
+  std::string text = to_hex(bytes);
   text.resize(digits);
   return text;
 }
@@ -369,7 +368,7 @@ std::string random_uuid() {
   random_bytes(bytes);
   bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0F) | 0x40);  // version 4
   bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3F) | 0x80);  // variant 1
-  std::string text = hex(bytes);
+  std::string text = to_hex(bytes);
   for (const std::size_t place : {8U, 13U, 18U, 23U}) text.insert(place, 1, '-');
   return text;
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "store/number.hpp"
@@ -65,9 +66,13 @@ Collisions collisions_of(std::string_view body, std::string_view time) {
 // Returns the timestamp that is the message's last member (ms, up to the year 9999).
 std::optional<std::int64_t> own_time(const NewEntry& entry) {
   if (entry.type != "message") return {};
-  const std::size_t name = entry.body.rfind("\"timestamp\":");
-  if (name == std::string::npos) return {};
-  const std::string_view digits = std::string_view(entry.body).substr(name + 12, entry.body.size() - 1 - (name + 12));
+  constexpr std::string_view name = "\"timestamp\":";
+  constexpr std::size_t longest = name.size() + 20;  // with the digits of a number and the brace
+  const std::string_view body = entry.body;
+  const std::string_view end = body.substr(body.size() - std::min(body.size(), longest));
+  const std::size_t at = end.rfind(name);
+  if (at == std::string_view::npos) return {};
+  const std::string_view digits = end.substr(at + name.size(), end.size() - 1 - (at + name.size()));
   const auto time = store::parse_number<std::int64_t>(digits);
   const bool fits = time && *time >= 0 && *time <= store::last_time_ms && std::to_string(*time) == digits;
   return fits ? time : std::nullopt;

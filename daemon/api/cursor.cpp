@@ -1,12 +1,12 @@
 #include "daemon/api/cursor.hpp"
 
-#include <fmt/format.h>
-
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "daemon/auth/secret.hpp"
+#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
-#include "store/number.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -14,30 +14,23 @@ namespace {
 constexpr std::size_t signature_digits = 24;
 
 std::string hex_signature(std::string_view secret, std::string_view text) {
-  return auth::to_hex(auth::hmac_sha256(secret, text)).substr(0, signature_digits);
+  return store::to_hex(auth::hmac_sha256(secret, text)).substr(0, signature_digits);
 }
 
-std::string to_hex(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
+std::span<const unsigned char> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const unsigned char*>(text.data()), text.size()};
 }
 
-std::optional<std::string> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return {};
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); at += 2) {
-    const auto byte = store::parse_number<std::uint8_t>(text.substr(at, 2), 16);
-    if (!byte) return {};
-    out += static_cast<char>(*byte);
-  }
-  return out;
+std::optional<std::string> from_hex(std::string_view digits) {
+  std::string text(digits.size() / 2, '\0');
+  const bool good = store::from_hex(digits, {reinterpret_cast<unsigned char*>(text.data()), text.size()});
+  return good ? std::optional(std::move(text)) : std::nullopt;
 }
 
 }  // namespace
 
 std::string seal_cursor(const Api& api, std::string_view text) {
-  return hex_signature(api.cursor_secret, text) + to_hex(text);
+  return hex_signature(api.cursor_secret, text) + store::to_hex(bytes_of(text));
 }
 
 Result<std::string> open_cursor(const Api& api, std::string_view cursor, std::string_view list) {

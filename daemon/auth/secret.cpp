@@ -12,13 +12,14 @@
 
 #include <fmt/format.h>
 
+#include "store/hex.hpp"
+
 namespace sessiond::auth {
 namespace {
 
 constexpr std::string_view token_prefix = "sd_";
 constexpr std::string_view id_alphabet = "abcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-constexpr std::string_view hex_digits = "0123456789abcdef";
 
 constexpr bool in_base64url(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -113,24 +114,9 @@ TokenHash hash_token(std::string_view token) {
   return hash;
 }
 
-std::string to_hex(const TokenHash& hash) {
-  std::string hex;
-  for (const std::uint8_t byte : hash) {
-    hex += hex_digits[byte >> 4U];
-    hex += hex_digits[byte & 15U];
-  }
-  return hex;
-}
-
 std::optional<TokenHash> hash_from_hex(std::string_view hex) {
   TokenHash hash{};
-  if (hex.size() != 2 * hash.size()) return std::nullopt;
-  for (std::size_t i = 0; i < hex.size(); ++i) {
-    const auto digit = hex_digits.find(hex[i]);
-    if (digit == hex_digits.npos) return std::nullopt;
-    hash[i / 2] = static_cast<std::uint8_t>((std::size_t{hash[i / 2]} << 4U) | digit);
-  }
-  return hash;
+  return store::from_hex(hex, hash) ? std::optional(hash) : std::nullopt;
 }
 
 bool same_hash(const TokenHash& a, const TokenHash& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }

@@ -25,7 +25,6 @@ std::string random_token(std::string_view id);
 std::optional<std::string_view> id_of_token(std::string_view token);
 
 TokenHash hash_token(std::string_view token);
-std::string to_hex(const TokenHash& hash);
 std::optional<TokenHash> hash_from_hex(std::string_view hex);  // 64 digits, lower-case
 
 std::string random_bytes(std::size_t count);

@@ -9,6 +9,7 @@
 
 #include "daemon/auth/ticket.hpp"
 #include "store/files.hpp"
+#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::auth {
@@ -118,7 +119,7 @@ std::string Tickets::text() const {
   std::string text;
   for (const auto& [hash, used] : used_) {
     json::ObjectWriter out(text);
-    out.string("hash", to_hex(hash));
+    out.string("hash", store::to_hex(hash));
     out.string("token", used->token);
     out.integer("lastUsed", used->last);
     out.close();

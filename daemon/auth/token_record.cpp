@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -128,7 +129,7 @@ std::string write_tokens(const std::vector<TokenRecord>& records) {
     text += &record == records.data() ? "\n" : ",\n";
     json::ObjectWriter out(text);
     out.string("id", record.info.id);
-    out.string("hash", to_hex(record.hash));
+    out.string("hash", store::to_hex(record.hash));
     write_members(out, record.info);
     out.close();
   }

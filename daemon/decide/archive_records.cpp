@@ -41,6 +41,8 @@ ArchiveRecord record_of(std::string_view line) {
 
 std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
+  using enum journal::EventType;
+  if (about.type != session_reset && about.type != session_deleted && about.type != topic_deleted) return {};
   ArchiveRecord record{.seq = about.seq,
                        .time = about.time,
                        .key = about.key,
@@ -50,20 +52,17 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
                        .more = static_cast<std::size_t>(
                            std::max<std::int64_t>(json::int_at(event.data, "archivedMore").value_or(0), 0))};
   switch (about.type) {
-    case journal::EventType::session_reset:
+    case session_reset:
       record.session_id = json::string_at(event.data, "previousSessionId").value_or("");
       record.reason = json::string_at(event.data, "reason").value_or("reset");
       break;
-    case journal::EventType::session_deleted:
+    case session_deleted:
       record.reason = "deleted";
       record.purged = json::find(event.data, "purged") == "true";
       break;
-    case journal::EventType::topic_deleted:
+    default:
       record.reason = "deleted";
       record.topic = about.topic;
-      break;
-    default:
-      return {};
   }
   if (record.session_id.empty()) return {};
   if (record.purged) record.archived_as.clear();

@@ -22,7 +22,9 @@ std::string session_json(std::string_view agent, const Session& session, const S
   const auto wanted = [&view](std::string_view name) {
     return view.fields.empty() || std::ranges::binary_search(view.fields, name);
   };
+  const sessions::RawEntry& entry = session.entry();
   std::string out;
+  out.reserve(entry->size() + session.key().size() + agent.size() + 160);  // our members take no more
   json::ObjectWriter writer(out);
   writer.string("key", session.key());
   if (wanted("agent")) writer.string("agent", agent);
@@ -30,11 +32,12 @@ std::string session_json(std::string_view agent, const Session& session, const S
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
-  const sessions::RawEntry& entry = session.entry();
   const json::Edit renamed = delivery::legacy_view(*entry);
   const std::string normalised = renamed.empty() ? std::string() : json::apply(*entry, renamed);
   for (const json::Member& member : json::members(renamed.empty() ? *entry : normalised)) {
-    const std::string name = json::unescape(member.name);
+    std::string unescaped;
+    std::string_view name = member.name;
+    if (name.contains('\\')) name = unescaped = json::unescape(name);
     if (std::ranges::find(ours, name) != ours.end() || !wanted(name)) continue;
     if (!view.snapshots && (name == "skillsSnapshot" || name == "systemPromptReport")) continue;
     writer.raw(member.name, member.value);

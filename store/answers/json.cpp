@@ -1,24 +1,18 @@
-#include <fmt/format.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
 
 #include "store/answers/answers.hpp"
+#include "store/hex.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
-#include "store/number.hpp"
 
 namespace sessiond::answers {
 namespace {
 
-std::string to_hex(const Digest& digest) { return fmt::format("{:02x}", fmt::join(digest, "")); }
-
 std::optional<Digest> from_hex(std::string_view text) {
   Digest digest{};
-  if (text.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i)
-    digest[i] = store::parse_number<std::uint8_t>(text.substr(2 * i, 2), 16).value_or(0);
-  return to_hex(digest) == text ? std::optional(digest) : std::nullopt;  // not for other texts, capitals included
+  return store::from_hex(text, digest) ? std::optional(digest) : std::nullopt;
 }
 
 }  // namespace
@@ -33,8 +27,8 @@ Digest digest(std::string_view bytes) {
 
 std::string to_json(const Answer& answer) {
   json::ObjectWriter object;
-  object.string("k", to_hex(answer.scope));
-  object.string("b", to_hex(answer.request));
+  object.string("k", store::to_hex(answer.scope));
+  object.string("b", store::to_hex(answer.request));
   object.integer("t", answer.time);
   object.integer("s", answer.status);
   object.raw("h", answer.headers.empty() ? "{}" : answer.headers);

@@ -13,13 +13,14 @@ namespace sessiond::json {
 
 void append_quoted(std::string& out, std::string_view text) {
   bool high = false;
-  if (find_special(text, 0, high) == text.size() && !high) {  // nearly always
+  const std::size_t first = find_special(text, 0, high);
+  if (first == text.size() && !high) {  // nearly always
     out.append("\"").append(text).append("\"");
     return;
   }
   out += '"';
   std::size_t plain = 0;  // where the bytes begin that need no escaping
-  std::size_t at = 0;
+  std::size_t at = high ? 0 : first;
   const auto flush = [&] { out.append(text, plain, at - plain); };
   while (at < text.size()) {
     const auto c = static_cast<unsigned char>(text[at]);
@@ -43,6 +44,8 @@ void append_quoted(std::string& out, std::string_view text) {
       out += "\xEF\xBF\xBD";
     }
     plain = ++at;
+    if (!high) at = find_special(text, at, high);
+    if (high) at = plain;
   }
   flush();
   out += '"';

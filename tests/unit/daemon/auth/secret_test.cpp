@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "store/hex.hpp"
+
 using namespace sessiond;
 using namespace sessiond::auth;
 
@@ -43,11 +45,11 @@ TEST_CASE("other shapes are no tokens") {
 
 TEST_CASE("SHA-256, its hex and back") {
   // FIPS 180-2, appendix B.1
-  CHECK(to_hex(hash_token("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(store::to_hex(hash_token("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   const TokenHash hash = hash_token("x");
-  CHECK(same_hash(hash_from_hex(to_hex(hash)).value(), hash));
+  CHECK(same_hash(hash_from_hex(store::to_hex(hash)).value(), hash));
   CHECK_FALSE(same_hash(hash, hash_token("y")));
-  const std::string hex = to_hex(hash);
+  const std::string hex = store::to_hex(hash);
   CHECK_FALSE(hash_from_hex(""));
   CHECK_FALSE(hash_from_hex(hex.substr(1)));
   CHECK_FALSE(hash_from_hex(hex + "0"));
@@ -81,6 +83,6 @@ TEST_CASE("base64url, both ways, one text for each bytes") {
 }
 
 TEST_CASE("HMAC-SHA-256: RFC 4231, case 2") {
-  CHECK(to_hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==
+  CHECK(store::to_hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/auth/ticket.hpp"
+#include "store/hex.hpp"
 #include "tests/unit/daemon/auth/auth_fixture.hpp"
 #include "tests/unit/temp_dir.hpp"
 
@@ -91,7 +92,7 @@ TEST_CASE_FIXTURE(World, "over a restart: unused it may still be used in its min
   CHECK_FALSE(tickets.unsaved());
   CHECK(mode_of(path) == 0600);
   CHECK(contents(path).find(used) == std::string::npos);
-  CHECK(contents(path).find(to_hex(hash_token(used))) != std::string::npos);
+  CHECK(contents(path).find(store::to_hex(hash_token(used))) != std::string::npos);
 
   const auto later = again();
   CHECK_FALSE(later->unsaved());
@@ -217,7 +218,7 @@ TEST_CASE_FIXTURE(World, "a damaged line costs its own ticket; a file that canno
   tickets.use(b, now);
   REQUIRE(tickets.save(now));
   std::string text = contents(path);
-  const auto at = text.find(to_hex(hash_token(a)));
+  const auto at = text.find(store::to_hex(hash_token(a)));
   REQUIRE(at != text.npos);
   text[at - 2] = '\0';
   put_file(path, text + "{\"hash\":\"00\n\n[]");

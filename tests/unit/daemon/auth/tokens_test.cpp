@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "store/hex.hpp"
 #include "tests/unit/daemon/auth/auth_fixture.hpp"
 #include "tests/unit/temp_dir.hpp"
 
@@ -86,7 +87,7 @@ TEST_CASE("the file holds hashes, never tokens, and is for its owner only whatev
   const std::string text = contents(path);
   CHECK(text.find(made.token) == text.npos);
   CHECK(text.find(made.token.substr(12)) == text.npos);
-  CHECK(text.find(to_hex(hash_token(made.token))) != text.npos);
+  CHECK(text.find(store::to_hex(hash_token(made.token))) != text.npos);
 }
 
 TEST_CASE("the header: scheme in any case, spaces; nothing else") {

@@ -15,7 +15,14 @@ void append_quoted(std::string& out, std::string_view text) {
   bool high = false;
   const std::size_t first = find_special(text, 0, high);
   if (first == text.size() && !high) {  // nearly always
-    out.append("\"").append(text).append("\"");
+    const std::size_t before = out.size();
+    out.resize_and_overwrite(before + text.size() + 2, [&](char* begin, std::size_t) {
+      char* at = begin + before;
+      *at++ = '"';
+      at = std::ranges::copy(text, at).out;
+      *at++ = '"';
+      return at - begin;
+    });
     return;
   }
   out += '"';
@@ -59,7 +66,17 @@ std::string quote(std::string_view text) {
 }
 
 void ObjectWriter::raw(std::string_view name, std::string_view value) {
-  out_.append(first_ ? "\"" : ",\"").append(name).append("\":").append(value);
+  const std::size_t before = out_.size();
+  const std::size_t most = before + name.size() + value.size() + std::string_view(",\"\":").size();
+  out_.resize_and_overwrite(most, [&](char* begin, std::size_t) {
+    char* at = begin + before;
+    if (!first_) *at++ = ',';
+    *at++ = '"';
+    at = std::ranges::copy(name, at).out;
+    *at++ = '"';
+    *at++ = ':';
+    return std::ranges::copy(value, at).out - begin;
+  });
   first_ = false;
 }
 
@@ -69,9 +86,8 @@ void ObjectWriter::string(std::string_view name, std::string_view text) {
 }
 
 void ObjectWriter::integer(std::string_view name, std::int64_t number) {
-  raw(name, {});
   const fmt::format_int digits(number);
-  out_.append(digits.data(), digits.size());
+  raw(name, {digits.data(), digits.size()});
 }
 
 void ObjectWriter::string_or_null(std::string_view name, const std::optional<std::string>& text) {

@@ -167,7 +167,7 @@ Result<void> check_topic(std::string_view topic) {
 }
 
 std::string transcript_file(std::string_view session_id, std::string_view topic) {
-  if (topic.empty()) return fmt::format("{}{}", session_id, transcript_extension);
+  if (topic.empty()) return std::string(session_id).append(transcript_extension);
   return fmt::format("{}{}{}{}", session_id, topic_mark, encode_topic(topic), transcript_extension);
 }
 

@@ -7,6 +7,8 @@
 //
 // Lines that we write can be made again from the Message, byte for byte (`line_of`): recovery writes transcripts from
 // the journal that way. If a line cannot (`exact` is false), the journal keeps the line itself.
+// A message that came whole and without a timestamp is stored as it came (`unstamped`); its Message does not show that,
+// so `line_of` is told.
 //
 // These functions are pure.
 #pragma once
@@ -41,20 +43,21 @@ struct NewEntry {
 Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 
 struct Written {
-  std::string line;     // ends in '\n'
-  std::string message;  // the Message with its seq
-  bool exact = true;    // line_of(message) == line
+  std::string line;        // ends in '\n'
+  std::string message;     // the Message with its seq
+  bool unstamped = false;  // the line's message has no timestamp
+  bool exact = true;       // line_of(message, unstamped) == line
 };
 // Without a time of its own, the entry takes that of its message if `timestamp` is the message's last member.
-// Not exact are: a message with members seq, id, parentId or type; a message without a timestamp, or with one that is
-// not the entry's or not the last member; members beside `message`; other entries with a member seq.
+// Not exact are: a message with members seq, id, parentId or type; a message with a timestamp that is not the entry's
+// or not the last member; members beside `message`; other entries with a member seq.
 Written write_entry(const NewEntry& entry, std::string_view id, std::string_view parent_id, std::uint64_t seq,
                     std::int64_t now);
 
 std::string header_line(std::string_view session_id, std::int64_t now, std::string_view cwd,
                         std::string_view parent_session);  // ends in '\n'
 // Makes the stored line, with '\n', of a Message that write_entry made. "" for anything else.
-std::string line_of(std::string_view message);
+std::string line_of(std::string_view message, bool unstamped = false);
 
 enum class View : std::uint8_t {
   full,  // the Message

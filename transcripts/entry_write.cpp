@@ -107,7 +107,8 @@ Written write_message(const NewEntry& entry, std::string_view ids, std::uint64_t
     written.exact = false;
   }
   message += '}';
-  if (!entry.extra.empty() || (!collisions.has_time && !entry.stamp)) written.exact = false;
+  written.unstamped = !collisions.has_time && !entry.stamp;
+  if (!entry.extra.empty()) written.exact = false;
   return written;
 }
 
@@ -150,7 +151,7 @@ Written write_entry(const NewEntry& entry, std::string_view id, std::string_view
   return entry.type == "message" ? write_message(entry, ids, seq, time) : write_other(entry, ids, seq, time);
 }
 
-std::string line_of(std::string_view message) {
+std::string line_of(std::string_view message, bool unstamped) {
   // Reads the Message's own members in the order in which write_entry writes them.
   std::array<std::string_view, 5> own;
   auto member = json::members(message).begin();
@@ -173,8 +174,9 @@ std::string line_of(std::string_view message) {
   line.append(",\"timestamp\":\"").append(iso_time(*ms)).append("\"");
   if (type == "\"message\"") {
     line += ",\"message\":{";
-    if (!rest.empty()) line.append(rest.substr(1)).append(",");
-    line.append("\"timestamp\":").append(time).append("}");
+    if (!rest.empty()) line.append(rest.substr(1));
+    if (!unstamped) line.append(rest.empty() ? "" : ",").append("\"timestamp\":").append(time);
+    line += '}';
   } else {
     line.append(rest);
   }

@@ -10,7 +10,7 @@ namespace sessiond::transcripts {
 
 // Tells whether the member has this name, with escapes resolved: "\u0069d" is "id".
 inline bool named(const json::Member& member, std::string_view name) {
-  if (member.name == name) return true;
+  if (member.name.size() <= name.size()) return member.name == name;  // escapes only make a name longer
   return member.name.find('\\') != std::string_view::npos && json::unescape(member.name) == name;
 }
 

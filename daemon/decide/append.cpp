@@ -31,7 +31,11 @@ class EntryAppender {
  public:
   EntryAppender(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                 const FetchedLines& fetched, bool fresh)
-      : builder_(builder), session_(session), request_(request), fetched_(fetched), counters_(static_cast<const Counters&>(session)) {
+      : builder_(builder),
+        session_(session),
+        request_(request),
+        fetched_(fetched),
+        counters_(static_cast<const Counters&>(session)) {
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh;
     if (fresh) return;
@@ -82,8 +86,8 @@ class EntryAppender {
     if (topic_is_new_) builder_.emit(journal::EventType::topic_created, session_, "{}", request_.topic);
     const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
     const std::string& cwd = own_cwd.empty() ? builder_.context().rules->cwd : own_cwd;
-    put_line(transcripts::header_line(session_.session_id, builder_.context().now, cwd, {}), builder_.next_seq(),
-             false);
+    std::string line = transcripts::header_line(session_.session_id, builder_.context().now, cwd, {});
+    put_line(builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = std::move(line)}});
     end_.has_header = true;
     end_.started = builder_.context().now;
   }
@@ -131,10 +135,13 @@ class EntryAppender {
     header();
     const Context& context = builder_.context();
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
-    const transcripts::Written written =
+    transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
     emit(entry, written);
-    put_line(written.line, builder_.next_seq() - 1, written.exact);
+    put_line(builder_.next_seq() - 1,
+             {.unstamped = written.exact && written.unstamped,
+              .line = written.exact ? std::string() : written.line,
+              .made = journal::MadeLine{.text = std::move(written.line), .id = id, .seq = end_.count}});
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
@@ -153,14 +160,17 @@ class EntryAppender {
 
   void emit(const transcripts::NewEntry& entry, const transcripts::Written& written) {
     const std::int64_t now = builder_.context().now;
-    std::string data = "{\"set\":";
-    json::ObjectWriter set(data);
-    set.integer("updatedAt", moved_to(session_, now));
+    json::Edit edit;
+    edit.set.reserve(7);
+    const auto set = [&edit](std::string_view name, std::int64_t number) {
+      edit.set.push_back({std::string(name), std::to_string(number)});
+    };
+    set("updatedAt", moved_to(session_, now));
     // Only messages of people count. If the clock was set back, the time goes back, too.
-    if (entry.role == "user") set.integer("lastInteractionAt", now);
+    if (entry.role == "user") set("lastInteractionAt", now);
     const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
       counter = policy::add_counted(counter.value_or(0), more);
-      set.integer(name, *counter);
+      set(name, *counter);
     };
     if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
     count("messageCount", counters_.message_count, 1);
@@ -170,23 +180,28 @@ class EntryAppender {
       count("totalTokens", counters_.total_tokens, usage->total);
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
-    set.close();
+    std::string data;
+    data.reserve(written.message.size() + request_.event_extra.size() + 256);
+    data += "{\"set\":";
+    json::ObjectWriter members(data);
+    for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
+    members.close();
     data.append(request_.event_extra).append(",\"message\":").append(written.message).append("}");
-    builder_.emit(journal::EventType::message_appended, session_, data, request_.topic);
+    builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
   }
 
-  // Notes where a line goes. `exact`: it can be made again from the event, so the journal does not keep it.
-  void put_line(std::string_view line, std::uint64_t event_seq, bool exact) {
+  // Notes where a line goes: behind all others. `position` has only what is said of the line itself.
+  void put_line(std::uint64_t event_seq, journal::LinePosition position) {
     if (!end_.ends_in_newline) {
       ++end_.size;  // TranscriptWriter writes the missing newline first
       end_.ends_in_newline = true;
     }
-    builder_.out.line_positions.push_back({.file = done_.file,
-                                           .agent = builder_.state().id(),
-                                           .at = end_.size,
-                                           .seq = event_seq,
-                                           .line = std::string(exact ? "" : line)});
-    end_.size += line.size();
+    position.file = done_.file;
+    position.agent = builder_.state().id();
+    position.at = end_.size;
+    position.seq = event_seq;
+    end_.size += position.made->text.size();
+    builder_.out.line_positions.push_back(std::move(position));
   }
 
   DecisionBuilder& builder_;
@@ -211,7 +226,9 @@ Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& ses
 
 std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                           const AppendResult& appended) {
-  json::ObjectWriter writer;
+  std::string answer;
+  answer.reserve(256 + 20 * appended.ids.size());
+  json::ObjectWriter writer(answer);
   writer.string("sessionId", session.session_id);
   writer.string_or_null("topic", request.topic);
   writer.integer("firstSeq", static_cast<std::int64_t>(appended.first_seq));
@@ -219,7 +236,8 @@ std::string appended_json(const DecisionBuilder& builder, const Session& session
   writer.raw("ids", json::array_of(appended.ids));
   writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
   writer.string("asOf", builder.as_of());
-  return writer.text();
+  writer.close();
+  return answer;
 }
 
 }  // namespace sessiond::decide

@@ -59,11 +59,16 @@ void remove(AgentState& state, const journal::Event& event, Replay replay) {
 void change(AgentState& state, const journal::Event& event, Replay replay) {
   Session* session = state.mutable_session(event.envelope.key);
   if (session == nullptr) return;  // deleted meanwhile
-  json::Edit edit = json::read_edit(event.data);
+  const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
+  const json::Edit& edit = event.edit ? *event.edit : read;
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
-  if (event.envelope.type != journal::EventType::message_appended)
-    edit.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
-  state.edit(*session, edit);
+  if (event.envelope.type == journal::EventType::message_appended) {
+    state.edit(*session, edit);
+  } else {
+    json::Edit with_rev = edit;
+    with_rev.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));
+    state.edit(*session, with_rev);
+  }
   session->last_seq = event.envelope.seq;
   mark_dirty(state, event, session->key());
 }

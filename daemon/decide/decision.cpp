@@ -5,9 +5,11 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 
+#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::decide {
@@ -31,7 +33,9 @@ std::uint64_t IdSource::next() {
   return value;
 }
 
-std::string IdSource::entry_id() { return fmt::format("{:016x}", next()); }
+std::string IdSource::entry_id() {
+  return store::to_hex(std::bit_cast<std::array<unsigned char, 8>>(std::byteswap(next())));
+}
 
 std::string IdSource::uuid() {
   const std::uint64_t high = (next() & 0xFFFFFFFFFFFF0FFFULL) | 0x4000ULL;
@@ -62,11 +66,11 @@ std::string IdSource::timestamp_id(std::int64_t now) {
 
 std::string DecisionBuilder::as_of() const {
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;
-  return fmt::format("{}-{}", context_.epoch, last);
+  return std::string(context_.epoch).append("-").append(std::to_string(last));
 }
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
-                           const std::optional<std::string>& topic) {
+                           const std::optional<std::string>& topic, std::optional<json::Edit> edit) {
   out.events.push_back(journal::make_event({.seq = next_seq(),
                                             .time = context_.now,
                                             .type = type,
@@ -79,6 +83,7 @@ void DecisionBuilder::emit(journal::EventType type, const Session& session, std:
                                             .actor = std::string(context_.actor),
                                             .source = std::string(context_.source)},
                                            data));
+  out.events.back().edit = std::move(edit);
 }
 
 void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventType type, std::string_view more) {
@@ -87,9 +92,10 @@ void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventTy
   if (!more.empty()) data.append(more).append(",");
   json::append_edit(writer, edit);
   writer.close();
-  edit.put_int("rev", static_cast<std::int64_t>(next_seq()));
-  session.edit(edit);
-  emit(type, session, data);
+  json::Edit with_rev = edit;
+  with_rev.put_int("rev", static_cast<std::int64_t>(next_seq()));
+  session.edit(with_rev);
+  emit(type, session, data, {}, std::move(edit));
 }
 
 std::int64_t moved_to(const Session& session, std::int64_t now) { return std::max(session.updated_at, now); }

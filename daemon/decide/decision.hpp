@@ -128,9 +128,10 @@ class DecisionBuilder {
   std::uint64_t next_seq() const { return context_.next_seq + out.events.size(); }
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
-  // Adds an event about a session, with the channel, chat type and session id of `session`.
+  // Adds an event about a session, with the channel, chat type and session id of `session`. `edit`: what `data` sets
+  // and unsets, where it is at hand.
   void emit(journal::EventType type, const Session& session, std::string_view data,
-            const std::optional<std::string>& topic = {});
+            const std::optional<std::string>& topic = {}, std::optional<json::Edit> edit = {});
   // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come
   // first in the event's data.
   void update(Session& session, json::Edit edit, journal::EventType type = journal::EventType::session_updated,

@@ -73,7 +73,10 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   if (decision.events.empty()) return state.last_seq;
   assert(!failed());
   assert(decision.events.front().envelope.seq == next_seq_);
-  for (const journal::Event& event : decision.events) decide::apply(state, event);
+  for (journal::Event& event : decision.events) {
+    decide::apply(state, event);
+    event.edit.reset();
+  }
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);
   journal::Commit commit{
       .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
@@ -87,6 +90,7 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
       decision.events, [](const journal::Event& event) { return archives_files(event.envelope.type); });
   in_flight.events = std::move(decision.events);
   for (const answers::Answer& answer : answers) commit.answers.push_back(answers::to_json(answer));
+  in_flight.answers_json = commit.answers;
   in_flight.answers = std::move(answers);
   ++counters_.commits;
   journal_->append(std::move(commit));
@@ -112,7 +116,8 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
   std::vector<journal::Event> events;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
-    for (const answers::Answer& answer : done.answers) answers_->put(answer);
+    for (std::size_t index = 0; index < done.answers.size(); ++index)
+      answers_->put(done.answers[index], std::move(done.answers_json[index]));
     archives = archives || done.archives;
     std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();

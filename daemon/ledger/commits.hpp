@@ -79,6 +79,7 @@ class Commits {
     std::string agent;
     std::vector<journal::Event> events;
     std::vector<answers::Answer> answers;
+    std::vector<std::string> answers_json;
     bool archives = false;
   };
   void on_durable(journal::BatchOutcome outcome);

@@ -19,8 +19,11 @@ std::filesystem::path Paths::store_file(std::string_view agent) const {
 }
 
 std::string Paths::sessions_dir(std::string_view agent) const {
-  const std::string file = before_ + std::string(agent) + after_;
-  return file.substr(0, file.find_last_of('/') + 1);
+  std::string dir;
+  dir.reserve(before_.size() + agent.size() + after_.size());
+  dir.append(before_).append(agent).append(after_);
+  dir.resize(dir.find_last_of('/') + 1);
+  return dir;
 }
 
 std::filesystem::path Paths::sidecar(std::string_view agent, std::string_view file) const {

@@ -25,6 +25,24 @@ std::optional<std::uint64_t> told_seq(std::string_view message) {
   return static_cast<std::uint64_t>(json::as_int(first->value).value_or(0));
 }
 
+// Makes the line of a position that was read from the journal.
+Result<journal::MadeLine> make_line(const journal::LinePosition& position, std::uint64_t first_seq,
+                                    std::span<const journal::Bytes> events) {
+  if (!position.line.empty() && transcripts::entry_type(position.line) == "session")
+    return journal::MadeLine{.text = position.line};
+  const std::uint64_t index = position.seq - first_seq;
+  if (index >= events.size())
+    return fail(Code::internal, fmt::format("a line of {} belongs to event {}, which is not in its batch",
+                                            position.file, position.seq));
+  const auto data = json::find(*events[index], "data").value_or("{}");
+  const auto message = json::find(data, "message").value_or("{}");
+  const bool kept = !position.line.empty();
+  journal::MadeLine made{.text = kept ? position.line : transcripts::line_of(message, position.unstamped)};
+  made.id = json::string_at(kept ? std::string_view(position.line) : message, "id").value_or("");
+  made.seq = told_seq(message);
+  return made;
+}
+
 constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each holds a lock until then
 
 }  // namespace
@@ -161,35 +179,28 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
                                    std::span<const journal::LinePosition> positions, std::size_t& next,
                                    std::uint64_t before, const Redirect& redirect) {
   for (; next < positions.size(); ++next) {
-    const auto& [file, agent, at, seq, length, inode, kept_line, archives] = positions[next];
-    if (seq >= before) return {};
-    if (!archives.empty()) continue;
-    if (seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
-    TRY(auto* known, ends(agent));  // before its files change
-    if (length) {
-      if (at) {
-        known->add(file, inode, {*at, *at + *length});
+    const journal::LinePosition& position = positions[next];
+    if (position.seq >= before) return {};
+    if (!position.archives.empty()) continue;
+    if (position.seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
+    TRY(auto* known, ends(position.agent));  // before its files change
+    if (position.length) {
+      if (position.at) {
+        known->add(position.file, position.inode, {*position.at, *position.at + *position.length});
       } else {
-        known->replace(file, inode, *length);
+        known->replace(position.file, position.inode, *position.length);
       }
       continue;
     }
-    std::string line = kept_line;
-    std::string id;  // of the entry; a header has none
-    std::optional<std::uint64_t> told;
-    if (line.empty() || transcripts::entry_type(line) != "session") {
-      if (seq - first_seq >= events.size())
-        return fail(Code::internal,
-                    fmt::format("a line of {} belongs to event {}, which is not in its batch", file, seq));
-      const auto data = json::find(*events[seq - first_seq], "data").value_or("{}");
-      const auto message = json::find(data, "message").value_or("{}");
-      told = told_seq(message);
-      id = json::string_at(line.empty() ? message : std::string_view(line), "id").value_or("");
-      if (line.empty()) line = transcripts::line_of(message);
+    std::optional<journal::MadeLine> again;
+    if (!position.made) {
+      TRY(again, make_line(position, first_seq, events));
     }
-    std::optional<std::string> path = paths_.sessions_dir(agent) + file;
-    if (redirect) path = redirect(seq, *path);
-    if (path) writer_.add({.file = std::move(*path), .offset = at.value_or(0), .seq = told}, line, id);
+    const journal::MadeLine& line = position.made ? *position.made : *again;
+    std::optional<std::string> path = paths_.sessions_dir(position.agent) + position.file;
+    if (redirect) path = redirect(position.seq, *path);
+    if (path)
+      writer_.add({.file = std::move(*path), .offset = position.at.value_or(0), .seq = line.seq}, line.text, line.id);
   }
   return {};
 }

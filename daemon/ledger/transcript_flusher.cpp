@@ -121,6 +121,7 @@ bool TranscriptFlusher::is_locked(std::string_view beginning) const {
 }
 
 Result<void> TranscriptFlusher::check_usable(const std::string& agent, const decide::Decision& decision) const {
+  if (locked_.empty()) return {};
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
     const auto found = locked_.find(env_.paths.sessions_dir(agent) + update.file);
     if (found != locked_.end() && !found->second.why.empty())

@@ -56,7 +56,7 @@ bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::
   if (end == nullptr) return true;  // it will be read
   const std::string path = env_.paths.sessions_dir(state.id()) + file;
   struct stat status{};
-  const bool there = ::lstat((env_.paths.state_dir() / path).c_str(), &status) == 0;
+  const bool there = ::lstat((env_.paths.state_dir().native() + '/' + path).c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.
   return size == end->read_size || size == flusher_.facts().sizes.find(path);

@@ -118,10 +118,10 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
   return *answer;
 }
 
-void AnswerStore::put(const Answer& answer) {
+void AnswerStore::put(const Answer& answer, std::string json) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  const std::string line = json::with_crc(to_json(answer)) + '\n';
+  const std::string line = json::with_crc(std::move(json)) + '\n';
   auto kept = std::make_shared<const Answer>(answer);
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::journal {
@@ -61,6 +62,7 @@ struct Event {
   Envelope envelope;
   std::shared_ptr<const std::string> json;  // the whole event, one line
   std::string_view data;                    // the raw `data` object, inside json
+  std::optional<json::Edit> edit{};         // `set` and `unset` of data, where they need not be read from it
 };
 
 Event make_event(Envelope envelope, std::string_view data);

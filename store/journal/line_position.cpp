@@ -15,6 +15,7 @@ void append_json(std::string& out, const LinePosition& position) {
   number("seq", position.seq);
   if (position.length) number("length", *position.length);
   if (position.length || position.inode != 0) number("inode", position.inode);
+  if (position.unstamped) writer.boolean("unstamped", true);
   if (!position.line.empty()) writer.string("line", position.line);
   if (!position.archives.empty()) writer.raw("archives", json::array_of(position.archives));
   writer.close();
@@ -36,6 +37,8 @@ LinePosition parse_line_position(std::string_view text) {
       position.length = number();
     else if (member.name == "inode")
       position.inode = number();
+    else if (member.name == "unstamped")
+      position.unstamped = json::as_bool(member.value).value_or(false);
     else if (member.name == "line")
       position.line = json::as_string(member.value).value_or("");
     else if (member.name == "archives")

@@ -2,7 +2,7 @@
 // memory; a journal line keeps them as JSON, in its member "places". Clients never see them.
 //
 // One of three:
-//   a line that we wrote       {"file","agent","at","seq","line"?}
+//   a line that we wrote       {"file","agent","at","seq","unstamped"?,"line"?}
 //   foreign lines, published   {"file","agent","at","seq","length","inode"}; without "at": the whole file is known
 //   archives of a reset or deletion beyond those that its event names   {"agent","seq","archives":[<name>,…]}
 #pragma once
@@ -15,6 +15,14 @@
 
 namespace sessiond::journal {
 
+// A line as its decision made it. With it at hand, the line needs not be made from its event again.
+struct MadeLine {
+  std::string text{};                  // ends in '\n'
+  std::string id{};                    // of its entry; a header has none
+  std::optional<std::uint64_t> seq{};  // of its entry, as clients are told; a header has none
+  friend bool operator==(const MadeLine&, const MadeLine&) = default;
+};
+
 struct LinePosition {
   std::string file{};  // name in the agent's sessions folder
   std::string agent{};
@@ -22,7 +30,9 @@ struct LinePosition {
   std::uint64_t seq = 0;                  // of the event that it belongs to, or of the first of several
   std::optional<std::uint64_t> length{};  // set for foreign lines only: how many bytes
   std::uint64_t inode = 0;                // of a foreign file; 0: the file was removed
+  bool unstamped = false;                 // of a line that is made from its event (transcripts/entry.hpp)
   std::string line{};                     // only where the line cannot be made from its event
+  std::optional<MadeLine> made{};         // in memory only: a journal line does not have it
   std::vector<std::string> archives{};    // file names
 
   friend bool operator==(const LinePosition&, const LinePosition&) = default;

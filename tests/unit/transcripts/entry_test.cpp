@@ -44,7 +44,7 @@ Written written(const NewEntry& draft, std::string_view parent = "0badcafe", std
   CHECK(json::check(line, {.max_depth = json::foreign_depth}).has_value());
   CHECK(json::check(made.message, {.max_depth = json::foreign_depth}).has_value());
   CHECK(view_entry(line, seq, View::full) == made.message);
-  CHECK(made.exact == (line_of(made.message) == made.line));
+  CHECK(made.exact == (line_of(made.message, made.unstamped) == made.line));
   return made;
 }
 
@@ -88,7 +88,9 @@ TEST_CASE("full entries keep their bytes and become one line") {
       "\"\\ud800\"}}");
   CHECK(draft.body == R"({"role":"user","content":"a  b","x":1e400,"s":"\ud800"})");
   const Written made = written(draft);
-  CHECK_FALSE(made.exact);  // no timestamp is added to a message that came whole
+  CHECK(made.exact);
+  CHECK(made.unstamped);  // no timestamp is added to a message that came whole
+  CHECK(line_of(made.message) != made.line);
   CHECK(made.line.find(R"("message":{"role":"user","content":"a  b","x":1e400,"s":"\ud800"}})") != std::string::npos);
   CHECK(made.message.find(R"("x":1e400,"s":"\ud800")") != std::string::npos);
 }
@@ -105,11 +107,25 @@ TEST_CASE("an entry without a time of its own takes its message's last member ti
   CHECK(given.line.find("\"timestamp\":\"" + iso_time(1795000000002) + "\"") != std::string::npos);
 }
 
+TEST_CASE("a message that came without a timestamp is stored without one") {
+  for (const std::string& body : std::vector<std::string>{
+           R"({"role":"user","content":"c"})",
+           R"({"role":"user","content":"","x":{"timestamp":1}})",
+           R"({"role":"user","content":"\"timestamp\":1}"})",
+           R"({"role":"assistant","content":[]})",
+       }) {
+    CAPTURE(body);
+    const Written made = written(parsed(R"({"type":"message","message":)" + body + "}"));
+    CHECK(made.exact);
+    CHECK(made.unstamped);
+    CHECK(made.line.ends_with("\"message\":" + body + "}\n"));
+  }
+}
+
 TEST_CASE("a timestamp of the message's own is exact only when it is the entry's and last") {
   const std::string same = std::to_string(now);
   CHECK(written(parsed(R"({"type":"message","message":{"role":"user","content":"","timestamp":)" + same + "}}")).exact);
   for (const std::string& body : std::vector<std::string>{
-           R"({"role":"user","content":"","x":{"timestamp":1}})",
            R"({"role":"user","content":"","timestamp":"2026-11-21T22:00:00.000Z"})",
            R"({"role":"user","timestamp":)" + same + R"(,"content":""})",
            R"({"timestamp":)" + same + R"(,"role":"user","content":"","timestamp":)" + same + "}",
@@ -174,7 +190,7 @@ TEST_CASE("parents may have ids that we would not give, and an empty message is 
   const NewEntry draft = parsed(R"({"role":"user","text":"t"})");
   const Written made = written(draft, "odd \" id \\ \xC3\xA9");
   CHECK(made.exact);
-  CHECK_FALSE(written(NewEntry{.type = "message", .body = "{}"}).exact);
+  CHECK(written(NewEntry{.type = "message", .body = "{}"}).exact);
   CHECK(written(NewEntry{.type = "message", .body = "{}", .stamp = true}).exact);
   CHECK(written(NewEntry{.type = "custom"}).exact);
   CHECK(line_of("").empty());

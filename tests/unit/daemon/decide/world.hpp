@@ -201,14 +201,21 @@ struct World {
     std::string& file = files[position.file];
     if (!file.empty() && file.back() != '\n') file += '\n';
     CHECK(position.at == file.size());
-    if (!position.line.empty()) {
-      file += position.line;
-      return;
-    }
     const auto event =
         std::ranges::find(events, position.seq, [](const journal::Event& one) { return one.envelope.seq; });
     REQUIRE(event != events.end());
-    file += transcripts::line_of(at(event->data, "message"));
+    const std::string message = at(event->data, "message");
+    const std::string line = position.line.empty() ? transcripts::line_of(message, position.unstamped) : position.line;
+    file += line;
+    if (!position.made) return;  // a foreign line
+    CHECK(position.made->text == line);
+    if (transcripts::entry_type(line) == "session") {
+      CHECK(position.made->id.empty());
+      CHECK_FALSE(position.made->seq);
+    } else {
+      CHECK(position.made->id == json::string_at(message, "id"));
+      CHECK(static_cast<std::int64_t>(position.made->seq.value()) == json::int_at(message, "seq"));
+    }
   }
 
   Decision commit(Decision decision) {
@@ -220,7 +227,8 @@ struct World {
       auto read = journal::parse_event(*made.json);
       REQUIRE(read);
       log.push_back(*made.json);
-      apply(state, *read);
+      if (made.edit) CHECK(*made.edit == json::read_edit(made.data));
+      apply(state, made);  // replay_test.cpp compares with what replaying `log` makes
       archive(*read);
       events.push_back(std::move(*read));
     }

@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <atomic>
 #include <thread>
 
+#include "store/crc32.hpp"
 #include "store/json/raw_json.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
@@ -45,6 +45,7 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
   const std::vector<LinePosition> positions{
       {.file = "f", .agent = "a", .at = 7, .seq = 1, .line = "{\"type\":\"session\"}\n"},
       {.file = "f", .agent = "a", .seq = 2, .length = 9, .inode = 3},
+      {.file = "f", .agent = "a", .at = 26, .seq = 2, .unstamped = true},
       {.agent = "a", .seq = 2, .archives = {"x", "\"y\""}}};
   {
     TestJournal journal({.dir = dir.path()});
@@ -65,9 +66,9 @@ TEST_CASE("what is committed is a line that jq and crc32 can read") {
   const std::string body = R"({"seq":1,"events":[{"seq":1,"text":"x"},{"seq":2,"text":"x"}],"answers":[{"k":"a"}],)"
                            R"("places":[{"file":"f","agent":"a","at":7,"seq":1,"line":"{\"type\":\"session\"}\n"},)"
                            R"({"file":"f","agent":"a","seq":2,"length":9,"inode":3},)"
+                           R"({"file":"f","agent":"a","at":26,"seq":2,"unstamped":true},)"
                            R"({"agent":"a","seq":2,"archives":["x","\"y\""]}]})";
-  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
-  CHECK(*text == fmt::format("{:08x} {}\n", crc, body));
+  CHECK(*text == fmt::format("{:08x} {}\n", store::crc32_of(body), body));
   struct stat status{};
   REQUIRE(::stat((dir.path() / "00000000000000000001.jsonl").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0600);

@@ -45,7 +45,7 @@ BIG = "agent:main:bench:direct:u00000000"
 
 # What a namespace of ours counts as where it is not its own name, and what a shared library counts as.
 NAMESPACES = {"answers": "store", "lock": "store", "sessions": "store", "delivery": "store", "frames": "stream"}
-LIBRARIES = {"libjemalloc": "memory", "libc": "libc", "libcrypto": "crypto", "libz": "zlib", "libstdc++": "std", "libfmt": "fmt", "libspdlog": "fmt"}
+LIBRARIES = {"libjemalloc": "memory", "libc": "libc", "libcrypto": "crypto", "libdeflate": "crc", "libstdc++": "std", "libfmt": "fmt", "libspdlog": "fmt"}
 FOLDERS = {"api", "auth", "decide", "http", "journal", "json", "ledger", "policy", "runtime", "store", "stream", "transcripts"}
 SCOPED = re.compile(r"_Z+N?[KVrRO]*(?:(?P<std>S[a-z])|(?P<length>\d))")
 LENGTH = re.compile(r"\d+")

@@ -137,6 +137,11 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
   changed_.emplace(file);
 }
 
+std::uint64_t KnownEnds::inode_if_known(std::string_view file, std::uint64_t size) const {
+  const auto known = ends_.find(file);
+  return known != ends_.end() && known->second.size == size && known->second.beyond.empty() ? known->second.inode : 0;
+}
+
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
   const std::filesystem::path path = dir_ / file;

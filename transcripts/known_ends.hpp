@@ -61,6 +61,8 @@ class KnownEnds {
   void replace(std::string_view file, std::uint64_t inode, std::uint64_t size);
   void forget(std::string_view file) { replace(file, 0, 0); }
 
+  // Returns the inode of a transcript of which look() would find nothing if it has `size` bytes; 0: it would look.
+  std::uint64_t inode_if_known(std::string_view file, std::uint64_t size) const;
   // Returns what foreign programs did to one transcript. Costs one stat if they did nothing.
   Result<std::optional<ForeignEdit>> look(const std::string& file) const;
   // The same for all transcripts: one listing, and a stat for each.

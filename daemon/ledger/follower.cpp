@@ -1,6 +1,7 @@
 #include "daemon/ledger/follower.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cassert>
@@ -16,6 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds settle_delay{
     20};  // one look for all that is appended meanwhile, our lines included
 constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
+constexpr std::size_t looked_at_on_loop = 16;           // transcripts: about 20 µs
 constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
 constexpr std::size_t page_bytes = 1U << 20;            // of foreign lines in one commit
 
@@ -110,9 +112,20 @@ void Follower::on_inotify(Watch::Changes changes) {
       continue;
     }
     if (store) mark_suspect(id);
-    for (const std::string& name : names) follow(id, name);
+    const bool few = names.size() <= looked_at_on_loop;
+    for (const std::string& name : names) {
+      if (!few || !is_as_flushed(id, name)) follow(id, name);
+    }
   }
   if (changes.lost || changes.agents) env_.background.run(check_all_agents(), "check_all_agents");
+}
+
+// Tells whether inotify tells of our own write only: costs an lstat, where following costs two hops to the disk.
+bool Follower::is_as_flushed(const std::string& id, const std::string& file) const {
+  const std::string path = env_.paths.sessions_dir(id) + file;
+  struct stat status{};
+  if (::lstat((env_.paths.state_dir().native() + '/' + path).c_str(), &status) != 0) return false;
+  return flusher_.facts().sizes.is_known(path, status.st_ino, static_cast<std::uint64_t>(status.st_size));
 }
 
 void Follower::mark_suspect(const std::string& id) {

@@ -40,6 +40,7 @@ class Follower {
  private:
   bool take_watched(const Result<bool>& added);
   void on_inotify(Watch::Changes changes);
+  bool is_as_flushed(const std::string& id, const std::string& file) const;
   void mark_suspect(const std::string& id);
   asio::awaitable<void> reload_in_background(std::string id);
   asio::awaitable<void> check_all_agents();

@@ -59,7 +59,7 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
           [this](const std::string& path, std::uint64_t inode, transcripts::ByteRange lines) {
             on_lines(path, inode, lines);
           },
-          [this](const std::string& path, std::optional<std::uint64_t> size) { sizes_.set(path, size); }) {}
+          [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }) {}
 
 Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
@@ -91,6 +91,13 @@ void Projection::on_lines(std::string_view path, std::uint64_t inode, transcript
   if (known != ends_.end() && path.ends_with(".jsonl")) known->second.add(path.substr(name), inode, lines);
 }
 
+void Projection::on_size(std::string_view path, std::optional<std::uint64_t> size) {
+  const std::size_t name = path.find_last_of('/') + 1;
+  const auto known = ends_.find(path.substr(0, name));
+  const bool counts = size && known != ends_.end();
+  sizes_.set(path, size, counts ? known->second.inode_if_known(path.substr(name), *size) : 0);
+}
+
 Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::string& agent,
                                                                   const std::set<std::string>& files) {
   TRY(store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)));
@@ -106,8 +113,11 @@ Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::str
 
 Result<void> Projection::forget_deleted(const std::string& agent, const std::string& file) {
   TRY(const auto edit, foreign(agent, {file}));
-  if (!edit.empty() && edit.front().kind == transcripts::ForeignEdit::Kind::removed)
-    ends_.at(paths_.sessions_dir(agent)).forget(file);
+  if (!edit.empty() && edit.front().kind == transcripts::ForeignEdit::Kind::removed) {
+    const std::string dir = paths_.sessions_dir(agent);
+    ends_.at(dir).forget(file);
+    sizes_.set(dir + file, {});
+  }
   return {};
 }
 

@@ -81,6 +81,7 @@ class Projection {
                             bool locked, bool done);
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
+  void on_size(std::string_view path, std::optional<std::uint64_t> size);
 
   const Paths& paths_;
   const std::atomic<bool>& adopting_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 
 #include "daemon/decide/archive_records.hpp"
 #include "store/files.hpp"
@@ -37,6 +38,51 @@ TEST_CASE("ends that lines on their way need are not let go") {
   foreign = projection.foreign("main", {"s.jsonl"});
   REQUIRE(foreign);
   CHECK(foreign->empty());
+}
+
+TEST_CASE("a transcript is as flushed only while looking at it would find nothing") {
+  const TempDir dir;
+  const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
+  const std::atomic<bool> adopting{false};
+  FlushedSizes sizes;
+  Projection projection(paths, {}, adopting, sizes);
+  const std::string path = "agents/main/sessions/s.jsonl";
+  const std::string line = "{\"type\":\"message\",\"id\":\"a\"}\n";
+  const std::vector<journal::Bytes> events{std::make_shared<const std::string>(R"({"type":"message.appended"})")};
+  const auto status = [&] { return store::stat_of(dir.path() / path).value(); };
+  const auto size = [&] { return static_cast<std::uint64_t>(status().st_size); };
+  const auto add_ours = [&](std::uint64_t at) {
+    const journal::LinePosition ours{.file = "s.jsonl", .agent = "main", .at = at, .seq = 1, .line = line};
+    REQUIRE(projection.add(1, events, {&ours, 1}));
+    REQUIRE(projection.writer().flush());
+  };
+  const auto is_known = [&] {
+    const bool known = sizes.is_known(path, status().st_ino, size());
+    CHECK(known == projection.foreign("main", {"s.jsonl"})->empty());
+    return known;
+  };
+  add_ours(0);
+  CHECK(is_known());
+  CHECK_FALSE(sizes.is_known(path, status().st_ino + 1, size()));
+  CHECK_FALSE(sizes.is_known(path, status().st_ino, size() - 1));
+  CHECK_FALSE(sizes.is_known(path, 0, size()));
+  CHECK_FALSE(sizes.is_known("agents/main/sessions/t.jsonl", status().st_ino, size()));
+
+  const std::uint64_t theirs = size();
+  std::ofstream(dir.path() / path, std::ios::app) << line;  // a foreign program's
+  CHECK_FALSE(is_known());
+  add_ours(size());
+  CHECK_FALSE(is_known());
+  const journal::LinePosition published{
+      .file = "s.jsonl", .agent = "main", .at = theirs, .seq = 1, .length = line.size(), .inode = status().st_ino};
+  REQUIRE(projection.add(1, events, {&published, 1}));
+  add_ours(size());
+  CHECK(is_known());
+
+  std::filesystem::remove(dir.path() / path);
+  REQUIRE(projection.forget_deleted("main", "s.jsonl"));
+  std::ofstream(dir.path() / path) << line << line << line << line;
+  CHECK_FALSE(is_known());
 }
 
 namespace {

@@ -22,20 +22,28 @@ inline char meant_by_escape(char name) {
 }
 
 // Inside a string: the first quote, backslash or control character at or after `at`; text.size() when there is none.
-// Sets `high` when it passed bytes outside ASCII; perhaps also when there are some just behind the result.
+// Sets `high` when it passed bytes outside ASCII; perhaps also when there are some just before `at` or behind the
+// result.
 inline std::size_t find_special(std::string_view text, std::size_t at, bool& high) {
 #ifdef __SSE2__
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i backslash = _mm_set1_epi8('\\');
-  const __m128i last_control = _mm_set1_epi8(0x1F);
-  for (; at + 16 <= text.size(); at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
-    const __m128i hits = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
-                                      _mm_cmpeq_epi8(_mm_min_epu8(bytes, last_control), bytes));
-    high = high || _mm_movemask_epi8(bytes) != 0;
-    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(hits)); mask != 0)
-      return at + static_cast<std::size_t>(std::countr_zero(mask));
+  __m128i seen = _mm_setzero_si128();
+  const auto specials_at = [&](std::size_t begin) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + begin));
+    const __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
+    const __m128i backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
+    const __m128i controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+    seen = _mm_or_si128(seen, bytes);
+    return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls)));
+  };
+  unsigned found = 0;  // a bit for each of 16 bytes
+  while (at + 16 <= text.size() && (found = specials_at(at)) == 0) at += 16;
+  if (found == 0 && at < text.size() && text.size() >= 16) {  // the last 16 bytes: some of them for the second time
+    const std::size_t again = at - (text.size() - 16);
+    found = specials_at(text.size() - 16) >> again;
+    if (found == 0) at = text.size();
   }
+  high = high || _mm_movemask_epi8(seen) != 0;
+  if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found));
 #endif
   for (; at < text.size(); ++at) {
     const auto c = static_cast<unsigned char>(text[at]);

@@ -9,7 +9,7 @@
 namespace sessiond::store {
 
 // Continues a CRC: `before` is the CRC-32 of the preceding bytes; returns that of all of them. libdeflate multiplies
-// without carries where the processor can; that is 15 times faster than zlib's tables.
+// without carries where the processor can, which takes a tenth of the instructions of zlib's tables.
 inline std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0) {
   if (bytes.empty()) return before;  // libdeflate starts from 0 at a null pointer
   return ::libdeflate_crc32(before, bytes.data(), bytes.size());

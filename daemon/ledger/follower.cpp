@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds settle_delay{
     20};  // one look for all that is appended meanwhile, our lines included
 constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
-constexpr std::size_t looked_at_on_loop = 16;           // transcripts: about 20 µs
+constexpr std::size_t looked_at_on_loop = 16;           // transcripts; more would hold up requests
 constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
 constexpr std::size_t page_bytes = 1U << 20;            // of foreign lines in one commit
 

@@ -75,7 +75,8 @@ retest:
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
 SUITES := api-asan unit-asan api-tsan points kill9 api-release browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
 MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
-  journal_damage limits locks messages neighbours reload scope stream_crowd streams tickets tls token_life transcripts
+  journal_damage.BeforeCheckpoint journal_damage.Left journal_damage.UnderTheDaemon limits locks messages neighbours \
+  reload scope stream_crowd streams tickets tls token_life transcripts
 BUILT   = hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
 api     = python3 tests/api/run.py -j $$((3 * $(JOBS))) --binary build/$(1)/sessiond $(patsubst %,-k test_%.,$(2))
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond

@@ -111,11 +111,13 @@ build/.made-%: $(TREE)
 build/passed/%: $(TREE)
 	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@; echo "$*: passed in $$SECONDS s"
 
-soak: build build/tsan/build.ninja
+soak: build build/tsan/build.ninja build/asan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@SESSIOND_TEST_SLOW=6 $(call api,release)
 	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 $(call api,tsan)
+	@ninja -C build/asan -j $(JOBS) --quiet unit_daemon_decide
+	@SESSIOND_TEST_LIVES=25 build/asan/tests/unit_daemon_decide
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot

@@ -75,7 +75,8 @@ retest:
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
 SUITES := api-asan unit-asan api-tsan points kill9 api-release browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
 MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
-  journal_damage limits locks messages neighbours reload scope stream_crowd streams tickets tls token_life transcripts
+  journal_damage.BeforeCheckpoint journal_damage.Left journal_damage.UnderTheDaemon limits locks messages neighbours \
+  reload scope stream_crowd streams tickets tls token_life transcripts
 BUILT   = hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
 api     = python3 tests/api/run.py -j $$((3 * $(JOBS))) --binary build/$(1)/sessiond $(patsubst %,-k test_%.,$(2))
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
@@ -110,11 +111,13 @@ build/.made-%: $(TREE)
 build/passed/%: $(TREE)
 	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@; echo "$*: passed in $$SECONDS s"
 
-soak: build build/tsan/build.ninja
+soak: build build/tsan/build.ninja build/asan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim
 	@ninja -C build/tsan -j $(JOBS) --quiet sessiond
 	@SESSIOND_TEST_SLOW=6 $(call api,release)
 	@SESSIOND_TEST_SLOW=6 SESSIOND_TEST_THREADS=3 $(call api,tsan)
+	@ninja -C build/asan -j $(JOBS) --quiet unit_daemon_decide
+	@SESSIOND_TEST_LIVES=25 build/asan/tests/unit_daemon_decide
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot

@@ -3,8 +3,8 @@
 
 Prints each folder with its arrows. Fails when an include follows no declared arrow, when a declared arrow is not used, or
 when an arrow points up: to a folder that is declared further down. Fails too when a file's code is not in the namespace
-of its folder, sessiond::<the folder's last name>, or of its own name (log::info).
-And when a folder takes an agent from the ledger without its gate.
+of its folder, sessiond::<the folder's last name>, or of its own name (log::info). Fails too when a folder takes an agent
+from the ledger without its gate.
 """
 
 import re

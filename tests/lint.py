@@ -6,14 +6,20 @@
    #include of ours. (Those of other libraries are precompiled.)
 3. clang-tidy (.clang-tidy) finds nothing in the product. It spends most of its time in the headers of other libraries, once a unit:
    so the product is put into as many units as there are processors to use.
+4. No class of the product is larger than tests/classes.py says.
+
+A check that passed is not made again while the files that it reads, its command and the compiler are the same (build/lint/clean).
 
 Usage: lint.py [-j JOBS] [--fix]; needs a configured build/debug with its precompiled headers (make lint).
 """
 
 import argparse
 import concurrent.futures
+import functools
+import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -22,6 +28,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "debug"
+CLEAN = ROOT / "build" / "lint" / "clean"
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 PRODUCT = ("config/", "store/", "transcripts/", "policy/", "daemon/")
 
 
@@ -42,10 +50,38 @@ def flags_of_files():
     return found
 
 
+@functools.cache
+def bytes_of(name):
+    return (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
+
+
+def closure(name, found):
+    """Adds to `found` the file and all files of ours that it includes, directly or not."""
+    if name not in found:
+        found.add(name)
+        for included in INCLUDE.findall(bytes_of(name).decode()):
+            closure(included, found)
+    return found
+
+
+@functools.cache
+def surroundings():
+    """What every check reads beside the sources."""
+    compiler = subprocess.run(["clang++-19", "--version"], text=True, capture_output=True, check=True).stdout
+    return compiler.encode() + b"".join(map(bytes_of, (".clang-format", ".clang-tidy", "CMakeLists.txt", "tests/classes.py")))
+
+
+def digest(command, files):
+    """Changes with whatever a check of these files depends on."""
+    sums = [hashlib.sha256(name.encode() + b"\0" + bytes_of(name)).digest()
+            for name in sorted(set().union(*(closure(name, set()) for name in files)))]
+    return hashlib.sha256(shlex.join(command).encode() + surroundings() + b"".join(sums)).hexdigest()
+
+
 def run(command):
-    """Nothing when all is well, else what was printed."""
+    """(whether all is well, what was printed)"""
     done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-    return "" if done.returncode == 0 else (done.stdout + done.stderr).strip() or f"{command[0]} ended with {done.returncode}"
+    return done.returncode == 0, (done.stdout + done.stderr).strip() or f"{command[0]} ended with {done.returncode}"
 
 
 def units(flags, count):
@@ -60,7 +96,7 @@ def units(flags, count):
     folder.mkdir(parents=True, exist_ok=True)
     for number, text in enumerate(texts):
         (folder / f"{number}.cpp").write_text(text)
-        yield folder / f"{number}.cpp"
+        yield f"build/lint/{number}.cpp"
 
 
 def main():
@@ -71,16 +107,28 @@ def main():
     began, flags, wrong = time.monotonic(), flags_of_files(), 0
     # The units need what any folder needs; two names that meet are no fault of theirs.
     wide = next(words for name, words in flags.items() if name.startswith("daemon/api/")) + ["-Wno-shadow", "-Wno-deprecated-declarations"]
-    tidy = [["clang-tidy-19", "-quiet", *(["--fix"] if args.fix else []), "--checks=-bugprone-suspicious-include", str(unit), "--", *wide]
-            for unit in units(flags, args.j)]
-    alone = [["clang++-19", *words, "-fsyntax-only", name] for name, words in flags.items() if name.endswith(".cpp") and "build/" not in name]
-    form = [["clang-format-19", "--dry-run", "--Werror", *tracked("*.cpp", "*.hpp")]]
+    together = list(units(flags, args.j))
+    sources = tracked("*.cpp", "*.hpp")
+    checks = [(["clang-format-19", "--dry-run", "--Werror", *sources], sources),
+              (["tests/classes.py", *together, "--", *wide], together)]
+    checks += [(["clang-tidy-19", "-quiet", *(["--fix"] if args.fix else []), "--checks=-bugprone-suspicious-include", unit, "--", *wide], [unit])
+               for unit in together]
+    checks += [(["clang++-19", *words, "-fsyntax-only", name], [name])
+               for name, words in flags.items() if name.endswith(".cpp") and "build/" not in name]
+    digests = [digest(*check) for check in checks]
+    before = set(CLEAN.read_text().split()) if CLEAN.exists() else set()
+    clean = before & set(digests)
+    due = [(command, known) for (command, _), known in zip(checks, digests) if known not in clean]
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
-        for problem in pool.map(run, form + tidy + alone):
-            if problem:
+        for (command, known), (well, printed) in zip(due, pool.map(run, [command for command, _ in due])):
+            if well:
+                clean.add(known)
+            else:
                 wrong += 1
-                print(problem, file=sys.stderr)
-    print(f"files compiled alone {len(alone)} units tidied {len(tidy)} wrong {wrong} in {time.monotonic() - began:.0f} s")
+            if not well or command[0] == "tests/classes.py":
+                print(printed, file=sys.stdout if well else sys.stderr)
+    CLEAN.write_text("\n".join(sorted(clean)))
+    print(f"checks {len(checks)} made {len(due)} wrong {wrong} in {time.monotonic() - began:.0f} s")
     return 1 if wrong else 0
 
 

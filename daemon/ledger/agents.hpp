@@ -38,7 +38,7 @@ class Seen {
   std::uint64_t seq_;
 };
 
-// What an operator is shown of the files of an agent.
+// Describes the files of an agent to an operator.
 struct AgentFiles {
   std::uint64_t bytes = 0;  // of its sessions.json
   std::int64_t lag_ms = 0;  // since the oldest change that is not in it

@@ -1,5 +1,6 @@
 """What one client can make the daemon hold or do has a bound (store/limits.hpp): entries, topics, archives, policies, pages, answers."""
 
+import codecs
 import socket
 import time
 import unittest
@@ -464,11 +465,15 @@ class Answers(Case):
         daemon.checkpoint()
         self.assertEqual(daemon.stop(), 0)
         store = daemon.agent_dir() / "sessions.json"
-        store.write_bytes(b"\xef\xbb\xbf" + store.read_bytes())
+        store.write_bytes(codecs.BOM_UTF8 + store.read_bytes())
         daemon.start()
-        for _ in range(3):
-            store.write_bytes(store.read_bytes())  # read again for its new time
-            self.ok(api.get(S("agent:main:x:y"), cache_control="no-cache"), 200)
+        for i in range(3):
+            entries = json.loads(store.read_text("utf-8-sig"))
+            entries["agent:main:x:y"]["label"] = f"look {i}"
+            other = store.with_name("other")
+            other.write_text(json.dumps(entries), "utf-8-sig")
+            other.replace(store)
+            self.assertEqual(self.ok(api.get(S("agent:main:x:y"), cache_control="no-cache"), 200)["label"], f"look {i}")
         told = [line for line in daemon.stderr if "store_repaired" in line and "byte order mark" in line]
         self.assertEqual(len(told), 1, told)
 

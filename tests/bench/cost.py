@@ -43,7 +43,8 @@ MARKER = b"########"  # a number that no other request of the run has
 AGENT = "bench"  # the requests that write; `main` holds what is listed and read, and rests
 BIG = "agent:main:bench:direct:u00000000"
 
-# What a namespace of ours counts as where it is not its own name, and what a shared library counts as.
+# A namespace of ours counts as the part of its own name, unless NAMESPACES names another one. LIBRARIES names the part of a
+# shared library.
 NAMESPACES = {"answers": "store", "lock": "store", "sessions": "store", "delivery": "store", "frames": "stream"}
 LIBRARIES = {"libjemalloc": "memory", "libc": "libc", "libcrypto": "crypto", "libdeflate": "crc", "libstdc++": "std", "libfmt": "fmt", "libspdlog": "fmt"}
 FOLDERS = {"api", "auth", "decide", "http", "journal", "json", "ledger", "policy", "runtime", "store", "stream", "transcripts"}

@@ -1,6 +1,8 @@
 // Whatever was done, its events alone give the same sessions again: from nothing, twice, and over a checkpoint that
 // holds a part of them already.
+#include <cstdlib>
 #include <random>
+#include <string>
 
 #include "tests/unit/daemon/decide/world.hpp"
 
@@ -203,11 +205,17 @@ bool same_however_replayed(const std::vector<std::string>& log, const std::strin
 
 constexpr int steps = 150;
 
+// The number of random lives a test goes through. `make soak` sets more: each takes seconds under a sanitizer.
+std::uint32_t lives() {
+  const char* set = std::getenv("SESSIOND_TEST_LIVES");
+  return set == nullptr ? 4 : static_cast<std::uint32_t>(std::stoul(set));
+}
+
 }  // namespace
 
 TEST_CASE("events alone give the same state") {
   for (const Clock clock : {Clock::forward, Clock::wild}) {
-    for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    for (std::uint32_t seed = 1; seed <= lives(); ++seed) {
       CAPTURE(seed);
       Life life(seed, clock);
       for (int step = 0; step < steps; ++step) life.step();
@@ -223,7 +231,7 @@ TEST_CASE("events alone give the same state") {
 }
 
 TEST_CASE("replaying what is there already changes nothing") {
-  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint32_t seed = 1; seed <= lives(); ++seed) {
     CAPTURE(seed);
     Life life(seed, Clock::forward);
     for (int step = 0; step < steps; ++step) life.step();
@@ -233,7 +241,7 @@ TEST_CASE("replaying what is there already changes nothing") {
 }
 
 TEST_CASE("nor when clocks stand still or go back") {
-  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint32_t seed = 1; seed <= lives(); ++seed) {
     CAPTURE(seed);
     Life life(seed, Clock::wild);
     for (int step = 0; step < steps; ++step) life.step();
@@ -243,7 +251,7 @@ TEST_CASE("nor when clocks stand still or go back") {
 }
 
 TEST_CASE("transcripts stay without a hole when an old session id comes again") {
-  for (std::uint32_t seed = 1; seed <= 25; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 2 * lives(); ++seed) {
     Life life(seed, Clock::forward);
     life.old_ids_return = true;
     for (int step = 0; step < steps; ++step) life.step();

@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 
+#include "daemon/ledger/fetch.hpp"
 #include "store/process.hpp"
 #include "tests/unit/daemon/ledger/ledger_fixture.hpp"
 
@@ -308,8 +309,43 @@ TEST_CASE("an append in shared mode waits for a foreign lock on its transcript; 
   CHECK(fixture.ledger().parts().env.lock_waiters.empty());
 }
 
-// Several commits read the end of a transcript at once. What the last of them read is no longer true when a line was
-// committed behind what the first of them read, and a foreign line had that end forgotten.
+// Reads the end of "s.jsonl", and forgets it after the read has begun when `forgets`.
+asio::awaitable<Result<void>> read_end(LedgerParts& parts, bool forgets) {
+  const std::string agent = "main";
+  decide::TranscriptEnds& ends = parts.agents.find_or_add(agent).state->transcripts;
+  decide::FetchedLines lines;
+  decide::FetchedIds ids;
+  std::optional<Result<void>> read;
+  const decide::Need need{.what = decide::Need::What::transcript_end, .file = "s.jsonl"};
+  asio::co_spawn(parts.env.io, fetch(parts, agent, need, lines, ids),
+                 [&read](const std::exception_ptr& failure, Result<void> result) {
+                   REQUIRE(!failure);
+                   read.emplace(std::move(result));
+                 });
+  // The read is on a disk thread now. Its outcome is taken on this thread, so not before the next co_await.
+  REQUIRE(!read);
+  if (forgets) {
+    ends.find_or_add("s.jsonl");  // as another commit that read it at the same time
+    ends.forget("s.jsonl");
+  }
+  while (!read) co_await asio::post(parts.env.io, asio::use_awaitable);
+  co_return std::move(*read);
+}
+
+TEST_CASE("an end that was read while the file was forgotten is not put in") {
+  LedgerFixture fixture(shared_mode());
+  ok(fixture.create(key, "s"));
+  ok(fixture.append(key, "first"));
+  auto& parts = const_cast<LedgerParts&>(fixture.ledger().parts());  // the ledger itself is not const
+  decide::TranscriptEnds& ends = parts.agents.find_or_add("main").state->transcripts;
+  ends.forget("s.jsonl");
+  CHECK(fixture.await(read_end(parts, true)));
+  CHECK(ends.find("s.jsonl") == nullptr);
+  CHECK(fixture.await(read_end(parts, false)));
+  REQUIRE(ends.find("s.jsonl") != nullptr);
+  CHECK(ends.find("s.jsonl")->count == 1);
+}
+
 TEST_CASE("no place is told twice when appends read the end of a transcript at once, beside foreign lines") {
   LedgerFixture fixture(shared_mode());
   ok(fixture.create(key, "s"));

@@ -232,7 +232,8 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     // It may have been deleted or moved out of the token's scope since it was examined.
     if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
     read += session->entry()->size();
-    append_element(body, decide::session_json(at.agent, *session, query.view));
+    begin_element(body);
+    decide::append_session(body, at.agent, *session, query.view);
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";

@@ -31,6 +31,8 @@ class Session : public Counters {
   // The members of entry() that the API shows. Kept until the entry changes: 16 bytes of a session, and about 110 more
   // of one that was shown.
   const ShownEntry& shown() const;
+  // As entry(), but times and counters in it may be older: to look at other members, at no cost.
+  const sessions::RawEntry& entry_with_old_counters() const { return entry_; }
   // Sets and removes members. Cheap if all of them are counters.
   void edit(const json::Edit& edit);
 

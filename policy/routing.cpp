@@ -84,6 +84,7 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
 
 // Returns the name of the person that the settings link to this peer, or the peer itself.
 std::string linked_peer(const RouteSettings& settings, const Address& address) {
+  if (settings.identity_links.empty()) return std::string(address.peer);
   const std::string wanted = fmt::format("{}:{}", address.channel, address.peer);
   for (const auto& [person, peers] : settings.identity_links) {
     const bool linked = std::ranges::any_of(
@@ -94,16 +95,16 @@ std::string linked_peer(const RouteSettings& settings, const Address& address) {
 }
 
 std::string base_key(const RouteSettings& settings, const Address& address) {
-  if (address.chat_type != "direct") return fmt::format("{}:{}:{}", address.channel, address.chat_type, address.peer);
+  if (address.chat_type != "direct") return (address.channel + ':' + address.chat_type + ':').append(address.peer);
   switch (settings.dm_scope) {
     case DmScope::main:
       break;
     case DmScope::per_peer:
-      return fmt::format("direct:{}", linked_peer(settings, address));
+      return "direct:" + linked_peer(settings, address);
     case DmScope::per_channel_peer:
-      return fmt::format("{}:direct:{}", address.channel, linked_peer(settings, address));
+      return address.channel + ":direct:" + linked_peer(settings, address);
     case DmScope::per_account_channel_peer:
-      return fmt::format("{}:{}:direct:{}", address.channel, address.account, linked_peer(settings, address));
+      return address.channel + ':' + address.account + ":direct:" + linked_peer(settings, address);
   }
   const std::string_view main_key = store::trim(settings.main_key);
   return std::string(main_key.empty() ? std::string_view("main") : main_key);
@@ -123,11 +124,11 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
     const store::KeyParts parts = store::parse_key(rest);
     const bool named =
         store::equals_nocase(parts.thread, address.thread) || store::equals_nocase(parts.topic, address.thread);
-    if (!named) rest += fmt::format(":thread:{}", address.thread);
+    if (!named) rest.append(":thread:").append(address.thread);
     thread = true;
   }
   // The prefix is added here, so that a peer or main key that begins with "agent:" cannot name another agent.
-  Result<std::string> key = store::canonical_key(fmt::format("agent:{}:{}", address.agent, rest), address.agent);
+  Result<std::string> key = store::canonical_key("agent:" + address.agent + ':' + rest, address.agent);
   if (!key) return fail_at("/peer", std::move(key.error().detail));
   return Route{.agent = address.agent,
                .key = std::move(*key),

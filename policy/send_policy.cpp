@@ -83,22 +83,22 @@ SendDecision decided_by_rule(std::size_t rule, SendAction action, std::vector<Se
   return {.action = action, .source = SendSource::rule, .rule = rule, .trace = std::move(trace)};
 }
 
-// Returns the first that is not blank; the value of the request is trimmed.
-std::string first_of(const std::optional<std::string>& call, std::string_view entry, std::string_view key) {
+// Returns the value of the request, trimmed; that of the entry if the request has none, or a blank one.
+std::string first_of(const std::optional<std::string>& call, std::string entry) {
   if (call && !store::trim(*call).empty()) return std::string(store::trim(*call));
-  return std::string(entry.empty() ? key : entry);
+  return entry;
 }
 
-std::string chat_type_of_entry(std::string_view entry) {
-  const std::string text = store::lower(store::trim(json::string_at(entry, "chatType").value_or("")));
+std::string chat_type_of_entry(const json::Index& entry) {
+  const std::string text = store::lower(store::trim(entry.string_at("chatType").value_or("")));
   if (text == "dm") return "direct";
   // Of other values ("room", in old stores) the key knows more.
   return text == "direct" || text == "group" || text == "channel" ? text : std::string{};
 }
 
-std::string channel_of_entry(std::string_view entry, const delivery::Delivery& delivery) {
+std::string channel_of_entry(const json::Index& entry, const delivery::Delivery& delivery) {
   for (const std::string_view member : {"channel", "provider"}) {
-    const std::string text = json::string_at(entry, member).value_or("");
+    const std::string text = entry.string_at(member).value_or("");
     if (!store::trim(text).empty()) return store::lower(store::trim(text));
   }
   return delivery.channel.value_or("");
@@ -113,20 +113,19 @@ std::string_view name(SendSource source) {
   return names.at(static_cast<std::size_t>(source));
 }
 
-SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call) {
-  const std::string_view object = entry.empty() ? "{}" : entry;
-  const delivery::Delivery delivery = delivery::read_delivery(object);
-  const store::KeyParts parts = store::parse_key(key);
+SendQuestion send_question(std::string_view key, const json::Index& entry, const SendCall& call) {
+  const delivery::Delivery delivery = delivery::read_delivery(entry);
   SendQuestion question;
   question.key = key;
-  const std::string own = store::lower(store::trim(json::string_at(object, "sendPolicy").value_or("")));
+  const std::string own = store::lower(store::trim(entry.string_at("sendPolicy").value_or("")));
   if (own == "allow") question.session = SendAction::allow;
   if (own == "deny") question.session = SendAction::deny;
-  question.channel = store::lower(first_of(call.channel, channel_of_entry(object, delivery), parts.channel));
-  question.chat_type =
-      direct_for_dm(store::lower(first_of(call.chat_type, chat_type_of_entry(object), parts.chat_type)));
-  question.to = first_of(call.to, delivery.to.value_or(""), "");
-  question.account_id = first_of(call.account_id, delivery.account_id.value_or(""), "");
+  question.channel = store::lower(first_of(call.channel, channel_of_entry(entry, delivery)));
+  if (question.channel.empty()) question.channel = store::lower(store::parse_key(key).channel);
+  question.chat_type = direct_for_dm(store::lower(first_of(call.chat_type, chat_type_of_entry(entry))));
+  if (question.chat_type.empty()) question.chat_type = store::lower(store::parse_key(key).chat_type);
+  question.to = first_of(call.to, delivery.to.value_or(""));
+  question.account_id = first_of(call.account_id, delivery.account_id.value_or(""));
   return question;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::policy {
@@ -62,8 +63,8 @@ struct SendCall {
   std::optional<std::string> to{};
   std::optional<std::string> account_id{};
 };
-// `entry` is the stored entry; empty: there is none.
-SendQuestion send_question(std::string_view key, std::string_view entry, const SendCall& call);
+// `entry` is the stored entry, or {}.
+SendQuestion send_question(std::string_view key, const json::Index& entry, const SendCall& call);
 
 struct SendStep {
   std::size_t rule = 0;

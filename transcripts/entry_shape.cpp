@@ -30,8 +30,8 @@ constexpr std::array<Named, 9> entry_names{{{"type", &EntryMembers::type},
 EntryMembers entry_members(std::string_view object) {
   EntryMembers found;
   for (const json::Member& member : json::members(object)) {
-    const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
-    const auto known = std::ranges::find(entry_names, unescaped.empty() ? member.name : unescaped, &Named::name);
+    std::string held;
+    const auto known = std::ranges::find(entry_names, name_of(member, held), &Named::name);
     if (known != entry_names.end()) found.*(known->field) = member.value;
   }
   return found;

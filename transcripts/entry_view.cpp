@@ -14,14 +14,10 @@ namespace {
 
 constexpr std::size_t shown_of_damage = 200;  // bytes of an unreadable line that are shown
 
-// Returns the stored or derived id as JSON.
-std::string id_json(const EntryFields& fields, std::string_view line, std::uint64_t seq) {
-  return fields.id.empty() ? fmt::format("\"{}\"", derived_id(line, seq)) : std::string(fields.id);
-}
-
 std::string time_json(std::string_view timestamp) {
-  if (const auto text = json::as_string(timestamp)) {
-    const auto ms = parse_iso_time(*text);
+  if (is_string(timestamp)) {
+    const std::string_view raw = timestamp.substr(1, timestamp.size() - 2);
+    const auto ms = raw.contains('\\') ? parse_iso_time(json::unescape(raw)) : parse_iso_time(raw);
     return ms ? std::to_string(*ms) : "null";
   }
   if (const auto ms = json::as_int(timestamp)) return std::to_string(*ms);
@@ -55,12 +51,15 @@ std::string view_full(const EntryFields& fields, std::string_view line, std::str
   const std::string_view type = fields.shape == EntryShape::other ? fields.type : "\"message\"";
   std::string out;
   out.reserve(line.size() + 64);
-  out += fmt::format(R"({{"seq":{},"id":{},"parentId":{},"type":{},"timestamp":{})", seq, id, fields.parent_id, type,
-                     time_json(fields));
+  out.append("{\"seq\":").append(fmt::format_int(seq).c_str()).append(",\"id\":").append(id);
+  out.append(",\"parentId\":").append(fields.parent_id).append(",\"type\":").append(type);
+  out.append(",\"timestamp\":").append(time_json(fields));
   const bool role_from_type = fields.shape == EntryShape::flat && !fields.type.empty();
   if (role_from_type) out.append(",\"role\":").append(fields.role);
   for (const json::Member& member : json::members(fields.shape == EntryShape::nested ? fields.message : line)) {
-    if (taken_by_message(member) || (role_from_type && named(member, "role"))) continue;
+    std::string held;
+    const std::string_view name = name_of(member, held);
+    if (taken_by_message(name) || (role_from_type && name == "role")) continue;
     append_member(out, member);
   }
   out += '}';
@@ -113,17 +112,18 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
     if (view == View::chat) return {};
     return view_damage(line, seq, view);
   }
-  const std::string id = id_json(fields, line, seq);  // derived from the bytes as they are stored
+  // Derived from the bytes as they are stored.
+  const std::string derived = fields.id.empty() ? '"' + derived_id(line, seq) + '"' : std::string();
   std::string repair;
   if (store::invalid_utf8(line)) {
     repair = store::replace_invalid_utf8(line);
     line = repair;
     fields = read_fields(line);
   }
-  const std::string shown_id = store::invalid_utf8(id) ? store::replace_invalid_utf8(id) : id;
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);
-  if (view == View::chat) return view_chat(fields, line, shown_id, seq);
-  return view_full(fields, line, shown_id, seq);
+  const std::string_view id = derived.empty() ? fields.id : derived;
+  if (view == View::chat) return view_chat(fields, line, id, seq);
+  return view_full(fields, line, id, seq);
 }
 
 std::string entry_type(std::string_view line) {

@@ -8,7 +8,11 @@
 
 namespace sessiond::transcripts {
 
-// Tells whether the member has this name, with escapes resolved: "\u0069d" is "id".
+// Returns the member's name with escapes resolved: "\u0069d" is "id". `held` keeps it if it has any.
+inline std::string_view name_of(const json::Member& member, std::string& held) {
+  if (!member.name.contains('\\')) return member.name;
+  return held = json::unescape(member.name);
+}
 inline bool named(const json::Member& member, std::string_view name) {
   if (member.name.size() <= name.size()) return member.name == name;  // escapes only make a name longer
   return member.name.find('\\') != std::string_view::npos && json::unescape(member.name) == name;
@@ -26,12 +30,20 @@ inline bool is_array(std::string_view value) { return !value.empty() && value.fr
 inline bool is_string(std::string_view value) { return !value.empty() && value.front() == '"'; }
 
 // Tells whether an entry has a member of this name beside its message or its body.
+inline bool belongs_to_entry(std::string_view name) {
+  return name == "id" || name == "parentId" || name == "type" || name == "timestamp";
+}
 inline bool belongs_to_entry(const json::Member& member) {
-  return named(member, "id") || named(member, "parentId") || named(member, "type") || named(member, "timestamp");
+  std::string held;
+  return belongs_to_entry(name_of(member, held));
 }
 
 // Tells whether a Message has a member of this name of its own. Such a member of a message is shown only by view=raw.
-inline bool taken_by_message(const json::Member& member) { return belongs_to_entry(member) || named(member, "seq"); }
+inline bool taken_by_message(std::string_view name) { return belongs_to_entry(name) || name == "seq"; }
+inline bool taken_by_message(const json::Member& member) {
+  std::string held;
+  return taken_by_message(name_of(member, held));
+}
 
 // Appends a member, with a comma before it.
 inline void append_member(std::string& out, const json::Member& member) {

@@ -17,6 +17,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
+#include "transcripts/shown_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace {
@@ -68,6 +69,7 @@ struct Transcript::Impl {
   LineIndex index{};
   IdIndex ids{};  // never covers more than `index`
   TranscriptTail tail{};
+  ShownLines shown{};
   std::uint64_t saved = 0;  // bytes that the line index's sidecar covers
   std::uint64_t ids_saved = 0;
   bool ids_loaded = false;  // the ids' sidecar was read, or there was none
@@ -325,6 +327,8 @@ const TranscriptTail& Transcript::tail() const { return impl_->tail; }
 Result<TranscriptPage> Transcript::page(const PageQuery& query) {
   return impl_->with_fresh_index_on_failure([&] { return impl_->page(query); });
 }
+
+std::string_view Transcript::show(const StoredLine& line) { return impl_->shown.show(line.line, line.seq); }
 
 Result<Transcript::Found> Transcript::find(std::span<const std::string> entry_ids) {
   return impl_->with_fresh_index_on_failure([&] { return impl_->find(entry_ids); });

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/files.hpp"
@@ -83,6 +84,8 @@ class Transcript {
   const TranscriptTail& tail() const;
   std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query);
+  // Shows a line of a page: view_entry() with View::full. Valid until the next call.
+  std::string_view show(const StoredLine& line);
   // Finds entries by id. Of several with one id the last one counts.
   using Found = std::map<std::string, StoredLine, std::less<>>;
   Result<Found> find(std::span<const std::string> entry_ids);

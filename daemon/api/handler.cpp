@@ -163,9 +163,13 @@ void set_etag(http::Response& response, std::string_view tag) {
 }
 
 void append_element(std::string& list, std::string_view element) {
+  begin_element(list);
+  list += element;
+}
+
+void begin_element(std::string& list) {
   assert(!list.empty());
   if (list.back() != '[') list += ',';
-  list += element;
 }
 
 std::string page_end(std::string_view next, bool has_more) {

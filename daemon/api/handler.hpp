@@ -157,6 +157,7 @@ void set_etag(http::Response& response, std::string_view tag);
 
 // Appends an element to a JSON array that is being written: `list` ends with `[` or an element.
 void append_element(std::string& list, std::string_view element);
+void begin_element(std::string& list);  // only the comma, if one is needed
 // The end of a page of a list: `],"page":{…}`; `next` is the next page's cursor, empty on the last page.
 std::string page_end(std::string_view next, bool has_more);
 // `,"degraded":[…]`: the agents that a list over agents lacks because their stores cannot be read. Does not name agents

@@ -173,24 +173,27 @@ class Scanner {
       }
     }
     progress_.ended = progress_.ended || whole;
+    if (last_ != nullptr) progress_.after = position_of(*last_);
   }
 
  private:
   decide::ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
+  Position position_of(const decide::Session& session) const {
+    return {.updated_at = session.updated_at, .key = session.key(), .agent = state_.id()};
+  }
 
   // Examines one session. Returns false when the examination stops here for now.
   bool look(const decide::Session* session) {
     if (budget_ == 0) return false;
     --budget_;
-    Position at{session->updated_at, session->key(), state_.id()};
-    if (after_ && !behind(query_.sort, at, *after_)) return true;
-    progress_.after = at;
+    if (after_ && !behind(query_.sort, position_of(*session), *after_)) return true;
+    last_ = session;
     // Skips what the token may not see before counting, so that neither cursor nor page end depends on it.
     if (!principal_.sees(state_.id(), session->key(), session->channel)) return true;
-    if (matches(query_, *session)) progress_.found.push_back(at);
+    if (matches(query_, *session)) progress_.found.push_back(position_of(*session));
     if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
     if (++progress_.looked < limits::list_scan) return true;
-    progress_.cut = std::move(at);
+    progress_.cut = position_of(*session);
     return !(progress_.ended = true);
   }
 
@@ -200,6 +203,7 @@ class Scanner {
   Progress& progress_;
   std::size_t& budget_;
   const std::optional<Position> after_;
+  const decide::Session* last_ = nullptr;  // the last one examined
 };
 
 using Progresses = std::map<std::string, Progress, std::less<>>;
@@ -213,7 +217,8 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     std::ranges::move(progress.found, std::back_inserter(found));
     if (progress.cut && (!cut || behind(query.sort, *cut, *progress.cut))) cut = progress.cut;
   }
-  std::ranges::sort(found, [&query](const Position& a, const Position& b) { return behind(query.sort, b, a); });
+  if (progresses.size() > 1)
+    std::ranges::sort(found, [&query](const Position& a, const Position& b) { return behind(query.sort, b, a); });
   if (cut) std::erase_if(found, [&](const Position& at) { return behind(query.sort, at, *cut); });
   bool more = cut.has_value();
   std::optional<Position> end = cut;
@@ -232,7 +237,8 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     // It may have been deleted or moved out of the token's scope since it was examined.
     if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
     read += session->entry()->size();
-    append_element(body, decide::session_json(at.agent, *session, query.view));
+    begin_element(body);
+    decide::append_session(body, at.agent, *session, query.view);
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";

@@ -112,12 +112,19 @@ HandlerResult get_page(Api& api, http::Request& request) {
   const auto page_json = [&reading](transcripts::Transcript& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
     std::string out = "{\"data\":[";
+    std::size_t bytes = 0;
+    for (const transcripts::StoredLine& line : page.lines) bytes += line.line.size() + 32;
+    out.reserve(bytes + 256);
     for (const transcripts::StoredLine& line : page.lines) {
-      if (auto message = transcripts::view_entry(line.line, line.seq, reading.view)) append_element(out, *message);
+      if (reading.view == transcripts::View::full) {
+        append_element(out, transcript.show(line));
+      } else if (auto message = transcripts::view_entry(line.line, line.seq, reading.view)) {
+        append_element(out, *message);
+      }
     }
     const std::string next = page.has_more && page.next ? std::to_string(*page.next) : "null";
-    return out + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
-                             reading.page.descending ? "nextBefore" : "nextAfter", next, page.has_more);
+    return std::move(out) + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
+                                        reading.page.descending ? "nextBefore" : "nextAfter", next, page.has_more);
   };
   CO_TRY(auto body, co_await api.ledger.read_transcript(source.agent, source.file, page_json));
   body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source.session_id), source.as_of);

@@ -108,8 +108,8 @@ asio::awaitable<Result<void>> look_up(Api& api, const http::Request& request, st
 // The trace reveals rules, so it is only for tokens that may read the policy.
 Result<std::string> evaluate_case(const http::Request& request, const policy::SendPolicy& policy, const Case& asked,
                                   bool with_trace, bool trace_of_one) {
-  const policy::SendQuestion question =
-      policy::send_question(asked.key, asked.entry ? *asked.entry : std::string_view(), asked.call);
+  const std::string_view entry = asked.entry ? std::string_view(*asked.entry) : "{}";
+  const policy::SendQuestion question = policy::send_question(asked.key, json::Index(entry), asked.call);
   if (!may_ask(request.principal, question))
     return fail(Code::forbidden, "this token may ask only about sessions within its scope");
   return policy::to_json(policy::evaluate(policy, question, with_trace), with_trace || trace_of_one);
@@ -170,10 +170,10 @@ HandlerResult session_policy(Api& api, const http::Request& request, SessionPath
   co_return co_await show_session(
       api, request, path, false,
       [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
-        const sessions::RawEntry& entry = session.entry();
-        const std::string action = json::string_at(*entry, "sendPolicy").value_or("inherit");
+        const json::Index entry(*session.entry());
+        const std::string action = entry.string_at("sendPolicy").value_or("inherit");
         const policy::SendDecision decision =
-            policy::evaluate(api.ledger.rules().send_policy, policy::send_question(session.key(), *entry, {}));
+            policy::evaluate(api.ledger.rules().send_policy, policy::send_question(session.key(), entry, {}));
         http::Response response = as_of_response(
             api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), policy::to_json(decision)),
             seen.seq());

@@ -192,7 +192,8 @@ HandlerResult children(Api& api, http::Request& request) {
           if (!request.principal.sees(path.agent, child->key(), child->channel)) continue;
           more = body.size() > limits::page_bytes;
           if (more) break;
-          append_element(body, decide::session_json(path.agent, *child, {.snapshots = false}));
+          begin_element(body);
+          decide::append_session(body, path.agent, *child, {.snapshots = false});
         }
         body += more ? "],\"hasMore\":true}" : "]}";
         return as_of_response(api, std::move(body), seen.seq());

@@ -67,8 +67,8 @@ class InboundDecision {
   bool has_message() const { return !content_.empty() || !text_.empty() || !command_.attachments.empty(); }
 
   // Tells whether the agent should answer. Not if the message is only a trigger.
-  bool activates_on(std::string_view entry) const {
-    return has_message() && policy::activates({.entry = entry,
+  bool activates_on(const json::Index& entry) const {
+    return has_message() && policy::activates({.group_activation = entry.find("groupActivation"),
                                                .chat_type = route_.chat_type,
                                                .mentioned = command_.mentioned,
                                                .trigger = triggered_,
@@ -100,9 +100,11 @@ class InboundDecision {
     const Session* there = state_.find_key(route_.key);
     if (there == nullptr) {
       created_ = true;
-      json::Edit entry = metadata("{}");
+      const json::Index none("{}");
+      json::Edit entry = metadata(none);
+      entry.put_int("lastInteractionAt", context_.now);
       const bool owes = policy::wants_intro(route_.chat_type);
-      activate_ = activates_on("{}");
+      activate_ = activates_on(none);
       intro_ = owes && activate_;
       if (owes && !intro_) entry.put(std::string(policy::intro_field), "true");
       return create_session(builder_, route_.key, fresh_session_id(state_, context_), std::move(entry), "inbound");
@@ -119,24 +121,36 @@ class InboundDecision {
       previous_session_id_ = done.previous_session_id;
       if (builder_.out.need) return session;
     }
-    json::Edit edit = metadata(*session.entry());
-    activate_ = activates_on(*session.entry());
-    intro_ = activate_ && policy::owes_intro(*session.entry());
+    const json::Index& entry = members_of(session);
+    json::Edit edit = metadata(entry);
+    activate_ = activates_on(entry);
+    intro_ = activate_ && policy::owes_intro(entry);
     if (intro_) edit.remove(std::string(policy::intro_field));
-    if (!has_message()) edit.put_int("lastInteractionAt", context_.now);  // otherwise the message does that
-    TRY(change_entry(builder_, session, changes_of(json::Index(*session.entry()), std::move(edit), json::same)));
+    json::Edit changes = changes_of(entry, std::move(edit), json::same);
+    if (!has_message() && session.last_interaction_at != context_.now)  // otherwise the message does that
+      changes.put_int("lastInteractionAt", context_.now);
+    TRY(change_entry(builder_, session, std::move(changes)));
     return session;
   }
 
+  // Returns the members of the session's entry, but for the counters. Valid until the next call.
+  const json::Index& members_of(const Session& session) {
+    if (indexed_ != session.entry_with_old_counters()) {
+      indexed_ = session.entry_with_old_counters();
+      members_.emplace(*indexed_);
+    }
+    return *members_;
+  }
+
   // Returns what the message says about its conversation.
-  json::Edit metadata(std::string_view entry) const {
+  json::Edit metadata(const json::Index& entry) const {
     json::Edit edit;
     const auto put = [&edit](std::string_view field, std::string_view text) {
       if (!text.empty()) edit.put_string(std::string(field), text);
     };
     put("channel", route_.channel);
     put("chatType", route_.chat_type);
-    if (!json::find(entry, "origin")) edit.put("origin", origin());
+    if (!entry.find("origin")) edit.put("origin", origin());
     if (route_.chat_type != "direct") {
       put("groupId", command_.peer);
       put("subject", command_.names.subject);
@@ -145,14 +159,13 @@ class InboundDecision {
     }
     if (!command_.names.display_name.empty()) {
       put("displayName", command_.names.display_name);
-    } else if (!json::find(entry, "displayName")) {
+    } else if (!entry.find("displayName")) {
       put("displayName", computed_name());
     }
     delivery::Delivery delivery{.channel = route_.channel, .to = route_.peer, .account_id = {}, .thread_id = {}};
     if (!command_.account_id.empty()) delivery.account_id = command_.account_id;
     if (!command_.thread_id.empty()) delivery.thread_id = command_.thread_id;
     delivery::write_delivery(edit, entry, delivery);
-    if (entry == "{}") edit.put_int("lastInteractionAt", context_.now);
     return edit;
   }
 
@@ -204,7 +217,7 @@ class InboundDecision {
       appended = std::move(done);
     }
     const policy::SendDecision send =
-        policy::evaluate(context_.rules->send_policy, policy::send_question(session.key(), *session.entry(), {}));
+        policy::evaluate(context_.rules->send_policy, policy::send_question(session.key(), members_of(session), {}));
     std::string& body = builder_.out.body;
     json::ObjectWriter writer(body);
     writer.string("sessionKey", session.key());
@@ -240,6 +253,8 @@ class InboundDecision {
   bool intro_ = false;  // the introduction is due with this message
   std::string reset_reason_;
   std::string previous_session_id_;
+  sessions::RawEntry indexed_;  // what members_ views
+  std::optional<json::Index> members_;
 };
 
 }  // namespace

@@ -108,8 +108,9 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   const Session& session = *there;
   policy::SendCall call;
   if (!command.to.empty()) call.to = command.to;
+  const json::Index entry(*session.entry_with_old_counters());
   const policy::SendDecision send =
-      policy::evaluate(context.rules->send_policy, policy::send_question(session.key(), *session.entry(), call));
+      policy::evaluate(context.rules->send_policy, policy::send_question(session.key(), entry, call));
   if (send.action == policy::SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
 
   AppendRequest append{

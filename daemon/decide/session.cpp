@@ -43,10 +43,21 @@ Session::Session(std::string key, sessions::RawEntry entry) : key_(std::move(key
 
 const sessions::RawEntry& Session::entry() const {
   if (!counters_.empty()) {
-    entry_ = std::make_shared<const std::string>(json::apply(*entry_, counters_));
+    replace_entry(json::apply(*entry_, counters_));
     counters_.set.clear();
   }
   return entry_;
+}
+
+const ShownEntry& Session::shown() const {
+  const sessions::RawEntry& now = entry();
+  if (!shown_) shown_ = std::make_shared<const ShownEntry>(now);
+  return *shown_;
+}
+
+void Session::replace_entry(std::string entry) const {
+  entry_ = std::make_shared<const std::string>(std::move(entry));
+  shown_.reset();
 }
 
 void Session::edit(const json::Edit& edit) {
@@ -54,7 +65,7 @@ void Session::edit(const json::Edit& edit) {
       std::ranges::all_of(edit.set, [this](const auto& member) { return edit_counter(member); })) {
     return;
   }
-  entry_ = std::make_shared<const std::string>(json::apply(*entry(), edit));
+  replace_entry(json::apply(*entry(), edit));
   read_fields();
 }
 

@@ -22,14 +22,14 @@ void forget(json::Edit& edit) {
 
 }  // namespace
 
-Delivery read_delivery(std::string_view entry) {
+Delivery read_delivery(const json::Index& entry) {
   RawDelivery raw = delivery_of(read_stored(entry));
   Delivery out{.channel = text_of(raw[channel]), .to = text_of(raw[to]), .account_id = text_of(raw[account_id])};
   if (!raw[thread_id].empty()) out.thread_id = std::move(raw[thread_id]);
   return out;
 }
 
-void write_delivery(json::Edit& edit, std::string_view entry, const Delivery& delivery) {
+void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& delivery) {
   const Stored stored = read_stored(entry);
   const RawDelivery now = delivery_of(stored);
   RawDelivery wanted;
@@ -49,7 +49,7 @@ void write_delivery(json::Edit& edit, std::string_view entry, const Delivery& de
 
 json::Edit legacy_view(std::string_view entry) {
   json::Edit edit;
-  const Stored stored = read_stored(entry);
+  const Stored stored = read_stored(json::Index(entry));
   if (moves(stored.channel, stored.provider)) {
     settle(edit, "channel", stored.channel, std::string(*stored.provider));
     edit.remove("provider");

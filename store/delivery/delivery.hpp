@@ -25,11 +25,11 @@ struct Delivery {
 
 // Reads the delivery of an entry, also from legacy names. `channel` of the entry counts only if there is a to,
 // accountId or threadId.
-Delivery read_delivery(std::string_view entry);
+Delivery read_delivery(const json::Index& entry);
 
 // Adds to `edit` what makes both forms of `entry` say `delivery`. Absent fields are removed; unknown members of
 // deliveryContext stay.
-void write_delivery(json::Edit& edit, std::string_view entry, const Delivery& delivery);
+void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& delivery);
 
 // Tells what the deliveryContext in an edit is: a merge patch (RFC 7396, null removes) or the whole new object.
 enum class Nested : bool { patch, complete };

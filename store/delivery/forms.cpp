@@ -10,6 +10,13 @@ namespace {
 
 bool is_string(std::optional<std::string_view> raw) { return raw && json::kind(*raw) == json::Kind::string; }
 
+// Tells whether the text between the quotes of a value is normal as it is. False if it has escapes: they must be looked
+// at with escapes resolved.
+bool is_normal(std::size_t field, std::string_view inner) {
+  if (inner.empty() || inner.contains('\\') || store::trim(inner).size() != inner.size()) return false;
+  return field != channel || std::ranges::none_of(inner, [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
 bool same_text(std::string_view a, std::string_view b) { return a == b || json::as_string(a) == json::as_string(b); }
 
 RawDelivery last_of(const Stored& stored) {
@@ -22,18 +29,21 @@ RawDelivery last_of(const Stored& stored) {
 RawDelivery context_of(std::optional<std::string_view> context) {
   RawDelivery out;
   if (!context || json::kind(*context) != json::Kind::object) return out;
-  for (std::size_t f = 0; f < field_count; ++f) out[f] = normalized(f, json::find(*context, context_names[f]));
+  const json::Index members(*context);
+  for (std::size_t f = 0; f < field_count; ++f) out[f] = normalized(f, members.find(context_names[f]));
   return out;
 }
 
 // Returns `base`, if it is an object, with our four members as wanted; "" if it would be empty.
 std::string context_with(std::optional<std::string_view> base, const RawDelivery& wanted) {
   const std::string_view object = base && json::kind(*base) == json::Kind::object ? *base : "{}";
+  const json::Index members(object);
   json::Edit edit;
   for (std::size_t f = 0; f < field_count; ++f)
-    settle(edit, context_names[f], json::find(object, context_names[f]), wanted[f]);
-  std::string out = edit.empty() ? std::string(object) : json::apply(object, edit);
-  return json::members(out).begin() == std::default_sentinel ? std::string{} : out;
+    settle(edit, context_names[f], members.find(context_names[f]), wanted[f]);
+  if (edit.empty()) return members.size() == 0 ? std::string{} : std::string(object);
+  std::string out = json::apply(object, edit);
+  return out == "{}" ? std::string{} : out;
 }
 
 }  // namespace
@@ -42,6 +52,7 @@ std::string normalized(std::size_t field, std::optional<std::string_view> raw) {
   if (!raw) return {};
   if (field == thread_id && json::kind(*raw) == json::Kind::number) return std::string(*raw);
   if (!is_string(raw)) return {};
+  if (is_normal(field, raw->substr(1, raw->size() - 2))) return std::string(*raw);
   const std::string text = json::as_string(*raw).value_or("");
   const std::string_view trimmed = store::trim(text);
   const std::string wanted = field == channel ? store::lower(trimmed) : std::string(trimmed);
@@ -49,28 +60,15 @@ std::string normalized(std::size_t field, std::optional<std::string_view> raw) {
   return wanted == text ? std::string(*raw) : json::quote(wanted);
 }
 
-Stored read_stored(std::string_view entry) {
-  Stored s;
-  const std::array<std::pair<std::string_view, std::optional<std::string_view>*>, 10> wanted{{
-      {last_names[0], &s.last[0]},
-      {last_names[1], &s.last[1]},
-      {last_names[2], &s.last[2]},
-      {last_names[3], &s.last[3]},
-      {"deliveryContext", &s.context},
-      {"channel", &s.channel},
-      {"provider", &s.provider},
-      {"lastProvider", &s.last_provider},
-      {"groupChannel", &s.group_channel},
-      {"room", &s.room},
-  }};
-  for (const json::Member& member : json::members(entry)) {
-    std::string resolved;
-    std::string_view name = member.name;
-    if (name.contains('\\')) name = resolved = json::unescape(name);
-    const auto found = std::ranges::find(wanted, name, [](const auto& one) { return one.first; });
-    if (found != wanted.end()) *found->second = member.value;
-  }
-  return s;
+Stored read_stored(const json::Index& entry) {
+  Stored stored{.context = entry.find("deliveryContext"),
+                .channel = entry.find("channel"),
+                .provider = entry.find("provider"),
+                .last_provider = entry.find("lastProvider"),
+                .group_channel = entry.find("groupChannel"),
+                .room = entry.find("room")};
+  for (std::size_t f = 0; f < field_count; ++f) stored.last[f] = entry.find(last_names[f]);
+  return stored;
 }
 
 bool moves(std::optional<std::string_view> now, std::optional<std::string_view> legacy) {

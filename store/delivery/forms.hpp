@@ -25,7 +25,7 @@ struct Stored {
   std::array<std::optional<std::string_view>, field_count> last{};
   std::optional<std::string_view> context, channel, provider, last_provider, group_channel, room;
 };
-Stored read_stored(std::string_view entry);
+Stored read_stored(const json::Index& entry);
 
 // Tells whether the legacy name counts: if the new one is not a string, as in the programs that wrote both.
 bool moves(std::optional<std::string_view> now, std::optional<std::string_view> legacy);

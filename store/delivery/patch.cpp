@@ -124,7 +124,7 @@ Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::stri
     return std::unexpected(
         Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
   }
-  const Stored stored = read_stored(entry);
+  const Stored stored = read_stored(json::Index(entry));
   settle_entry_names(edit, stored);
   const Write write = take_write(edit, nested);
   const bool delivery_named =

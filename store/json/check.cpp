@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
+#include <forward_list>
 #include <span>
 
 #include "store/json/raw_json.hpp"
@@ -120,7 +120,7 @@ class Checker {
   // are sorted when the object ends; not hashed, since a client could choose names whose hashes collide.
   bool first_of(std::string_view raw) {
     std::string_view name = raw;
-    if (raw.contains('\\')) name = resolved_.emplace_back(unescape(raw));
+    if (raw.contains('\\')) name = resolved_.emplace_front(unescape(raw));
     const std::span<const std::string_view> known = std::span(names_).subspan(levels_.back().first_name);
     if (known.size() < few && std::ranges::find(known, name) != known.end()) return false;
     names_.push_back(name);
@@ -218,8 +218,8 @@ class Checker {
   CheckOptions options_;
   std::size_t at_ = 0;
   std::vector<Level> levels_;
-  std::vector<std::string_view> names_;  // of the open objects, escapes resolved
-  std::deque<std::string> resolved_;     // those of them that were written with escapes
+  std::vector<std::string_view> names_;      // of the open objects, escapes resolved
+  std::forward_list<std::string> resolved_;  // those of them that were written with escapes
   std::optional<Error> error_;
 };
 

@@ -1,6 +1,7 @@
 // JSON merge patch (RFC 7396). Cuts both texts into their members, nested ones too, in one pass each; then writes one
 // text.
 #include <algorithm>
+#include <deque>
 #include <tuple>
 
 #include "store/json/raw_json.hpp"

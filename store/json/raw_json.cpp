@@ -153,19 +153,30 @@ std::optional<std::string_view> find(std::string_view object, std::string_view n
 }
 
 Index::Index(std::string_view object) {
+  members_.reserve(few);
   for (Member member : members(object)) {
-    if (member.name.contains('\\')) member.name = resolved_.emplace_back(unescape(member.name));
+    if (member.name.contains('\\')) member.name = resolved_.emplace_front(unescape(member.name));
     members_.push_back(member);
   }
+  if (members_.size() <= few) return;
   std::ranges::sort(members_, [](const Member& a, const Member& b) {
     return a.name != b.name ? a.name < b.name : a.value.data() < b.value.data();
   });
 }
 
 std::optional<std::string_view> Index::find(std::string_view name) const {
+  if (members_.size() <= few) {
+    const auto last = std::ranges::find(members_.rbegin(), members_.rend(), name, &Member::name);
+    return last == members_.rend() ? std::nullopt : std::optional(last->value);
+  }
   const auto behind = std::ranges::upper_bound(members_, name, {}, &Member::name);
   if (behind == members_.begin() || std::prev(behind)->name != name) return {};
   return std::prev(behind)->value;
+}
+
+std::optional<std::string> Index::string_at(std::string_view name) const {
+  const auto value = find(name);
+  return value ? as_string(*value) : std::nullopt;
 }
 
 std::string_view value_at(std::string_view text, std::size_t at) { return text.substr(at, skip_value(text, at) - at); }

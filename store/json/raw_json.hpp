@@ -9,8 +9,8 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <expected>
+#include <forward_list>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -103,11 +103,13 @@ class Index {
  public:
   explicit Index(std::string_view object);
   std::optional<std::string_view> find(std::string_view name) const;
+  std::optional<std::string> string_at(std::string_view name) const;
   std::size_t size() const { return members_.size(); }
 
  private:
-  std::deque<std::string> resolved_{};  // names that were written with escapes
-  std::vector<Member> members_{};       // by name
+  static constexpr std::size_t few = 32;       // are compared one by one
+  std::forward_list<std::string> resolved_{};  // names that were written with escapes
+  std::vector<Member> members_{};              // if they are more than a few: by name
 };
 
 // The value that begins at `at`.

@@ -12,23 +12,22 @@ TEST_CASE("when the agent answers") {
     ActivationInput input;
     bool answers;
   };
-  const std::vector<Case> cases{
-      {{.entry = "{}", .chat_type = "direct"}, true},
-      {{.entry = "{}", .chat_type = "DM"}, true},
-      {{.entry = R"({"groupActivation":"mention"})", .chat_type = "direct"}, true},
-      {{.entry = "{}", .chat_type = "group"}, false},
-      {{.entry = "{}", .chat_type = "group", .mentioned = true}, true},
-      {{.entry = "{}", .chat_type = "channel", .trigger = true}, true},
-      {{.entry = R"({"groupActivation":"always"})", .chat_type = "channel"}, true},
-      {{.entry = R"({"groupActivation":"mention"})", .chat_type = "channel"}, false},
-      {{.entry = R"({"groupActivation":"ALWAYS?"})", .chat_type = "group"}, false},
-      {{.entry = R"({"groupActivation":true})", .chat_type = "group"}, false},
-      {{.entry = "{}", .chat_type = "room"}, false},
-      {{.entry = R"({"groupActivation":"always"})", .chat_type = "group", .asked = false}, false},
-      {{.entry = "{}", .chat_type = "group", .asked = true}, true},
-      {{.entry = "{}", .chat_type = "direct", .asked = false}, false}};
+  const std::vector<Case> cases{{{.chat_type = "direct"}, true},
+                                {{.chat_type = "DM"}, true},
+                                {{.group_activation = R"("mention")", .chat_type = "direct"}, true},
+                                {{.chat_type = "group"}, false},
+                                {{.chat_type = "group", .mentioned = true}, true},
+                                {{.chat_type = "channel", .trigger = true}, true},
+                                {{.group_activation = R"("always")", .chat_type = "channel"}, true},
+                                {{.group_activation = R"("mention")", .chat_type = "channel"}, false},
+                                {{.group_activation = R"("ALWAYS?")", .chat_type = "group"}, false},
+                                {{.group_activation = "true", .chat_type = "group"}, false},
+                                {{.chat_type = "room"}, false},
+                                {{.group_activation = R"("always")", .chat_type = "group", .asked = false}, false},
+                                {{.chat_type = "group", .asked = true}, true},
+                                {{.chat_type = "direct", .asked = false}, false}};
   for (const Case& one : cases) {
-    CAPTURE(one.input.entry);
+    CAPTURE(one.input.group_activation.value_or("-"));
     CAPTURE(one.input.chat_type);
     CHECK(activates(one.input) == one.answers);
   }
@@ -39,10 +38,10 @@ TEST_CASE("fault 22: an introduction is owed in groups and channels, as long as 
   CHECK(wants_intro(" Channel"));
   CHECK_FALSE(wants_intro("direct"));
   CHECK_FALSE(wants_intro(""));
-  CHECK(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":true,"systemSent":true})"));
-  CHECK_FALSE(owes_intro(R"({"chatType":"group"})"));
-  CHECK_FALSE(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":false})"));
-  CHECK_FALSE(owes_intro(R"({"chatType":"channel","groupActivationNeedsSystemIntro":"true"})"));
-  CHECK_FALSE(owes_intro(R"({"chatType":"direct","groupActivationNeedsSystemIntro":true})"));
-  CHECK_FALSE(owes_intro("{}"));
+  CHECK(owes_intro(json::Index(R"({"chatType":"channel","groupActivationNeedsSystemIntro":true,"systemSent":true})")));
+  CHECK_FALSE(owes_intro(json::Index(R"({"chatType":"group"})")));
+  CHECK_FALSE(owes_intro(json::Index(R"({"chatType":"channel","groupActivationNeedsSystemIntro":false})")));
+  CHECK_FALSE(owes_intro(json::Index(R"({"chatType":"channel","groupActivationNeedsSystemIntro":"true"})")));
+  CHECK_FALSE(owes_intro(json::Index(R"({"chatType":"direct","groupActivationNeedsSystemIntro":true})")));
+  CHECK_FALSE(owes_intro(json::Index("{}")));
 }

@@ -24,7 +24,7 @@ std::string faults(std::string_view json, std::string_view prefix = "") {
 
 std::string decide(std::string_view policy_json, std::string_view key, std::string_view entry,
                    const SendCall& call = {}) {
-  return to_json(evaluate(policy_of(policy_json), send_question(key, entry, call)));
+  return to_json(evaluate(policy_of(policy_json), send_question(key, json::Index(entry), call)));
 }
 
 constexpr std::string_view allowed_by_0 = R"({"action":"allow","source":"rule","rule":0})";
@@ -144,7 +144,7 @@ TEST_CASE("deny-overrides: any matching deny wins") {
 TEST_CASE("the trace is given when asked for and stops where the decision fell") {
   const SendPolicy rules = policy_of(
       R"({"rules":[{"match":{"channel":"a\"b"},"action":"allow"},{"match":{"to":"x"},"action":"allow"},{"action":"deny"},{"action":"allow"}]})");
-  const SendQuestion question = send_question("agent:m:slack:group:g", "", {});
+  const SendQuestion question = send_question("agent:m:slack:group:g", json::Index("{}"), {});
   CHECK(evaluate(rules, question).trace.empty());
   const SendDecision decision = evaluate(rules, question, true);
   REQUIRE(decision.trace.size() == 3);

@@ -90,7 +90,7 @@ TEST_CASE("reading: last* win, nothing is borrowed from another channel") {
       {R"({"x":{"lastTo":"no"},"lastTo":"日本"})", {{}, "日本", {}, {}}}};
   for (const Case& one : cases) {
     CAPTURE(one.entry);
-    CHECK(read_delivery(one.entry) == one.delivery);
+    CHECK(read_delivery(json::Index(one.entry)) == one.delivery);
   }
 }
 
@@ -196,17 +196,17 @@ TEST_CASE("a patch of the wrong types names every fault") {
 
 TEST_CASE("writing a delivery sets both forms and keeps what is not ours") {
   json::Edit edit;
-  write_delivery(edit, slack, {"Telegram", "t", {}, "42"});
+  write_delivery(edit, json::Index(slack), {"Telegram", "t", {}, "42"});
   CHECK(
       shape(json::apply(slack, edit)) ==
       shape(
           R"({"lastChannel":"telegram","lastTo":"t","lastThreadId":42,"deliveryContext":{"channel":"telegram","to":"t","threadId":42,"x":1}})"));
   json::Edit same;
-  write_delivery(same, slack, read_delivery(slack));
+  write_delivery(same, json::Index(slack), read_delivery(json::Index(slack)));
   CHECK(same.empty());
   constexpr std::string_view lone = R"({"lastTo":"\ud83d","deliveryContext":{"to":"\ud83d"}})";
   json::Edit untouched;
-  write_delivery(untouched, lone, read_delivery(lone));
+  write_delivery(untouched, json::Index(lone), read_delivery(json::Index(lone)));
   CHECK(untouched.empty());
 }
 

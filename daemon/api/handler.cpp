@@ -70,7 +70,7 @@ http::Response json_response(std::string body, int status) {
 
 http::Response no_content() {
   http::Response response = json_response("", 204);
-  response.content_type.clear();
+  response.content_type = {};
   return response;
 }
 
@@ -78,7 +78,7 @@ http::Response to_response(ledger::Reply reply) {
   http::Response response;
   response.status = reply.status;
   if (reply.status >= 400) response.content_type = "application/problem+json";
-  if (reply.status == 204) response.content_type.clear();
+  if (reply.status == 204) response.content_type = {};
   if (!reply.etag.empty()) set_etag(response, reply.etag);
   if (!reply.location.empty()) response.headers.emplace_back("Location", std::move(reply.location));
   if (reply.replayed) response.headers.emplace_back("Idempotency-Replayed", "true");

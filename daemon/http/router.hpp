@@ -36,6 +36,7 @@ class Router {
     auth::Permission permission;
     Handler handler;
     QueryNames query;
+    std::vector<std::string> params;  // names of the pattern's {…}, in the order of Request::params
   };
 
   explicit Router(Authenticate authenticator);

@@ -45,8 +45,9 @@ void write_params(json::ObjectWriter& out, const http::Router::Route& route, con
   }
 }
 
-std::string line_of(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
-  json::ObjectWriter out;
+void append_line(std::string& lines, const http::Request& request, const http::Router::Route* route,
+                 const http::Response& response) {
+  json::ObjectWriter out(lines);
   out.integer("time", store::unix_ms());
   out.string("requestId", request.request_id);
   out.string("actor", request.principal.id);
@@ -67,7 +68,8 @@ std::string line_of(const http::Request& request, const http::Router::Route* rou
     if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));
     if (header == "Idempotency-Replayed") out.boolean("replayed", true);
   }
-  return out.text() + "\n";
+  out.close();
+  lines += '\n';
 }
 
 void rotate(const std::string& path) {
@@ -151,7 +153,7 @@ void AuditLog::record(const http::Request& request, const http::Router::Route* r
     ++dropped_;
     return;
   }
-  gathered_ += line_of(request, route, response);
+  append_line(gathered_, request, route, response);
   schedule();
 }
 

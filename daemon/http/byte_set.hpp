@@ -34,7 +34,8 @@ constexpr bool is_alnum(unsigned char c) {
 inline constexpr ByteSet token_bytes([](unsigned char c) {
   return is_alnum(c) || std::string_view("!#$%&'*+-.^_`|~").contains(static_cast<char>(c));
 });
-// Control characters, but for the tab: in no value.
-inline constexpr ByteSet control_bytes([](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; });
+// In no value of a field: control characters, but for the tab.
+constexpr bool is_control(unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }
+inline constexpr ByteSet control_bytes(is_control);
 
 }  // namespace sessiond::http

@@ -107,6 +107,6 @@ inline Response to_response(const Problem& problem, const Request& request) {
 }
 int status_of(Code code);
 
-using Handler = std::function<boost::asio::awaitable<Response>(Request&)>;
+using Handler = std::function<boost::asio::awaitable<Result<Response>>(Request&)>;
 
 }  // namespace sessiond::http

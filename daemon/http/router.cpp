@@ -218,7 +218,13 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
     } else if (auto refused = refusal(request, *route, !request.body.empty())) {
       response = std::move(*refused);
     } else {
-      response = co_await route->handler(request);
+      Result<Response> result = co_await route->handler(request);
+      if (result) {
+        response = std::move(*result);
+      } else {
+        Problem problem = std::move(result.error());
+        response = to_response(as_seen_ ? as_seen_(std::move(problem), request) : problem, request);
+      }
     }
   } catch (const std::exception& error) {
     failure = error.what();

@@ -199,13 +199,15 @@ struct Target {
   bool tunnel = false;  // CONNECT
 };
 
+std::unexpected<Problem> wrong_byte(char byte) {
+  if (byte == '#') return fail(Code::bad_request, "the target holds a fragment");
+  if (not_in_target.contains(byte)) return fail(Code::bad_request, "the target holds a byte outside printable ASCII");
+  return fail(Code::bad_request, "the path holds a character that must be percent-encoded");
+}
+
 // Splits a target in origin, absolute or asterisk form (RFC 9112 §3.2) into request.path and query.
 Result<Target> take_target(Request& request, std::string_view target, const HeaderLimits& limits) {
   if (target.size() > limits.target_bytes) return std::unexpected(too_long(limits.target_bytes));
-  if (const auto* const bad = not_in_target.find_in(target); bad != target.end()) {
-    return fail(Code::bad_request,
-                *bad == '#' ? "the target holds a fragment" : "the target holds a byte outside printable ASCII");
-  }
   Target form;
   // Authority form (RFC 9110 §9.3.6): the router answers it 405.
   if (request.method == "CONNECT" && !target.starts_with('/') && target != "*") {
@@ -228,13 +230,14 @@ Result<Target> take_target(Request& request, std::string_view target, const Head
     target.remove_prefix(path);
   }
   const std::size_t query = std::min(target.find('?'), target.size());
-  request.path = query == 0 ? "/" : target.substr(0, query);
-  if (not_in_path.find_in(request.path) != std::string_view(request.path).end()) {
-    return fail(Code::bad_request, "the path holds a character that must be percent-encoded");
-  }
+  const std::string_view path = target.substr(0, query);
+  const std::string_view raw_query = target.substr(std::min(query + 1, target.size()));
+  if (const auto* const bad = not_in_path.find_in(path); bad != path.end()) return wrong_byte(*bad);
+  if (const auto* const bad = not_in_target.find_in(raw_query); bad != raw_query.end()) return wrong_byte(*bad);
+  request.path = path.empty() ? "/" : path;
   request.query.clear();
-  if (query < target.size()) {
-    TRY(request.query, split_query(target.substr(query + 1)));
+  if (!raw_query.empty()) {
+    TRY(request.query, split_query(raw_query));
   }
   return form;
 }

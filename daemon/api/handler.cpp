@@ -53,6 +53,7 @@ std::string repeatable_part(const http::Request& request) {
 }
 
 bool is_json_type(std::string_view type) {
+  if (type == "application/json") return true;  // most
   type = store::trim(type.substr(0, type.find(';')));
   const std::string media = store::lower(type);
   return media.empty() || media == "application/json" || media == "application/merge-patch+json" ||

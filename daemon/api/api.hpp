@@ -46,11 +46,6 @@ void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, check
 void add_lock_routes(http::Router& router, Api& api);   // locks shared with foreign programs
 void add_login_routes(http::Router& router, Api& api);  // login and logout of browsers
 
-inline void add_routes(http::Router& router, Api& api) {
-  for (const auto add : {add_health_routes, add_agent_routes, add_list_routes, add_session_routes, add_archive_routes,
-                         add_message_routes, add_bridge_routes, add_policy_routes, add_event_routes, add_ticket_routes,
-                         add_admin_routes, add_lock_routes, add_login_routes})
-    add(router, api);
-}
+void add_routes(http::Router& router, Api& api);  // all of them
 
 }  // namespace sessiond::api

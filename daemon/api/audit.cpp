@@ -9,7 +9,6 @@
 #include <boost/asio/co_spawn.hpp>
 
 #include "daemon/api/handler.hpp"
-#include "daemon/http/target.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "policy/secret_scan.hpp"
@@ -35,19 +34,20 @@ bool is_ephemeral(const http::Router::Route& route) {
   return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
 }
 
-// Writes the values that the path has for the pattern's {agent} and {key}.
-void write_path_values(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request) {
-  const auto names = http::split_path(route.pattern);
-  const auto values = http::split_path(request.path);
-  if (!names || !values) return;
-  for (std::size_t i = 0; i < std::min(names->size(), values->size()); ++i) {
-    const std::string& name = (*names)[i];
-    if (name.starts_with('{')) out.string(name.substr(1, name.size() - 2), policy::without_secrets((*values)[i]));
+void write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request) {
+  for (std::size_t i = 0; i < std::min(route.params.size(), request.params.size()); ++i) {
+    const std::string& value = request.params[i];
+    if (policy::find_secret(value)) {
+      out.string(route.params[i], policy::without_secrets(value));
+    } else {
+      out.string(route.params[i], value);
+    }
   }
 }
 
-std::string line_of(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
-  json::ObjectWriter out;
+void append_line(std::string& lines, const http::Request& request, const http::Router::Route* route,
+                 const http::Response& response) {
+  json::ObjectWriter out(lines);
   out.integer("time", store::unix_ms());
   out.string("requestId", request.request_id);
   out.string("actor", request.principal.id);
@@ -56,7 +56,7 @@ std::string line_of(const http::Request& request, const http::Router::Route* rou
   out.string("method", request.method);
   if (route != nullptr) {
     out.string("route", route->pattern);
-    write_path_values(out, *route, request);
+    write_params(out, *route, request);
   }
   out.integer("status", response.status);
   if (response.status >= 400) {
@@ -68,7 +68,8 @@ std::string line_of(const http::Request& request, const http::Router::Route* rou
     if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));
     if (header == "Idempotency-Replayed") out.boolean("replayed", true);
   }
-  return out.text() + "\n";
+  out.close();
+  lines += '\n';
 }
 
 void rotate(const std::string& path) {
@@ -152,7 +153,7 @@ void AuditLog::record(const http::Request& request, const http::Router::Route* r
     ++dropped_;
     return;
   }
-  gathered_ += line_of(request, route, response);
+  append_line(gathered_, request, route, response);
   schedule();
 }
 

@@ -53,6 +53,7 @@ std::string repeatable_part(const http::Request& request) {
 }
 
 bool is_json_type(std::string_view type) {
+  if (type == "application/json") return true;  // most
   type = store::trim(type.substr(0, type.find(';')));
   const std::string media = store::lower(type);
   return media.empty() || media == "application/json" || media == "application/merge-patch+json" ||
@@ -60,6 +61,14 @@ bool is_json_type(std::string_view type) {
 }
 
 }  // namespace
+
+void add_routes(http::Router& router, Api& api) {
+  for (const auto add : {add_health_routes, add_agent_routes, add_list_routes, add_session_routes, add_archive_routes,
+                         add_message_routes, add_bridge_routes, add_policy_routes, add_event_routes, add_ticket_routes,
+                         add_admin_routes, add_lock_routes, add_login_routes})
+    add(router, api);
+  router.show_problems(as_seen);
+}
 
 http::Response json_response(std::string body, int status) {
   http::Response response;
@@ -70,7 +79,7 @@ http::Response json_response(std::string body, int status) {
 
 http::Response no_content() {
   http::Response response = json_response("", 204);
-  response.content_type.clear();
+  response.content_type = {};
   return response;
 }
 
@@ -78,7 +87,7 @@ http::Response to_response(ledger::Reply reply) {
   http::Response response;
   response.status = reply.status;
   if (reply.status >= 400) response.content_type = "application/problem+json";
-  if (reply.status == 204) response.content_type.clear();
+  if (reply.status == 204) response.content_type = {};
   if (!reply.etag.empty()) set_etag(response, reply.etag);
   if (!reply.location.empty()) response.headers.emplace_back("Location", std::move(reply.location));
   if (reply.replayed) response.headers.emplace_back("Idempotency-Replayed", "true");
@@ -150,7 +159,7 @@ asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, s
 http::Response as_of_response(std::string body, std::string_view as_of) {
   assert(body.ends_with('}'));
   body.pop_back();
-  body += fmt::format("{}\"asOf\":\"{}\"}}", body.size() > 1 ? "," : "", as_of);
+  body.append(body.size() > 1 ? R"(,"asOf":")" : R"("asOf":")").append(as_of).append("\"}");
   return json_response(std::move(body));
 }
 
@@ -159,7 +168,10 @@ http::Response as_of_response(const Api& api, std::string body, std::uint64_t la
 }
 
 void set_etag(http::Response& response, std::string_view tag) {
-  response.headers.emplace_back("ETag", fmt::format("\"{}\"", tag));
+  std::string quoted;
+  quoted.reserve(tag.size() + 2);
+  quoted.append(1, '"').append(tag).append(1, '"');
+  response.headers.emplace_back("ETag", std::move(quoted));
 }
 
 void append_element(std::string& list, std::string_view element) {

@@ -1,5 +1,6 @@
 // The parts that handlers are made of. A handler reads a request (its path, query and body), asks the ledger, and
-// answers; a step that fails is handed on with CO_TRY, and answering() makes the reply of the problem:
+// answers; a step that fails is handed on with CO_TRY, and the router makes the reply of the problem, as the token may
+// see it (as_seen):
 //
 //   HandlerResult archive(Api& api, Request& request) {
 //     CO_TRY(auto path, session_path(request, api, Match::honoured));
@@ -31,22 +32,14 @@ namespace sessiond::api {
 // The result of a route's handler: `HandlerResult get(Api& api, Request& request)`.
 using HandlerResult = asio::awaitable<Result<http::Response>>;
 
-// A handler as the router wants it: a Problem becomes a problem+json reply, as the token may see it (as_seen).
-template <class Call>
-http::Handler answering(Call call) {
-  return [call](http::Request& request) -> asio::awaitable<http::Response> {
-    Result<http::Response> result = co_await call(request);
-    co_return result ? std::move(*result) : http::to_response(as_seen(std::move(result.error()), request), request);
-  };
-}
-
 // How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self,
 // whoami);`. `query` names the query parameters that the route knows, as openapi.json has them.
 inline auto adding(http::Router& router, Api& api) {
   return [&router, &api](const char* method, const std::string& pattern, auth::Permission permission,
                          HandlerResult (*call)(Api&, http::Request&), http::QueryNames query = {}) {
-    router.add(method, pattern, permission,
-               answering([&api, call](http::Request& request) { return call(api, request); }), std::move(query));
+    router.add(
+        method, pattern, permission, [&api, call](http::Request& request) { return call(api, request); },
+        std::move(query));
   };
 }
 
@@ -121,12 +114,14 @@ HandlerResult commit(Api& api, const http::Request& request, std::string agent, 
 
 // Makes an answer of one session alone: `call(session, seen)`, in a view of the ledger (Ledger::show). Errors:
 // session_not_found also when the token may not see the session.
+// `request` and `path` outlive the wait.
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>> show_session(
     Api& api, const http::Request& request, const SessionPath& path, bool fresh, Call call) {
   using Answer = std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>;
-  co_return co_await api.ledger.show(
-      path.agent, fresh, [&](const decide::AgentState& state, ledger::Seen& seen) -> Answer {
+  return api.ledger.show(
+      path.agent, fresh,
+      [&request, &path, call = std::move(call)](const decide::AgentState& state, ledger::Seen& seen) mutable -> Answer {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);
         return call(*session, seen);

@@ -73,7 +73,7 @@ HandlerResult get_session(Api& api, http::Request& request) {
         http::Response response;
         if (request.header("if-none-match").contains("\"" + tag + "\"")) {
           response.status = 304;
-          response.content_type.clear();
+          response.content_type = {};
         } else {
           response = as_of_response(api, decide::session_json(path.agent, session, view), seen.seq());
         }

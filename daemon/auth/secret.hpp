@@ -13,7 +13,8 @@
 namespace sessiond::auth {
 
 inline constexpr std::size_t token_id_size = 8;
-inline constexpr std::size_t token_size = 3 + token_id_size + 1 + 43;
+inline constexpr std::size_t token_id_at = 3;
+inline constexpr std::size_t token_size = token_id_at + token_id_size + 1 + 43;
 
 using TokenHash = std::array<std::uint8_t, 32>;
 

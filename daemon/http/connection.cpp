@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <cerrno>
+#include <charconv>
 
 #include "daemon/http/as_result.hpp"
 #include "daemon/runtime/log.hpp"
@@ -52,6 +53,11 @@ bool write_now(Connection::Socket& socket, std::span<asio::const_buffer>& buffer
   return true;
 }
 
+// Bytes of the reply that the daemon holds until the client has read them.
+std::uint64_t in_memory(const Response& response) {
+  return response.file ? std::min<std::uint64_t>(response.file->length, file_piece_bytes) : response.body.size();
+}
+
 bool good_request_id(std::string_view id) {
   constexpr std::string_view fine = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   return !id.empty() && id.size() <= 128 && id.find_first_not_of(fine) == id.npos;
@@ -69,7 +75,12 @@ bool Service::serves(const std::string& host) const {
 std::string Service::request_id(std::string_view sent) {
   // An id is logged, stored with denials and shown, so one that looks like a token is replaced.
   if (good_request_id(sent) && !policy::find_secret(sent)) return std::string(sent);
-  return fmt::format("{}-{:x}", id_prefix, next_id++);
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), next_id++, 16).ptr;
+  std::string id = id_prefix;
+  id += '-';
+  id.append(digits.begin(), end);
+  return id;
 }
 
 void Counters::answered(int status, std::chrono::nanoseconds took) {
@@ -158,8 +169,7 @@ asio::awaitable<void> Connection::run() {
                              {"us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()}});
     }
     close_ = service_->draining || !reader_.framing().keep_alive || response.stream || response.take_over;
-    InFlight::Share reply_bytes;
-    if (!fit(request, response, reply_bytes)) break;
+    if (!fit(request, response)) break;
     if (response.take_over && !head_only_) {
       co_await hand_over(response);
       break;
@@ -168,7 +178,18 @@ asio::awaitable<void> Connection::run() {
       co_await reply_stream(response);
       break;
     }
-    if (!co_await (response.file && !head_only_ ? reply_file(request, response) : reply(response))) break;
+    if (!response.file || head_only_) {
+      std::array<asio::const_buffer, 2> parts = prepare(response);
+      std::span<asio::const_buffer> rest(parts);
+      if (!write_now(socket_, rest, service_->counters.bytes_out)) break;
+      if (!rest.empty()) {  // most replies are taken by the socket at once
+        const InFlight::Share unread = service_->in_flight.take(request.principal.id, response.body.size());
+        if (!co_await write(rest)) break;
+      }
+    } else {
+      const InFlight::Share unread = service_->in_flight.take(request.principal.id, in_memory(response));
+      if (!co_await reply_file(request, response)) break;
+    }
     if (close_) {
       co_await linger();
       break;
@@ -283,21 +304,17 @@ std::optional<Problem> Connection::count_body(const Request& request) {
 }
 
 // A read is answered 429 instead. A write has been done already, so its reply is sent, until the token has twice the
-// limit.
-bool Connection::fit(const Request& request, Response& response, InFlight::Share& share) {
+// limit. The reply is counted only once the socket has not taken all of it.
+bool Connection::fit(const Request& request, Response& response) {
   const std::string& who = request.principal.id;
   const std::uint64_t most = service_->options.bytes_per_token;
-  const std::uint64_t bytes =
-      response.file ? std::min<std::uint64_t>(response.file->length, file_piece_bytes) : response.body.size();
-  if (bytes == 0) return true;
-  share = service_->in_flight.take(who, bytes);
-  if (!service_->in_flight.too_much(who, share, most)) return true;
+  const std::uint64_t bytes = in_memory(response);
+  if (!service_->in_flight.too_much_with(who, bytes, most)) return true;
   if (request.method == "GET" || request.method == "HEAD") {
-    share.resize(0);
     response = to_response(bytes_per_token_reached(who), request.path, request_id_);
     return true;
   }
-  return !service_->in_flight.too_much(who, share, 2 * most);
+  return !service_->in_flight.too_much_with(who, bytes, 2 * most);
 }
 
 void Connection::head(const Response& response, std::optional<std::uint64_t> length) {
@@ -305,7 +322,8 @@ void Connection::head(const Response& response, std::optional<std::uint64_t> len
              {.close = close_, .old_keep_alive = old_version_, .length = length});
 }
 
-asio::awaitable<bool> Connection::reply(Response& response) {
+// Writes the head. Returns head and body, which live as long as `response` and until the next head.
+std::array<asio::const_buffer, 2> Connection::prepare(Response& response) {
   end_with_newline(response);
   const std::string_view body = response.fixed.empty() ? response.body : response.fixed;
   if (response.stream || response.take_over) {
@@ -314,8 +332,12 @@ asio::awaitable<bool> Connection::reply(Response& response) {
     head(response, response.file ? response.file->length : body.size());
   }
   const bool bodiless = head_only_ || response.status == 204 || response.status == 304;
-  asio::const_buffer buffers[] = {asio::buffer(head_), asio::buffer(bodiless ? std::string_view{} : body)};
-  co_return co_await write(buffers);
+  return {asio::buffer(head_), asio::buffer(bodiless ? std::string_view{} : body)};
+}
+
+asio::awaitable<bool> Connection::reply(Response& response) {
+  std::array<asio::const_buffer, 2> parts = prepare(response);
+  co_return co_await write(parts);
 }
 
 asio::awaitable<void> Connection::refuse(const Request& request, const Problem& problem) {

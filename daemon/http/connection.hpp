@@ -84,7 +84,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Problem> count_body(const Request& request);
 
   // Enforces limits.bytesPerToken on a reply. False: the connection ends without it.
-  bool fit(const Request& request, Response& response, InFlight::Share& share);
+  bool fit(const Request& request, Response& response);
+  std::array<boost::asio::const_buffer, 2> prepare(Response& response);
   boost::asio::awaitable<bool> reply(Response& response);
   boost::asio::awaitable<bool> reply_file(const Request& request, Response& response);
   boost::asio::awaitable<bool> begin_stream(const Response& response);

@@ -67,6 +67,12 @@ class InFlight {
     return most != 0 && all > most && all > share.bytes();
   }
 
+  // The same for a share of `bytes` that is not taken.
+  bool too_much_with(std::string_view who, std::uint64_t bytes, std::uint64_t most) const {
+    const std::uint64_t others = of(who);
+    return most != 0 && !who.empty() && others != 0 && others + bytes > most;
+  }
+
  private:
   void add(const std::string& who, std::uint64_t now, std::uint64_t before) {
     const auto found = by_token_.try_emplace(who, 0).first;

@@ -25,11 +25,16 @@ struct JsonChecked {
 };
 
 struct Request {
-  std::string method;                                        // "GET"
-  std::string target;                                        // as sent; of the absolute form, the path and query
-  std::string path;                                          // raw (still percent-encoded) path
-  std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
-  std::vector<std::pair<std::string, std::string>> headers;  // names lower-case
+  Request() = default;
+  Request(Request&&) = default;  // a copy's headers would be those of the original
+  Request& operator=(Request&&) = default;
+
+  std::string method;                                                  // "GET"
+  std::string path;                                                    // raw (still percent-encoded) path
+  std::vector<std::pair<std::string, std::string>> query;              // decoded, in order
+  std::vector<std::pair<std::string_view, std::string_view>> headers;  // names lower-case; point into `head`
+  std::vector<char> head;                                              // as received, but for the names
+  std::vector<char> cookies;                                           // the header of that name, if it came in parts
   std::string body;
   std::string request_id;           // the client's X-Request-Id, or a new one
   std::string peer;                 // "127.0.0.1:5123" or "unix:<uid>"
@@ -37,8 +42,8 @@ struct Request {
   bool secure = false;              // over TLS
   std::string certificate;          // common name of the client's certificate, verified; "": none
   auth::Principal principal;        // set by the router before the handler runs
-  std::string pattern;              // of the route, "/v1/agents/{agent}"; set by the router
-  std::vector<std::string> params;  // decoded values of the pattern's {…}, in order
+  std::string_view pattern;         // of the route, "/v1/agents/{agent}"; set by the router
+  std::vector<std::string> params;  // decoded values of the pattern's {…}, in order; the audit log names them
 
   // Set for a request from the network:
   bool counted = false;  // limits.requestsPerSecond has counted it: once, however often it is authenticated
@@ -73,7 +78,7 @@ struct TakenSocket {
 
 struct Response {
   int status = 200;
-  std::string content_type = "application/json";
+  std::string_view content_type = "application/json";  // a literal
   std::vector<std::pair<std::string, std::string>>
       headers;  // besides Date, X-Request-Id, Content-Length and Cache-Control, which write_head adds
   std::string body;
@@ -102,6 +107,6 @@ inline Response to_response(const Problem& problem, const Request& request) {
 }
 int status_of(Code code);
 
-using Handler = std::function<boost::asio::awaitable<Response>(Request&)>;
+using Handler = std::function<boost::asio::awaitable<Result<Response>>(Request&)>;
 
 }  // namespace sessiond::http

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <cassert>
 #include <cstring>
 #include <optional>
 
-#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::http {
@@ -21,37 +21,29 @@ constexpr std::size_t small_buffer = 4 << 10;     // ten thousand idle connectio
 constexpr std::size_t read_size = 64 << 10;       // one read of a body takes at most this much
 constexpr std::size_t max_extensions = 16 << 10;  // all chunk extensions of a body together
 
-// Beast's parser, writing straight into a Request. Trailer fields are dropped: nothing may depend on them.
-class IntoRequest final : public http::basic_parser<true> {
+// Beast's parser for a chunked body, which it appends to `body`. Trailer fields are dropped: nothing may depend on
+// them.
+class Chunks final : public http::basic_parser<true> {
  public:
-  explicit IntoRequest(Request& request) : request_(request) { eager(true); }
-  int minor() const { return minor_; }
+  Chunks(std::string& body, std::uint64_t limit) : body_(body) {
+    eager(true);
+    body_limit(limit);  // counted down by Beast, chunk by chunk
+    // Beast reads chunks only behind a head.
+    constexpr beast::string_view head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    beast::error_code error;
+    put(boost::asio::buffer(head), error);
+    assert(!error && is_header_done());
+  }
   // Points into the last bytes that put() got; set when the body is done.
   const char* trailer() const { return trailer_; }
 
  private:
-  void on_request_impl(http::verb, beast::string_view method, beast::string_view target, int version,
-                       beast::error_code&) override {
-    request_.method.assign(method.data(), method.size());
-    request_.target.assign(target.data(), target.size());
-    minor_ = version % 10;
-  }
+  void on_request_impl(http::verb, beast::string_view, beast::string_view, int, beast::error_code&) override {}
   void on_response_impl(int, beast::string_view, int, beast::error_code&) override {}
-  void on_field_impl(http::field, beast::string_view name, beast::string_view value, beast::error_code&) override {
-    if (is_header_done()) return;
-    auto& [to_name, to_value] = request_.headers.emplace_back();
-    to_name = store::lower({name.data(), name.size()});
-    to_value.assign(value.data(), value.size());
-  }
+  void on_field_impl(http::field, beast::string_view, beast::string_view, beast::error_code&) override {}
   void on_header_impl(beast::error_code&) override {}
-  void on_body_init_impl(const boost::optional<std::uint64_t>& length, beast::error_code&) override {
-    // Reserves no more than this for a length that is only claimed so far.
-    if (length) request_.body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(*length, 256 << 10)));
-  }
-  std::size_t on_body_impl(beast::string_view piece, beast::error_code&) override {
-    request_.body.append(piece.data(), piece.size());
-    return piece.size();
-  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, beast::error_code&) override {}
+  std::size_t on_body_impl(beast::string_view, beast::error_code&) override { return 0; }  // has a length
   void on_chunk_header_impl(std::uint64_t size, beast::string_view extensions, beast::error_code& error) override {
     extensions_ += extensions.size();
     if (extensions_ > max_extensions || !chunk_extension_ok({extensions.data(), extensions.size()})) {
@@ -60,20 +52,18 @@ class IntoRequest final : public http::basic_parser<true> {
     if (size == 0) trailer_ = extensions.data() + extensions.size() + 2;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view piece, beast::error_code&) override {
-    request_.body.append(piece.data(), piece.size());
+    body_.append(piece.data(), piece.size());
     return piece.size();
   }
   void on_finish_impl(beast::error_code&) override {}
 
-  Request& request_;
-  int minor_ = 1;
+  std::string& body_;
   std::size_t extensions_ = 0;
   const char* trailer_ = nullptr;
 };
 
 Problem malformed(const beast::error_code& error) {
-  return {.code = Code::bad_request,
-          .detail = fmt::format("not a valid HTTP/1.1 request (RFC 9112): {}", error.message())};
+  return {.code = Code::bad_request, .detail = fmt::format("not a valid chunked body (RFC 9112): {}", error.message())};
 }
 
 Problem long_trailer() {
@@ -86,9 +76,9 @@ Problem too_large(std::uint64_t limit) {
 
 }  // namespace
 
-// A parser of Beast's reads one message, so a new one is made in the same memory for each request.
+// A parser of Beast's reads one message, so a new one is made in the same memory for each chunked body.
 struct RequestReader::Parser {
-  std::optional<IntoRequest> current;
+  std::optional<Chunks> current;
 };
 
 RequestReader::RequestReader(const ReadLimits& limits) : limits_(limits), parser_(std::make_unique<Parser>()) {}
@@ -128,7 +118,13 @@ Result<RequestReader::Progress> RequestReader::advance(Request& request) {
     head_told_ = true;
     return Progress::head;
   }
-  TRY(const auto done, read_body());
+  body_begun_ = body_begun_ || begin_ != end_;
+  bool done = false;
+  if (framing_.chunked) {
+    TRY(done, read_chunks());
+  } else {
+    done = read_plain_body(request);
+  }
   return done ? Progress::complete : Progress::need_more;
 }
 
@@ -144,33 +140,33 @@ Result<bool> RequestReader::read_head(Request& request) {
   TRY(const auto block, scanner_.scan(at_hand(), limits_.header));
   if (block == 0) return false;
 
-  // An unknown minor version is read as the highest known one (RFC 9110 §2.5). Beast knows 1.0 and 1.1 only.
-  const std::size_t minor = at_hand().find("\r\n") - 1;
-  if (at_hand()[minor - 1] == '.' && at_hand()[minor] >= '2' && at_hand()[minor] <= '9') buffer_[begin_ + minor] = '1';
-
-  IntoRequest& parser = parser_->current.emplace(request);
-  parser.header_limit(static_cast<std::uint32_t>(block));
-  parser.body_limit(boost::none);  // set below: a bad head is reported first, a long body second
-  beast::error_code error;
-  const std::size_t used = parser.put(boost::asio::buffer(at_hand().substr(0, block)), error);
-  if (error) return std::unexpected(malformed(error));
-  if (used != block || !parser.is_header_done()) return fail(Code::bad_request, "the header block ends early");
-  begin_ += used;
-
-  TRY(framing_, check_head(request, parser.minor(), limits_.header));
-  if (framing_.length.value_or(0) > limits_.body_bytes) return std::unexpected(too_large(limits_.body_bytes));
-  parser.body_limit(limits_.body_bytes);  // counted down by Beast, chunk by chunk
+  TRY(const auto line, parse_head(at_hand().substr(0, block), request));
+  begin_ += block;
+  TRY(framing_, check_head(request, line, limits_.header));
+  left_ = framing_.length.value_or(0);
+  if (left_ > limits_.body_bytes) return std::unexpected(too_large(limits_.body_bytes));
+  // Reserves no more than this for a length that is only claimed so far.
+  request.body.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(left_, 256 << 10)));
+  if (framing_.chunked) parser_->current.emplace(request.body, limits_.body_bytes);
   head_done_ = true;
   return true;
 }
 
-Result<bool> RequestReader::read_body() {
-  IntoRequest& parser = *parser_->current;
-  body_begun_ = body_begun_ || begin_ != end_;
+// Reads a body with a length, or none.
+bool RequestReader::read_plain_body(Request& request) {
+  const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left_, end_ - begin_));
+  request.body.append(at_hand().substr(0, piece));
+  begin_ += piece;
+  left_ -= piece;
+  return left_ == 0;
+}
+
+Result<bool> RequestReader::read_chunks() {
+  Chunks& parser = *parser_->current;
   while (!parser.is_done() && begin_ != end_) {
     // Beast 1.81 asserts that it sees at least five bytes when it continues at a last chunk. A chunked body that is not
     // over has at least as many to come.
-    if (framing_.chunked && at_hand().size() < 5) return false;
+    if (at_hand().size() < 5) return false;
     beast::error_code error;
     const std::size_t used = parser.put(boost::asio::buffer(at_hand()), error);
     begin_ += used;
@@ -181,7 +177,7 @@ Result<bool> RequestReader::read_body() {
     }
     if (error) return std::unexpected(malformed(error));
   }
-  if (framing_.chunked && parser.is_done()) {
+  if (parser.is_done()) {
     const char* end = buffer_.get() + begin_;
     const std::string_view trailer(parser.trailer(), static_cast<std::size_t>(end - parser.trailer()));
     if (trailer.size() > limits_.header.header_bytes) return std::unexpected(long_trailer());
@@ -192,7 +188,9 @@ Result<bool> RequestReader::read_body() {
   return parser.is_done();
 }
 
-void RequestReader::limit_body(std::uint64_t bytes) { parser_->current->body_limit(bytes); }
+void RequestReader::limit_body(std::uint64_t bytes) {
+  if (parser_->current) parser_->current->body_limit(bytes);
+}
 
 void RequestReader::next() {
   parser_->current.reset();

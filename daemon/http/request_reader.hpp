@@ -1,6 +1,6 @@
-// Turns bytes into requests: HTTP/1.1 and 1.0 of RFC 9112, with Beast's parser and the refusals of strict.hpp. Knows
-// neither a socket nor a clock. Holds the read buffer of a connection; pipelined requests are returned one by one. Once
-// it has returned a Problem it cannot be used any more.
+// Turns bytes into requests: HTTP/1.1 and 1.0 of RFC 9112, with the refusals of strict.hpp. Beast's parser reads
+// chunked bodies. Knows neither a socket nor a clock. Holds the read buffer of a connection; pipelined requests are
+// returned one by one. Once it has returned a Problem it cannot be used any more.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -34,7 +34,7 @@ class RequestReader {
   // Parses the bytes received so far. The same `request` is passed until it is complete.
   Result<Progress> advance(Request& request);
   void next();
-  // Replaces limits.body_bytes for the rest of the current request's body.
+  // Replaces limits.body_bytes for the rest of the current request's body, if it is chunked.
   void limit_body(std::uint64_t bytes);
 
   bool started() const { return started_; }  // a byte of the current request was received
@@ -45,7 +45,8 @@ class RequestReader {
  private:
   struct Parser;
   Result<bool> read_head(Request& request);
-  Result<bool> read_body();
+  bool read_plain_body(Request& request);
+  Result<bool> read_chunks();
   std::string_view at_hand() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
   const ReadLimits& limits_;
@@ -56,6 +57,7 @@ class RequestReader {
   std::unique_ptr<Parser> parser_;
   HeaderScanner scanner_;
   Framing framing_;
+  std::uint64_t left_ = 0;  // of a body with a length
   bool started_ = false;
   bool head_done_ = false;
   bool head_told_ = false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
 
+#include "daemon/http/byte_set.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::http {
@@ -16,16 +17,11 @@ void append_number(std::string& out, std::uint64_t number) {
   out.append(digits.data(), digits.size());
 }
 
-bool is_control(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return (byte < 0x20 && c != '\t') || byte == 0x7f;
-}
-
 void append_field(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ");
-  const std::size_t start = out.size();
+  const auto start = static_cast<std::ptrdiff_t>(out.size());
   out.append(value);
-  std::replace_if(out.begin() + static_cast<std::ptrdiff_t>(start), out.end(), is_control, ' ');
+  if (control_bytes.find_in(value) != value.end()) std::replace_if(out.begin() + start, out.end(), is_control, ' ');
   out.append("\r\n");
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -50,10 +51,11 @@ std::string allow(std::set<std::string> methods) {
 template <class Node>
 struct Walk {
   std::string_view method;
-  std::vector<std::size_t> params{};     // indices of the segments that are parameters
-  std::vector<const Node*> same_path{};  // match the path but do not have the method
+  std::span<const std::string_view> segments;
+  boost::container::small_vector<std::string_view, 4> params{};  // the segments that are parameters
+  std::vector<const Node*> same_path{};                          // match the path but do not have the method
 
-  const std::size_t* go(const Node& node, std::span<const std::string> segments, std::size_t depth) {
+  const std::size_t* go(const Node& node, std::size_t depth) {
     if (depth == segments.size()) {
       const std::size_t* route = node.route(method);
       if (!route && !node.methods.empty()) same_path.push_back(&node);
@@ -61,11 +63,11 @@ struct Walk {
     }
     for (const auto& [text, child] : node.literals) {
       if (text != segments[depth]) continue;
-      if (const std::size_t* route = go(*child, segments, depth + 1)) return route;
+      if (const std::size_t* route = go(*child, depth + 1)) return route;
     }
     if (!node.parameter || segments[depth].empty()) return nullptr;
-    params.push_back(depth);
-    if (const std::size_t* route = go(*node.parameter, segments, depth + 1)) return route;
+    params.push_back(segments[depth]);
+    if (const std::size_t* route = go(*node.parameter, depth + 1)) return route;
     params.pop_back();
     return nullptr;
   }
@@ -91,10 +93,12 @@ Router::Router(Router&&) noexcept = default;
 
 void Router::add(std::string method, std::string pattern, auth::Permission permission, Handler handler,
                  QueryNames query) {
-  const Result<std::vector<std::string>> segments = split_path(pattern);
+  PathSegments split;
+  const auto segments = split.split(pattern);
   if (!pattern.starts_with('/') || !segments) throw std::invalid_argument("malformed route " + pattern);
   Node* node = root_.get();
-  for (const std::string& segment : *segments) {
+  std::vector<std::string> params;
+  for (const std::string_view segment : *segments) {
     if (!segment.starts_with('{')) {
       node = &node->literal(segment);
       continue;
@@ -102,10 +106,12 @@ void Router::add(std::string method, std::string pattern, auth::Permission permi
     if (!segment.ends_with('}') || segment.size() < 3) throw std::invalid_argument("malformed route " + pattern);
     if (!node->parameter) node->parameter = std::make_unique<Node>();
     node = node->parameter.get();
+    params.emplace_back(segment.substr(1, segment.size() - 2));
   }
   if (node->route(method)) throw std::invalid_argument("route added twice: " + method + " " + pattern);
   node->methods.emplace_back(method, routes_.size());
-  routes_.push_back({std::move(method), std::move(pattern), permission, std::move(handler), std::move(query)});
+  routes_.push_back(
+      {std::move(method), std::move(pattern), permission, std::move(handler), std::move(query), std::move(params)});
 }
 
 std::string Router::allow_all() const {
@@ -128,19 +134,19 @@ Router::Found Router::find(Request& request) const {
     return std::unexpected(std::move(response));
   }
   if (request.path == "*") return options(allow_all());
-  Result<std::vector<std::string>> segments = split_path(request.path);
+  PathSegments split;
+  const auto segments = split.split(request.path);
   if (!segments) return std::unexpected(to_response(segments.error(), request));
 
-  Walk<Node> walk{.method = request.method};
-  const std::size_t* index = walk.go(*root_, *segments, 0);
+  Walk<Node> walk{.method = request.method, .segments = *segments};
+  const std::size_t* index = walk.go(*root_, 0);
   if (!index && request.method == "HEAD") {
-    walk = {.method = "GET"};
-    index = walk.go(*root_, *segments, 0);
+    walk = {.method = "GET", .segments = *segments};
+    index = walk.go(*root_, 0);
   }
   if (index) {
     request.pattern = routes_[*index].pattern;
-    request.params.clear();
-    for (const std::size_t at : walk.params) request.params.push_back(std::move((*segments)[at]));
+    request.params.assign(walk.params.begin(), walk.params.end());
     return &routes_[*index];
   }
   if (walk.same_path.empty()) {
@@ -212,7 +218,13 @@ boost::asio::awaitable<Response> Router::handle(Request& request) const {
     } else if (auto refused = refusal(request, *route, !request.body.empty())) {
       response = std::move(*refused);
     } else {
-      response = co_await route->handler(request);
+      Result<Response> result = co_await route->handler(request);
+      if (result) {
+        response = std::move(*result);
+      } else {
+        Problem problem = std::move(result.error());
+        response = to_response(as_seen_ ? as_seen_(std::move(problem), request) : problem, request);
+      }
     }
   } catch (const std::exception& error) {
     failure = error.what();

@@ -1,8 +1,8 @@
 // Finds the handler of a request by method and path, and runs it. An unknown path is answered 404, another method of a
 // known path 405 with Allow. Then the request is authenticated (401) and its permission checked (403); then the handler
-// runs. An exception of a handler becomes a 500. Patterns look like "/v1/agents/{agent}/sessions/{key}": a parameter is
-// one whole segment and not empty, and a literal segment takes precedence over a
-// parameter where it has the method.
+// runs. A Problem that it returns becomes a problem+json reply. An exception of a handler becomes a 500. Patterns look
+// like "/v1/agents/{agent}/sessions/{key}": a parameter is one whole segment and not empty, and a literal segment takes
+// precedence over a parameter where it has the method.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -36,6 +36,7 @@ class Router {
     auth::Permission permission;
     Handler handler;
     QueryNames query;
+    std::vector<std::string> params;  // names of the pattern's {…}, in the order of Request::params
   };
 
   explicit Router(Authenticate authenticator);
@@ -53,6 +54,10 @@ class Router {
   void tell(const Request& request, const Route* route, Response& response) const {
     if (observer_) observer_(request, route, response);
   }
+
+  // What a handler's Problem becomes before it is told to the sender of the request. Not set: it is told as it is.
+  using AsSeen = std::function<Problem(Problem, const Request&)>;
+  void show_problems(AsSeen as_seen) { as_seen_ = std::move(as_seen); }
 
   // All routes in the order added, for openapi and tests.
   const std::vector<Route>& routes() const { return routes_; }
@@ -78,6 +83,7 @@ class Router {
 
   Authenticate authenticator_;
   Observer observer_;
+  AsSeen as_seen_;
   std::vector<Route> routes_;
   std::unique_ptr<Node> root_;
 };

@@ -1,5 +1,6 @@
-// Refuses what RFC 9112 tells a server to refuse and Beast accepts. When a proxy in front of the daemon and the daemon
-// read the same bytes differently, a request can be smuggled past the proxy; so everything ambiguous is refused here:
+// Refuses what RFC 9112 tells a server to refuse, in a head whose syntax is right and in what Beast accepts of chunks.
+// When a proxy in front of the daemon and the daemon read the same bytes differently, a request can be smuggled past
+// the proxy; so everything ambiguous is refused here:
 // - bare line feeds and obs-fold in the header block and the trailer;
 // - a missing, repeated or malformed Host;
 // - a Content-Length that is repeated or a list;
@@ -18,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/http/message.hpp"
+#include "daemon/http/head.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::http {
@@ -54,9 +55,9 @@ struct Framing {
   int minor = 1;  // of HTTP/1.1
 };
 
-// Checks a parsed head (names lower-case) and splits the target into request.path and request.query. An absolute target
-// becomes its path. `minor` is the 1 of HTTP/1.1.
-Result<Framing> check_head(Request& request, int minor, const HeaderLimits& limits);
+// Checks a parsed head, splits the target into request.path and request.query, and joins Cookie fields. An absolute
+// target becomes its path.
+Result<Framing> check_head(Request& request, const RequestLine& line, const HeaderLimits& limits);
 
 // False when a chunk extension holds a line feed or another control character, which Beast accepts in quotes.
 bool chunk_extension_ok(std::string_view extension);

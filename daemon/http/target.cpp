@@ -26,17 +26,23 @@ Result<std::string> percent_decode(std::string_view text) {
   return out;
 }
 
-Result<std::vector<std::string>> split_path(std::string_view raw_path) {
-  std::vector<std::string> segments;
+Result<std::span<const std::string_view>> PathSegments::split(std::string_view raw_path) {
+  segments_.clear();
+  decoded_.clear();
   if (raw_path.starts_with('/')) raw_path.remove_prefix(1);
+  const bool escapes = raw_path.contains('%');
   for (std::size_t begin = 0; begin <= raw_path.size();) {
     const std::size_t end = std::min(raw_path.find('/', begin), raw_path.size());
-    TRY(auto segment, percent_decode(raw_path.substr(begin, end - begin)));
+    std::string_view segment = raw_path.substr(begin, end - begin);
+    if (escapes && segment.contains('%')) {
+      TRY(auto decoded, percent_decode(segment));
+      segment = decoded_.emplace_back(std::move(decoded));
+    }
     if (segment == "." || segment == "..") return fail(Code::bad_request, "the path has a dot segment");
-    segments.push_back(std::move(segment));
+    segments_.push_back(segment);
     begin = end + 1;
   }
-  return segments;
+  return std::span<const std::string_view>(segments_.data(), segments_.size());
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> split_query(std::string_view raw_query) {

@@ -2,6 +2,9 @@
 // segment is decoded exactly once: so %2F is a character of a name and never a separator. '+' stays '+'.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+#include <list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,9 +17,17 @@ namespace sessiond::http {
 // Decodes percent escapes, once. bad_request: a % without two hex digits, or %00.
 Result<std::string> percent_decode(std::string_view text);
 
-// Returns the decoded segments of a raw path: "/v1/a%2Fb" is {"v1", "a/b"}, "/" is {""}, "/v1/" is {"v1", ""}.
-// bad_request: as percent_decode, and a segment "." or "..", encoded or not.
-Result<std::vector<std::string>> split_path(std::string_view raw_path);
+// The decoded segments of a raw path: of "/v1/a%2Fb" {"v1", "a/b"}, of "/" {""}, of "/v1/" {"v1", ""}.
+class PathSegments {
+ public:
+  // bad_request: as percent_decode, and a segment "." or "..", encoded or not. The views point into `raw_path`, which
+  // outlives them, and for a segment with an escape into this object.
+  Result<std::span<const std::string_view>> split(std::string_view raw_path);
+
+ private:
+  boost::container::small_vector<std::string_view, 12> segments_;
+  std::list<std::string> decoded_;
+};
 
 // Returns the decoded parameters: "a=1&b" is {{"a","1"},{"b",""}}. Empty ones are skipped. bad_request: as
 // percent_decode.

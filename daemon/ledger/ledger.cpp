@@ -229,7 +229,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {
-  return fmt::format("{}-{}", parts_.commits.journal().epoch(), std::max(parts_.commits.durable(), last_seq));
+  return parts_.commits.journal().epoch() + '-' + std::to_string(std::max(parts_.commits.durable(), last_seq));
 }
 
 void Ledger::drain() {

@@ -33,7 +33,7 @@ Router echo() {
   Router router([](const Request&, auth::Permission) -> Result<auth::Principal> {
     return auth::Principal{.id = "t", .role = auth::Role::admin};
   });
-  const auto body_back = [](Request& request) -> asio::awaitable<Response> {
+  const auto body_back = [](Request& request) -> asio::awaitable<Result<Response>> {
     Response response;
     response.content_type = "text/plain";
     response.body = std::move(request.body);

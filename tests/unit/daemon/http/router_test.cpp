@@ -13,7 +13,7 @@ namespace asio = boost::asio;
 namespace {
 
 Handler says(std::string text) {
-  return [text = std::move(text)](Request& request) -> asio::awaitable<Response> {
+  return [text = std::move(text)](Request& request) -> asio::awaitable<Result<Response>> {
     Response response;
     response.content_type = "text/plain";
     response.body = text;
@@ -122,11 +122,11 @@ TEST_CASE_FIXTURE(Fixture, "who may") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "what a handler throws ends at the router and tells the client nothing") {
-  router.add("GET", "/throws", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/throws", auth::Permission::open, [](Request&) -> asio::awaitable<Result<Response>> {
     throw std::runtime_error("secret");
     co_return Response{};
   });
-  router.add("GET", "/int", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/int", auth::Permission::open, [](Request&) -> asio::awaitable<Result<Response>> {
     throw 7;
     co_return Response{};
   });

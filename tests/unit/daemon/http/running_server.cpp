@@ -145,26 +145,28 @@ http::Router plain_routes() {
   http::Router router([](const http::Request&, auth::Permission) -> Result<auth::Principal> {
     return auth::Principal{.id = "t", .role = auth::Role::admin};
   });
-  router.add("GET", "/hello", auth::Permission::open, [](http::Request&) -> asio::awaitable<http::Response> {
+  router.add("GET", "/hello", auth::Permission::open, [](http::Request&) -> asio::awaitable<Result<http::Response>> {
     http::Response response;
     response.content_type = "text/plain";
     response.body = "hello";
     co_return response;
   });
-  router.add("POST", "/echo", auth::Permission::write, [](http::Request& request) -> asio::awaitable<http::Response> {
-    http::Response response;
-    response.status = 201;
-    response.content_type = "application/octet-stream";
-    response.body = std::move(request.body);
-    request = {};  // a handler may take all of it
-    co_return response;
-  });
-  router.add("GET", "/who", auth::Permission::open, [](http::Request& request) -> asio::awaitable<http::Response> {
-    http::Response response;
-    response.content_type = "text/plain";
-    response.body = request.peer + (request.local_admin ? " admin" : "");
-    co_return response;
-  });
+  router.add("POST", "/echo", auth::Permission::write,
+             [](http::Request& request) -> asio::awaitable<Result<http::Response>> {
+               http::Response response;
+               response.status = 201;
+               response.content_type = "application/octet-stream";
+               response.body = std::move(request.body);
+               request = {};  // a handler may take all of it
+               co_return response;
+             });
+  router.add("GET", "/who", auth::Permission::open,
+             [](http::Request& request) -> asio::awaitable<Result<http::Response>> {
+               http::Response response;
+               response.content_type = "text/plain";
+               response.body = request.peer + (request.local_admin ? " admin" : "");
+               co_return response;
+             });
   return router;
 }
 

@@ -24,7 +24,7 @@ struct Gate {
   std::shared_ptr<asio::steady_timer> timer;
 
   Handler handler() {
-    return [this](Request&) -> asio::awaitable<Response> {
+    return [this](Request&) -> asio::awaitable<Result<Response>> {
       timer = std::make_shared<asio::steady_timer>(co_await asio::this_coro::executor,
                                                    asio::steady_timer::time_point::max());
       entered->set_value();
@@ -210,7 +210,7 @@ TEST_CASE("HEAD, OPTIONS and 405 over the wire") {
 
 TEST_CASE("a handler cannot be made to write header lines") {
   Router router = plain_routes();
-  router.add("GET", "/x", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/x", auth::Permission::open, [](Request&) -> asio::awaitable<Result<Response>> {
     Response response;
     response.headers.emplace_back("X-Name", "a\r\nSet-Cookie: b");
     response.headers.emplace_back("Cache-Control", "no-cache");
@@ -301,7 +301,7 @@ TEST_CASE("the head has a deadline of its own, which bytes that trickle in do no
 
 TEST_CASE("a client that takes nothing of its reply is let go") {
   Router router = plain_routes();
-  router.add("GET", "/huge", auth::Permission::open, [](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/huge", auth::Permission::open, [](Request&) -> asio::awaitable<Result<Response>> {
     Response response;
     response.body.assign(64 << 20, 'x');
     co_return response;
@@ -351,7 +351,7 @@ TEST_CASE(
   options.count_loopback = true;
   TakenSocket taken;
   Router router = plain_routes();
-  router.add("GET", "/stream", auth::Permission::open, [&taken](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/stream", auth::Permission::open, [&taken](Request&) -> asio::awaitable<Result<Response>> {
     Response response;
     response.take_over = [&taken](TakenSocket socket) { taken = std::move(socket); };
     co_return response;

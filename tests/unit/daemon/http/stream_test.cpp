@@ -26,7 +26,7 @@ Response streaming(std::function<asio::awaitable<void>(StreamWriter&)> run) {
 Router with_stream(std::function<asio::awaitable<void>(StreamWriter&)> run) {
   Router router = plain_routes();
   router.add("GET", "/s", auth::Permission::open,
-             [run](Request&) -> asio::awaitable<Response> { co_return streaming(run); });
+             [run](Request&) -> asio::awaitable<Result<Response>> { co_return streaming(run); });
   return router;
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("file bodies") {
   std::ofstream(path, std::ios::binary) << content;
   Response::FileBody body{path, 0, content.size()};
   Router router = plain_routes();
-  router.add("GET", "/f", auth::Permission::open, [&](Request&) -> asio::awaitable<Response> {
+  router.add("GET", "/f", auth::Permission::open, [&](Request&) -> asio::awaitable<Result<Response>> {
     Response response;
     response.file = body;
     co_return response;

@@ -5,6 +5,17 @@
 using namespace sessiond;
 using namespace sessiond::http;
 
+namespace {
+
+Result<std::vector<std::string>> split_path(std::string_view raw_path) {
+  PathSegments split;
+  const auto segments = split.split(raw_path);
+  if (!segments) return std::unexpected(segments.error());
+  return std::vector<std::string>(segments->begin(), segments->end());
+}
+
+}  // namespace
+
 TEST_CASE("a path is split before it is decoded, and decoded once") {
   CHECK(*split_path("/") == std::vector<std::string>{""});
   CHECK(*split_path("/v1/agents") == std::vector<std::string>{"v1", "agents"});
@@ -16,6 +27,16 @@ TEST_CASE("a path is split before it is decoded, and decoded once") {
   CHECK(*split_path("/a+b") == std::vector<std::string>{"a+b"});
   CHECK(*split_path("/%C3%a4") == std::vector<std::string>{"\xC3\xA4"});
   CHECK(*split_path("/...") == std::vector<std::string>{"..."});
+}
+
+TEST_CASE("a path of many segments, each of them with an escape") {
+  std::string path;
+  std::vector<std::string> segments;
+  for (int i = 0; i < 50; ++i) {
+    path += "/%61" + std::to_string(i);
+    segments.push_back("a" + std::to_string(i));
+  }
+  CHECK(*split_path(path) == segments);
 }
 
 TEST_CASE("paths that are refused") {

@@ -90,8 +90,8 @@ struct Config {
   };
   struct Reset {
     ResetMode mode = ResetMode::none;
-    std::int64_t idle_minutes = 60;  // mode idle
-    int at_hour = 4;                 // mode daily: 0..23, local time
+    std::optional<std::int64_t> idle_minutes{};  // nothing: 60 in mode idle, never in mode daily
+    int at_hour = 4;                             // mode daily: 0..23, local time
   };
   struct ResetByType {  // nothing: as Session::reset
     std::optional<Reset> direct{};
@@ -111,7 +111,9 @@ struct Config {
     std::vector<std::string> reset_triggers{"/new", "/reset"};
     Reset reset{};
     ResetByType reset_by_type{};
+    std::map<std::string, Reset> reset_by_channel{};
     Spawn spawn{};
+    std::vector<std::string> require_fields{};  // of entries
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels

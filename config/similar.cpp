@@ -28,9 +28,13 @@ class Pointers {
     group_ = outer;
   }
   template <class Value, class Body>
-  void optional_group(std::string_view name, const std::optional<Value>&, const Value& fallback, std::string_view text,
-                      Body body) {
-    group(name, text, [&] { body(fallback); });
+  void optional_group(std::string_view name, const std::optional<Value>&, std::string_view text, Body body) {
+    const Value defaults{};
+    group(name, text, [&] { body(defaults); });
+  }
+  template <class Value, class Body>
+  void named_groups(std::string_view name, const std::map<std::string, Value>&, TextRule, std::string_view text, Body) {
+    group(name, text, [] {});
   }
 
  private:

@@ -70,6 +70,13 @@ void read_value(const boost::json::value& value, Number& field, Between range, c
   if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
 }
 
+// null is nothing.
+template <class Number>
+void read_value(const boost::json::value& value, std::optional<Number>& field, Between range, const Place& place) {
+  if (value.is_null()) return field.reset();
+  if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
+}
+
 // Returns the index of the name that the value has; else adds a fault that lists all names.
 std::optional<std::size_t> read_choice(const boost::json::value& value, std::span<const std::string_view> names,
                                        const Place& place);
@@ -95,6 +102,10 @@ template <std::integral Number>
   requires(!std::same_as<Number, bool>)
 std::string write_value(Number value, Between) {
   return std::to_string(value);
+}
+template <class Number>
+std::string write_value(const std::optional<Number>& value, Between range) {
+  return value ? write_value(*value, range) : "null";
 }
 template <class E>
   requires std::is_enum_v<E>

@@ -1,0 +1,191 @@
+"""The life of a session (the specification's checks 2 and 3): when it is reset, by which rule, through changes of clocks."""
+
+import time
+import unittest
+from datetime import datetime, timezone
+from pathlib import Path
+
+from harness.case import Case, S, uid
+from preload import preload
+
+MINUTE, HOUR = 60_000, 3_600_000
+
+# zone, hour of the reset, when the session began (UTC), now (UTC), the reset that is due. The days are those on which clocks change
+# (in Asia/Kolkata and UTC they never do). Computed by stepping through each day's minutes with Python's zoneinfo, not by the rules of the daemon.
+DAYLIGHT = """
+Europe/Berlin        2  2027-03-27T18:00  2027-03-28T00:59  -
+Europe/Berlin        2  2027-03-27T18:00  2027-03-28T01:00  daily
+Europe/Berlin        2  2027-03-28T01:00  2027-03-28T21:00  -
+Europe/Berlin        4  2027-03-27T19:00  2027-03-28T01:59  -
+Europe/Berlin        4  2027-03-27T19:00  2027-03-28T02:00  daily
+Europe/Berlin        4  2027-03-28T02:00  2027-03-28T22:00  -
+Europe/Berlin        2  2027-10-30T17:00  2027-10-30T23:59  -
+Europe/Berlin        2  2027-10-30T17:00  2027-10-31T00:00  daily
+Europe/Berlin        2  2027-10-31T00:00  2027-10-31T20:00  -
+Europe/Berlin        4  2027-10-30T20:00  2027-10-31T02:59  -
+Europe/Berlin        4  2027-10-30T20:00  2027-10-31T03:00  daily
+Europe/Berlin        4  2027-10-31T03:00  2027-10-31T23:00  -
+Europe/Berlin        0  2027-03-27T16:00  2027-03-27T22:59  -
+Europe/Berlin        0  2027-03-27T16:00  2027-03-27T23:00  daily
+Europe/Berlin        0  2027-03-27T23:00  2027-03-28T19:00  -
+America/New_York     2  2027-03-14T00:00  2027-03-14T06:59  -
+America/New_York     2  2027-03-14T00:00  2027-03-14T07:00  daily
+America/New_York     2  2027-03-14T07:00  2027-03-15T03:00  -
+America/New_York     4  2027-03-14T01:00  2027-03-14T07:59  -
+America/New_York     4  2027-03-14T01:00  2027-03-14T08:00  daily
+America/New_York     4  2027-03-14T08:00  2027-03-15T04:00  -
+America/New_York     2  2027-11-07T00:00  2027-11-07T06:59  -
+America/New_York     2  2027-11-07T00:00  2027-11-07T07:00  daily
+America/New_York     2  2027-11-07T07:00  2027-11-08T03:00  -
+America/New_York     4  2027-11-07T02:00  2027-11-07T08:59  -
+America/New_York     4  2027-11-07T02:00  2027-11-07T09:00  daily
+America/New_York     4  2027-11-07T09:00  2027-11-08T05:00  -
+America/New_York     0  2027-03-13T22:00  2027-03-14T04:59  -
+America/New_York     0  2027-03-13T22:00  2027-03-14T05:00  daily
+America/New_York     0  2027-03-14T05:00  2027-03-15T01:00  -
+Australia/Lord_Howe  2  2027-04-03T08:30  2027-04-03T15:29  -
+Australia/Lord_Howe  2  2027-04-03T08:30  2027-04-03T15:30  daily
+Australia/Lord_Howe  2  2027-04-03T15:30  2027-04-04T11:30  -
+Australia/Lord_Howe  4  2027-04-03T10:30  2027-04-03T17:29  -
+Australia/Lord_Howe  4  2027-04-03T10:30  2027-04-03T17:30  daily
+Australia/Lord_Howe  4  2027-04-03T17:30  2027-04-04T13:30  -
+Australia/Lord_Howe  2  2027-10-02T08:30  2027-10-02T15:29  -
+Australia/Lord_Howe  2  2027-10-02T08:30  2027-10-02T15:30  daily
+Australia/Lord_Howe  2  2027-10-02T15:30  2027-10-03T11:30  -
+Australia/Lord_Howe  4  2027-10-02T10:00  2027-10-02T16:59  -
+Australia/Lord_Howe  4  2027-10-02T10:00  2027-10-02T17:00  daily
+Australia/Lord_Howe  4  2027-10-02T17:00  2027-10-03T13:00  -
+Australia/Lord_Howe  0  2027-04-03T06:00  2027-04-03T12:59  -
+Australia/Lord_Howe  0  2027-04-03T06:00  2027-04-03T13:00  daily
+Australia/Lord_Howe  0  2027-04-03T13:00  2027-04-04T09:00  -
+Asia/Kolkata         4  2027-03-27T15:30  2027-03-27T22:29  -
+Asia/Kolkata         4  2027-03-27T15:30  2027-03-27T22:30  daily
+Asia/Kolkata         4  2027-03-27T22:30  2027-03-28T18:30  -
+UTC                  4  2027-03-27T21:00  2027-03-28T03:59  -
+UTC                  4  2027-03-27T21:00  2027-03-28T04:00  daily
+UTC                  4  2027-03-28T04:00  2027-03-29T00:00  -
+"""
+
+
+def ms(text):
+    return int(datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp() * 1000)
+
+
+def table():
+    zones = {}
+    for line in DAYLIGHT.split("\n"):
+        if line:
+            zone, hour, began, now, due = line.split()
+            zones.setdefault(zone, []).append((int(hour), ms(began), ms(now), None if due == "-" else due))
+    return zones
+
+
+class Freshness(Case):
+    def freshness(self, api, key):
+        return self.ok(api.get(S(key, "main", "freshness")), 200)
+
+    def put(self, api, key, began, last=None, **more):
+        last = began if last is None else last
+        return self.ok(api.put(S(key), {"sessionStartedAt": began, "lastInteractionAt": last} | more), 201)
+
+    @unittest.skipUnless(Path("/usr/share/zoneinfo/Australia/Lord_Howe").exists(), "needs tzdata")
+    def test_lifecycle_2_daily_resets_through_changes_of_clocks(self):
+        """Each daemon lives through the changes of its zone's clocks; its wall clock is put where the row wants it."""
+        rows = table()
+        self.assertGreaterEqual(sum(map(len, rows.values())), 40)
+        for zone, cases in rows.items():
+            for hour in sorted({case[0] for case in cases}):
+                daemon = preload(self.spawn({"session": {"reset": {"mode": "daily", "atHour": hour}}}, start=False, env={"TZ": zone}))
+                daemon.start()
+                api = daemon.client()
+                for _, began, now, due in sorted(case for case in cases if case[0] == hour):
+                    with self.subTest(zone=zone, hour=hour, began=began, now=now):
+                        key = "agent:main:slack:direct:u" + uid()
+                        daemon.page.wall_ms = began - int(time.time() * 1000)
+                        self.put(api, key, began, channel="slack", chatType="direct")
+                        daemon.page.wall_ms = now - int(time.time() * 1000)
+                        got = self.freshness(api, key)
+                        self.assertEqual(got["due"], due)
+                        self.assertGreater(got["dailyAt"], now)
+                        self.assertLessEqual(got["dailyAt"], now + 26 * HOUR)
+                        reset = self.inbound(api, peer=key.rsplit(":", 1)[1])["reset"]
+                        self.assertEqual(reset and reset["reason"], due)
+
+    def test_lifecycle_3_idle_to_the_millisecond(self):
+        daemon = preload(self.spawn({"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}, start=False))
+        daemon.start()
+        api = daemon.client()
+        now = int(time.time() * 1000)
+        for late, due in ((-MINUTE, None), (0, "idle"), (HOUR, "idle")):
+            key = "agent:main:slack:direct:u" + uid()
+            self.put(api, key, now - HOUR - late, channel="slack", chatType="direct")
+            got = self.freshness(api, key)
+            self.assertEqual((got["due"], got["idleAt"]), (due, now - late))
+            self.assertEqual(got["rule"], {"from": "base", "mode": "idle", "idleMinutes": 60})
+            self.assertNotIn("dailyAt", got)
+
+    def test_the_rule_of_the_channel_stands_before_that_of_the_type_and_nothing_is_inherited(self):
+        api = self.spawn({"session": {"reset": {"mode": "idle", "idleMinutes": 5},
+                                      "resetByType": {"group": {"mode": "idle"}, "thread": {"mode": "none"}},
+                                      "resetByChannel": {"Discord": {"mode": "daily", "idleMinutes": 7}}}}).client()
+        now = int(time.time() * 1000)
+        for key, rule in (("agent:main:slack:direct:a", {"from": "base", "mode": "idle", "idleMinutes": 5}),
+                          ("agent:main:slack:group:a", {"from": "type", "mode": "idle", "idleMinutes": 60}),
+                          ("agent:main:slack:group:a:thread:1", {"from": "type", "mode": "none"}),
+                          ("agent:main:discord:group:a", {"from": "channel", "mode": "daily", "idleMinutes": 7, "atHour": 4}),
+                          ("agent:main:discord:group:a:thread:1", {"from": "channel", "mode": "daily", "idleMinutes": 7, "atHour": 4})):
+            with self.subTest(key):
+                _, _, channel, kind = key.split(":")[:4]
+                self.put(api, key, now, channel=channel, chatType=kind)
+                got = self.freshness(api, key)
+                self.assertEqual((got["rule"], got["due"]), (rule, None))
+        self.put(api, "agent:main:discord:direct:b", now, now - 8 * MINUTE, channel="discord", chatType="direct")
+        self.assertEqual(self.inbound(api, channel="discord", peer="b")["reset"]["reason"], "idle", "mode daily with idleMinutes beside it")
+
+    def test_a_session_whose_beginning_nobody_knows(self):
+        daemon = self.spawn({"session": {"reset": {"mode": "daily", "atHour": 4}}}, start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        header = {"type": "session", "version": 3, "id": "old", "timestamp": "2020-01-01T00:00:00.000Z", "cwd": "/"}
+        (folder / "old.jsonl").write_text(str(header).replace("'", '"') + "\n")
+        now = int(time.time() * 1000)
+        entries = ",".join(f'"agent:main:slack:direct:{id}":{{"sessionId":"{id}","updatedAt":{now}}}' for id in ("old", "none"))
+        (folder / "sessions.json").write_text("{" + entries + "}")
+        api = daemon.start().client()
+        old = self.freshness(api, "agent:main:slack:direct:old")
+        self.assertEqual((old["due"], old["sessionStartedAt"]), ("daily", ms("2020-01-01T00:00")))
+        none = self.freshness(api, "agent:main:slack:direct:none")
+        self.assertEqual((none["due"], none["sessionStartedAt"], none["lastInteractionAt"]), (None, None, now))
+
+    def test_a_session_outside_the_tokens_prefix_is_not_there(self):
+        self.ok(self.api.put(S("agent:main:slack:direct:in"), {}), 201)
+        outside = self.daemon.client(self.daemon.token("viewer", agents=["main"], keyPrefix="agent:main:discord:"))
+        self.problem(outside.get(S("agent:main:slack:direct:in", "main", "freshness")), 404, "session_not_found")
+        self.problem(outside.get(S("agent:main:slack:direct:no", "main", "freshness")), 404, "session_not_found")
+
+
+class RequiredFields(Case):
+    config = {"session": {"requireFields": ["workerId", "a/b"]}}
+
+    def test_lifecycle_17_a_session_that_a_client_makes_has_the_required_fields(self):
+        made = {"workerId": "w1", "a/b": 1}
+        self.invalid(self.api.post("/v1/agents/main/sessions", {}), "/entry/workerId", "/entry/a~1b")
+        self.invalid(self.api.post("/v1/agents/main/sessions", {"entry": {"a/b": 1, "workerId": None}}), "/entry/workerId")
+        self.invalid(self.api.put(S("agent:main:x:put"), {"workerId": "w", "a/b": None}), "/a~1b")
+        key = self.ok(self.api.post("/v1/agents/main/sessions", {"entry": made}), 201)["key"]
+        self.invalid(self.api.patch(S(key), {"workerId": None}), "/workerId")
+        self.ok(self.api.patch(S(key), {"workerId": "w2", "label": None}), 200)
+        child = self.ok(self.api.post(S(key, "main", "spawn"), {"entry": {"a/b": 2}}), 201)
+        self.assertEqual((child["workerId"], child["a/b"]), ("w2", 2), "what a spawn leaves out is as in its parent")
+        self.assertTrue(self.inbound()["created"], "bridges are exempt")
+
+
+class Types(Case):
+    def test_lifecycle_18_queue_and_speech_fields_have_their_types(self):
+        key = self.new()["key"]
+        for field, value in (("queueDebounceMs", -5), ("queueDebounceMs", 1.5), ("queueCap", "3"), ("memoryFlushAt", -1),
+                             ("contextTokens", -1), ("ttsAuto", "sometimes")):
+            with self.subTest(field=field, value=value):
+                self.invalid(self.api.patch(S(key), {field: value}), "/" + field)
+        for mode in ("off", "always", "inbound", "tagged"):
+            self.assertEqual(self.ok(self.api.patch(S(key), {"ttsAuto": mode}), 200)["ttsAuto"], mode)

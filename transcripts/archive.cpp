@@ -39,9 +39,9 @@ struct ArchivedFile {
   std::int64_t time = 0;
 };
 
-// <file>.reset.<time> | <file>.deleted.<time>
+// <file>.reset.<time> | <file>.deleted.<time> | <file>.pruned.<time>
 ArchivedFile archived_file(std::string_view name) {
-  for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted."}) {
+  for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted.", ".jsonl.pruned."}) {
     const std::size_t at = name.rfind(infix);
     if (at == std::string_view::npos) continue;
     std::string time(name.substr(at + infix.size()));

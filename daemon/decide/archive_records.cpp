@@ -57,7 +57,7 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
       record.reason = json::string_at(event.data, "reason").value_or("reset");
       break;
     case session_deleted:
-      record.reason = "deleted";
+      record.reason = json::find(event.data, "reason") ? "pruned" : "deleted";
       record.purged = json::find(event.data, "purged") == "true";
       break;
     default:

@@ -47,6 +47,14 @@ struct DeleteSession {
   bool purge = false;
   bool missing_ok = false;
 };
+// Takes a session out that maintenance has selected, unless it was used or began anew since then.
+struct PruneSession {
+  std::string key{};
+  std::string session_id{};
+  std::int64_t last_interaction = 0;
+  std::string reason{};  // age, count or disk
+  bool purge = false;    // else its transcripts are archived
+};
 struct ResetSession {
   Target target{};
   std::string reason = "api";
@@ -109,6 +117,8 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
+// Answers 204, or 200 if the session stays.
+Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);

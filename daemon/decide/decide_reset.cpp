@@ -52,6 +52,23 @@ void keep_untold_names(DecisionBuilder& builder, const std::vector<std::string>&
                                         .archives = {names.begin() + limits::archive_names, names.end()}});
 }
 
+// Deletes a session. Its transcripts become archives, whose names have the word `archived`, and are destroyed by a
+// purge. `reason`: of maintenance; empty for a client's deletion.
+Decision remove_session(DecisionBuilder& builder, const Session& session, std::string_view archived,
+                        std::string_view reason, bool purge) {
+  const Context& context = builder.context();
+  builder.out.status = 204;
+  const auto files = files_of(builder, session);
+  if (!files) return std::move(builder.out);
+  const std::vector<std::string> names = archive_names(*files, archived, context.ids->archive_time(context.now));
+  std::string data = fmt::format(R"({{{},"purged":{})", archived_members(names), purge);
+  if (!reason.empty()) data += fmt::format(R"(,"reason":{})", json::quote(reason));
+  keep_untold_names(builder, names);
+  builder.emit(journal::EventType::session_deleted, session, data + "}");
+  builder.out.through_checkpoint = true;
+  return std::move(builder.out);
+}
+
 }  // namespace
 
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
@@ -94,14 +111,16 @@ Result<Decision> decide(const AgentState& state, const DeleteSession& command, c
   builder.out.status = 204;
   if (command.missing_ok && state.find(command.target.key) == nullptr) return std::move(builder.out);
   TRY(const auto there, resolve(state, command.target));
-  const auto files = files_of(builder, *there);
-  if (!files) return std::move(builder.out);
-  const std::vector<std::string> archived = archive_names(*files, "deleted", context.ids->archive_time(context.now));
-  const std::string data = fmt::format(R"({{{},"purged":{}}})", archived_members(archived), command.purge);
-  keep_untold_names(builder, archived);
-  builder.emit(journal::EventType::session_deleted, *there, data);
-  builder.out.through_checkpoint = true;
-  return std::move(builder.out);
+  return remove_session(builder, *there, "deleted", "", command.purge);
+}
+
+Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  const Session* there = state.find_key(command.key);
+  if (there == nullptr || there->session_id != command.session_id ||
+      there->last_interaction_at.value_or(there->updated_at) != command.last_interaction)
+    return std::move(builder.out);
+  return remove_session(builder, *there, "pruned", command.reason, command.purge);
 }
 
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context) {

@@ -64,7 +64,9 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
     const auto named = transcripts::parse_file_name(name);
     state.archives.add({.time = time,
                         .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
-                        .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                        .reason = name.contains(".jsonl.reset.")    ? "reset"
+                                  : name.contains(".jsonl.pruned.") ? "pruned"
+                                                                    : "deleted",
                         .archived_as = {name}});
   }
 }

@@ -189,3 +189,73 @@ class Types(Case):
                 self.invalid(self.api.patch(S(key), {field: value}), "/" + field)
         for mode in ("off", "always", "inbound", "tagged"):
             self.assertEqual(self.ok(self.api.patch(S(key), {"ttsAuto": mode}), 200)["ttsAuto"], mode)
+
+
+class Maintenance(Case):
+    def seeded(self, count, config=None, **more):
+        """Sessions 0 to count - 1 with a message each, the oldest first; an hour apart."""
+        daemon = self.spawn(config)
+        api, now = daemon.client(), int(time.time() * 1000)
+        for i in range(count):
+            self.ok(api.put(S(f"agent:main:x:{i:04}"), {"sessionId": f"s{i:04}", "lastInteractionAt": now - (count - i) * HOUR} | more), 201)
+            self.ok(api.post(S(f"agent:main:x:{i:04}", "main", "messages"), {"role": "assistant", "text": f"text {i}"}), 201)
+        return daemon, api, now
+
+    def maintain(self, api, **body):
+        return self.ok(api.post("/v1/admin/maintenance", body), 200)
+
+    def test_lifecycle_4_the_oldest_beyond_a_number_are_named_then_archived(self):
+        daemon, api, now = self.seeded(53)
+        self.assertEqual(self.maintain(api, dryRun=False), {"count": 0, "data": [], "kept": []}, "by default nothing goes")
+        named = self.maintain(api, keep=50)
+        self.assertEqual([row["key"] for row in named["data"]], [f"agent:main:x:{i:04}" for i in range(3)])
+        self.assertEqual((named["count"], {row["reason"] for row in named["data"]}), (3, {"count"}))
+        self.assertGreater(named["data"][0]["bytes"], 100)
+        self.assertEqual(len(self.ok(api.get("/v1/agents/main/sessions?limit=200"), 200)["data"]), 53, "a dry run takes nothing")
+        self.assertEqual(self.maintain(api, keep=50, dryRun=False), named)
+        self.assertEqual(len(self.ok(api.get("/v1/agents/main/sessions?limit=200"), 200)["data"]), 50)
+        self.assertEqual(self.maintain(api, keep=50, dryRun=False)["count"], 0)
+        archives = self.ok(api.get("/v1/agents/main/archives"), 200)["data"]
+        self.assertEqual({(a["sessionId"], a["reason"]) for a in archives}, {(f"s{i:04}", "pruned") for i in range(3)})
+        self.ok(api.post("/v1/admin/checkpoint"), 200)
+        files = sorted(p.name for p in daemon.agent_dir().glob("*.pruned.*"))
+        self.assertEqual([name.split(".")[0] for name in files], ["s0000", "s0001", "s0002"])
+        self.assertEqual(self.texts("s0001", api=api), ["text 1"], "an archive is read by its session id")
+        daemon.restart()
+        self.assertEqual({a["reason"] for a in self.ok(daemon.client().get("/v1/agents/main/archives"), 200)["data"]}, {"pruned"})
+
+    def test_by_age_and_what_is_in_use_stays(self):
+        daemon, api, now = self.seeded(8, {"session": {"maintenance": {"pruneAfterMs": 90 * MINUTE, "preserve": ["agent:main:x:0003"]}}})
+        self.ok(api.patch(S("agent:main:x:0000"), {"pinnedAt": now}), 200)
+        self.ok(api.post(S("agent:main:x:0001", "main", "spawn"), {}), 201)
+        self.ok(api.put(S("agent:main:main"), {"lastInteractionAt": 1}), 201)
+        with api.stream(S("agent:main:x:0002", "main", "events")) as stream:
+            stream.wait_type("stream.hello")
+            named = self.maintain(api)
+            self.assertEqual({row["key"][-4:]: row["because"] for row in named["kept"]},
+                             {"0000": "pinned", "0001": "children", "0002": "stream", "0003": "preserve", "main": "main"})
+            self.assertEqual([(row["key"][-4:], row["reason"]) for row in named["data"]], [(f"000{i}", "age") for i in (4, 5, 6)])
+        with api.stream("/v1/agents/main/events?types=session.deleted") as stream:
+            stream.wait_type("stream.hello")
+            self.assertEqual([row["key"][-4:] for row in self.maintain(api, dryRun=False, olderThanMs=4 * HOUR - MINUTE)["data"]], ["0002", "0004"])
+            stream.wait_until(lambda s: len(s.durable) == 2, what="two deletions")
+            self.assertEqual({(event.type, event.data["data"]["reason"]) for event in stream.durable}, {("session.deleted", "age")})
+
+    def test_to_clear_disk_space_sessions_are_destroyed(self):
+        daemon, api, now = self.seeded(5)
+        self.ok(api.post("/v1/admin/checkpoint"), 200)
+        gone = self.maintain(api, dryRun=False, maxDiskBytes=0)
+        self.assertEqual((gone["count"], {row["reason"] for row in gone["data"]}), (5, {"disk"}))
+        self.ok(api.post("/v1/admin/checkpoint"), 200)
+        self.assertEqual([p.name for p in daemon.agent_dir().glob("*.jsonl*")], [])
+
+    def test_limited_tokens_maintain_what_they_see_whole(self):
+        daemon, api, now = self.seeded(2)
+        self.ok(api.put("/v1/agents/other/sessions/agent:other:x:1", {"lastInteractionAt": 1}), 201)
+        for wish, found in ((dict(agents=["other"]), ["agent:other:x:1"]), (dict(keyPrefix="agent:main:x:"), [])):
+            operator = daemon.client(daemon.token("operator", **wish))
+            self.assertEqual([row["key"] for row in self.maintain(operator, keep=0)["data"]], found)
+            self.problem(operator.post("/v1/admin/maintenance", {"agent": "main", "keep": 0}), 404, "agent_not_found")
+        self.problem(daemon.client(daemon.token("bridge")).post("/v1/admin/maintenance", {}), 403, "forbidden")
+        self.invalid(api.post("/v1/admin/maintenance", {"keep": -1, "olderThan": 1}), "/keep", "/olderThan")
+        self.problem(api.post("/v1/admin/maintenance", {"agent": "nobody"}), 404, "agent_not_found")

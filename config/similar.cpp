@@ -91,4 +91,17 @@ std::string suggestion(std::string_view unknown_pointer) {
   return best == nullptr ? "" : fmt::format(", did you mean {}?", *best);
 }
 
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 2) + 1;
+  for (const std::string& each : known) {
+    const std::size_t away = distance(word, each);
+    if (away < least) {
+      least = away;
+      best = each;
+    }
+  }
+  return best;
+}
+
 }  // namespace sessiond::config

@@ -13,6 +13,13 @@
 
 namespace sessiond::transcripts {
 
+// Beside the archives of a session that ended stands its entry of sessions.json, one line of JSON:
+//   x.jsonl.reset.2026-02-21T21-31-50.885Z.entry
+inline constexpr std::string_view entry_suffix = ".entry";
+
+// Returns what the archives of one event have in common: ".deleted.<time>". "" if `name` is no archive or its entry.
+std::string_view archive_ending(std::string_view name);
+
 // `reason` is "reset", "deleted" or "pruned" (by maintenance).
 std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);
 

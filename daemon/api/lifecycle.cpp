@@ -1,4 +1,4 @@
-// The life of a session: when it will be reset, and which sessions maintenance takes.
+// The life of a session: when it will be reset, how it is restored, and which sessions maintenance takes.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -8,7 +8,9 @@
 #include "daemon/ledger/transcript_readers.hpp"
 #include "daemon/maintenance/maintenance.hpp"
 #include "policy/reset.hpp"
+#include "store/files.hpp"
 #include "store/limits.hpp"
+#include "transcripts/archive.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -75,6 +77,81 @@ HandlerResult freshness(Api& api, http::Request& request) {
   co_return as_of_response(api, writer.text(), age.seq);
 }
 
+// A key, and the record of the archives that a restore of it takes.
+struct Archived {
+  std::string key;
+  std::optional<decide::ArchiveRecord> record{};
+};
+
+// Finds the archives that a request names: those of a session id, or of an archive's name, or the newest of the key.
+// Without a record if there are none, or the session lives.
+Result<Archived> archived_session(const decide::AgentState& state, const SessionPath& path,
+                                  const auth::Principal& principal, const std::optional<std::string>& session_id,
+                                  const std::optional<std::string>& archive) {
+  const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
+  if (const auto session = visible(state, path.target, principal)) return Archived{(*session)->key()};
+  auto records = state.archives.of_key(key);
+  if (records.empty()) records = state.archives.of_id(path.target.key);
+  for (const decide::ArchiveRecord* record : records | std::views::reverse) {
+    if (record->key.empty() || record->purged || record->topic || decide::ending_of(*record).empty()) continue;
+    if (!principal.sees(path.agent, record->key, record->channel)) continue;
+    if (session_id && record->session_id != *session_id) continue;
+    if (archive && record->entry_as != *archive + std::string(transcripts::entry_suffix) &&
+        std::ranges::find(record->archived_as, *archive) == record->archived_as.end())
+      continue;
+    return Archived{record->key, *record};
+  }
+  return Archived{path.target.key};
+}
+
+// Reads what is on disk of the archives of a record. Blocks.
+Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder, const Archived& archived) {
+  const decide::ArchiveRecord& record = *archived.record;
+  decide::RestoreSession command{.key = archived.key, .session_id = record.session_id, .seq = record.seq};
+  const std::string_view ending = decide::ending_of(record);
+  TRY(const auto names, transcripts::list_archives(folder, record.session_id));
+  for (const std::string& name : names) {
+    if (!name.ends_with(ending)) continue;
+    const auto topic = store::topic_of_file(record.session_id, name.substr(0, name.size() - ending.size()));
+    if (topic) command.topics.push_back(*topic);
+    command.archives.push_back(name);
+  }
+  for (const std::string& name : record.archived_as)  // a transcript that an entry gave another name
+    if (std::ranges::find(command.archives, name) == command.archives.end() && std::filesystem::exists(folder / name))
+      command.archives.push_back(name);
+  if (record.entry_as.empty()) return command;
+  auto entry = store::read_file(folder / record.entry_as);
+  if (!entry && entry.error().code == Code::not_found) return command;
+  if (!entry) return std::unexpected(std::move(entry.error()));
+  command.entry_as = record.entry_as;
+  command.entry = store::trim(*entry);
+  if (!json::check(command.entry) || json::kind(command.entry) != json::Kind::object)
+    return fail(Code::degraded, fmt::format("{} is damaged; move it away to restore the transcripts without it",
+                                            (folder / record.entry_as).native()));
+  return command;
+}
+
+HandlerResult restore(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const auto session_id = fields.string("sessionId", 128);
+  const auto archive = fields.string("archive", 512);
+  CO_TRY(fields.done());
+  CO_TRY(const auto archived,
+         co_await api.ledger.show(path.agent, true, [&](const decide::AgentState& state, const ledger::Seen&) {
+           return archived_session(state, path, request.principal, session_id, archive);
+         }));
+  decide::RestoreSession command{.key = archived.key};  // without a record it is refused, or answered from its key
+  if (archived.record) {
+    const std::string own = store::transcript_file(archived.record->session_id, "");
+    CO_TRY(co_await api.ledger.flush_transcript(path.agent, own));
+    CO_TRY(command, co_await on_disk(api, [&archived, folder = sessions_folder(api, path.agent)] {
+             return read_archived(folder, archived);
+           }));
+  }
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+}
+
 // The sessions that a stream is about, by agent and key.
 asio::awaitable<std::set<std::pair<std::string, std::string>>> streamed_sessions(Api& api) {
   std::set<std::pair<std::string, std::string>> out;
@@ -136,6 +213,7 @@ void add_lifecycle_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/freshness", auth::Permission::read, freshness);
+  on("POST", one + "/restore", auth::Permission::write, restore);
   on("POST", "/v1/admin/maintenance", auth::Permission::maintenance, maintain);
 }
 

@@ -219,7 +219,8 @@ class Maintenance(Case):
         self.assertEqual({(a["sessionId"], a["reason"]) for a in archives}, {(f"s{i:04}", "pruned") for i in range(3)})
         self.ok(api.post("/v1/admin/checkpoint"), 200)
         files = sorted(p.name for p in daemon.agent_dir().glob("*.pruned.*"))
-        self.assertEqual([name.split(".")[0] for name in files], ["s0000", "s0001", "s0002"])
+        self.assertEqual([name.split(".")[0] for name in files if not name.endswith(".entry")], ["s0000", "s0001", "s0002"])
+        self.assertEqual(len(files), 6, "each with its entry beside it")
         self.assertEqual(self.texts("s0001", api=api), ["text 1"], "an archive is read by its session id")
         daemon.restart()
         self.assertEqual({a["reason"] for a in self.ok(daemon.client().get("/v1/agents/main/archives"), 200)["data"]}, {"pruned"})
@@ -259,3 +260,130 @@ class Maintenance(Case):
         self.problem(daemon.client(daemon.token("bridge")).post("/v1/admin/maintenance", {}), 403, "forbidden")
         self.invalid(api.post("/v1/admin/maintenance", {"keep": -1, "olderThan": 1}), "/keep", "/olderThan")
         self.problem(api.post("/v1/admin/maintenance", {"agent": "nobody"}), 404, "agent_not_found")
+
+
+class Restore(Case):
+    def lines(self, daemon, name):
+        return (daemon.agent_dir() / name).read_bytes()
+
+    def test_lifecycle_6_a_deleted_session_comes_back_byte_for_byte(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = "agent:main:slack:direct:u1"
+        made = self.ok(api.put(S(key), {"channel": "slack", "chatType": "direct", "label": "old", "inputTokens": 7, "x": {"y": [1]}}), 201)
+        for text in ("one", "two"):
+            self.say(key, text, api=api)
+        self.say(key, "in a topic", api=api, query="?topic=t/1")
+        self.ok(api.post(S(key, "main", "reset")), 200)  # an earlier session of the key
+        self.say(key, "three", api=api)
+        self.say(key, "in another topic", api=api, query="?topic=t2")
+        before = self.ok(api.get(S(key)), 200)
+        messages = self.ok(api.get(S(key, "main", "messages")), 200)["data"]
+        transcript = self.lines(daemon, before["sessionId"] + ".jsonl") if daemon.checkpoint() is None else None
+        self.ok(api.delete(S(key)), 204)
+        self.problem(api.get(S(key)), 404, "session_not_found")
+        back = self.ok(api.post(S(key, "main", "restore")), 200)
+        changed = {"rev", "updatedAt", "asOf", "previousSessions"}
+        self.assertEqual({k: v for k, v in back.items() if k not in changed}, {k: v for k, v in before.items() if k not in changed})
+        self.assertGreaterEqual(back["updatedAt"], before["updatedAt"])
+        self.assertEqual(self.ok(api.get(S(key, "main", "messages")), 200)["data"], messages)
+        self.assertEqual(self.lines(daemon, before["sessionId"] + ".jsonl"), transcript)
+        self.assertEqual(self.texts(key, api=api, query="limit=9&topic=t2&order=asc"), ["in another topic"])
+        self.assertEqual([t["topic"] for t in self.ok(api.get(S(key, "main", "topics")), 200)["data"]], ["t2"])
+        history = self.ok(api.get(S(key, "main", "history")), 200)["data"]
+        self.assertEqual([h["sessionId"] for h in history], [before["sessionId"], made["sessionId"]])
+        self.problem(api.post(S(key, "main", "restore")), 409, "session_exists")
+        self.say(key, "four", api=api)
+        self.assertEqual(self.texts(key, api=api), ["three", "four"])
+        for start_again in (daemon.kill9, daemon.stop):
+            start_again()
+            daemon.start()
+            api = daemon.client()
+            self.assertEqual(self.texts(key, api=api), ["three", "four"])
+            self.assertEqual(self.ok(api.get(S(key)), 200)["label"], "old")
+            self.assertEqual([a["sessionId"] for a in self.ok(api.get(S(key, "main", "archives")), 200)["data"]], [made["sessionId"]])
+        self.assertEqual([p.name for p in daemon.agent_dir().glob("*.deleted.*")], [])
+        self.ok(api.delete(S(key)), 204)
+        first = self.ok(api.post(S(key, "main", "restore"), {"sessionId": made["sessionId"]}), 200)
+        self.assertEqual((first["sessionId"], self.texts(key, api=api)), (made["sessionId"], ["one", "two"]))
+
+    def test_a_pruned_session_without_messages_comes_back_too(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        made = self.ok(api.put(S("agent:main:x:1"), {"label": "settings only", "lastInteractionAt": 1}), 201)
+        self.ok(api.post("/v1/admin/maintenance", {"olderThanMs": 1000, "dryRun": False}), 200)
+        daemon.checkpoint()
+        self.assertEqual([p.name[:-len(p.name.split(".pruned.")[1])] for p in daemon.agent_dir().glob("*.entry")], [made["sessionId"] + ".jsonl.pruned."])
+        self.assertEqual((daemon.agent_dir() / next(daemon.agent_dir().glob("*.entry"))).stat().st_mode & 0o777, 0o600)
+        daemon.restart()
+        api = daemon.client()
+        listed = self.ok(api.get("/v1/agents/main/archives"), 200)["data"]
+        self.assertEqual([(a["key"], a["archivedAs"]) for a in listed], [("agent:main:x:1", [])])
+        back = self.ok(api.post(S("agent:main:x:1", "main", "restore")), 200)
+        self.assertEqual((back["label"], back["sessionId"]), ("settings only", made["sessionId"]))
+        daemon.checkpoint()
+        self.assertEqual(list(daemon.agent_dir().glob("*.entry")), [])
+
+    def test_archives_of_a_version_that_kept_no_entry(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        self.say(key, "kept", api=api)
+        self.ok(api.delete(S(key)), 204)
+        daemon.checkpoint()
+        for entry in daemon.agent_dir().glob("*.entry"):
+            entry.unlink()
+        daemon.restart()
+        api = daemon.client()
+        self.ok(api.post(S(key, "main", "restore")), 200)
+        self.assertEqual(self.texts(key, api=api), ["kept"])
+
+    def test_what_stands_in_the_way(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        self.say(key, "kept", api=api)
+        id = self.ok(api.get(S(key)), 200)["sessionId"]
+        self.ok(api.delete(S(key)), 204)
+        daemon.checkpoint()
+        entry = next(daemon.agent_dir().glob("*.entry"))
+        whole = entry.read_text()
+        entry.write_text(whole[:20])
+        self.assertIn(entry.name, self.problem(api.post(S(key, "main", "restore")), 503, "degraded")["detail"])
+        entry.write_text(whole)
+        (daemon.agent_dir() / f"{id}.jsonl").write_text("")
+        self.problem(api.post(S(key, "main", "restore")), 409, "session_exists")
+        (daemon.agent_dir() / f"{id}.jsonl").unlink()
+        self.problem(api.post(S(key, "main", "restore"), {"sessionId": "other"}), 404, "session_not_found")
+        self.problem(api.post(S("agent:main:no:such", "main", "restore")), 404, "session_not_found")
+        self.ok(api.post(S(key, "main", "restore"), {"sessionId": id}), 200)
+        gone = self.new(api=api)["key"]
+        self.ok(api.delete(S(gone) + "?purge=true"), 204)
+        self.problem(api.post(S(gone, "main", "restore")), 404, "session_not_found")
+
+    def test_tokens_restore_what_they_see(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        for key in ("agent:main:slack:direct:a", "agent:main:discord:direct:a"):
+            self.ok(api.put(S(key), {"channel": key.split(":")[2]}), 201)
+            self.say(key, "kept", api=api)
+            self.ok(api.delete(S(key)), 204)
+        runner = daemon.client(daemon.token("runner", agents=["main"], keyPrefix="agent:main:slack:"))
+        absent = runner.post(S("agent:main:discord:direct:b", "main", "restore")).json
+        other = runner.post(S("agent:main:discord:direct:a", "main", "restore")).json
+        same = lambda problem: {k: v for k, v in problem.items() if k not in ("instance", "requestId", "detail")}
+        self.assertEqual(same(absent), same(other))
+        self.assertEqual(absent["status"], 404)
+        self.ok(runner.post(S("agent:main:slack:direct:a", "main", "restore")), 200)
+        viewer = daemon.client(daemon.token("viewer"))
+        self.problem(viewer.post(S("agent:main:discord:direct:a", "main", "restore")), 403, "forbidden")
+        self.ok(api.post(S("agent:main:discord:direct:a", "main", "restore")), 200)
+
+    def test_a_restore_is_done_once_for_its_idempotency_key(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        self.ok(api.delete(S(key)), 204)
+        first = api.post(S(key, "main", "restore"), {}, idempotency_key="r1")
+        again = api.post(S(key, "main", "restore"), {}, idempotency_key="r1")
+        self.assertEqual((first.status, first.raw, again.headers.get("Idempotency-Replayed")), (200, again.raw, "true"))

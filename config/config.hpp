@@ -23,6 +23,7 @@ struct Config {
   enum class DmScope : std::uint8_t { main, per_peer, per_channel_peer, per_account_channel_peer };
   enum class Threads : std::uint8_t { session, inherit };
   enum class ResetMode : std::uint8_t { none, idle, daily };
+  enum class MaintenanceMode : std::uint8_t { warn, enforce };
   enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
@@ -90,8 +91,8 @@ struct Config {
   };
   struct Reset {
     ResetMode mode = ResetMode::none;
-    std::int64_t idle_minutes = 60;  // mode idle
-    int at_hour = 4;                 // mode daily: 0..23, local time
+    std::optional<std::int64_t> idle_minutes{};  // nothing: 60 in mode idle, never in mode daily
+    int at_hour = 4;                             // mode daily: 0..23, local time
   };
   struct ResetByType {  // nothing: as Session::reset
     std::optional<Reset> direct{};
@@ -103,6 +104,16 @@ struct Config {
     std::uint64_t depth = 3;
     std::uint64_t count = 64;  // children of one session
   };
+  struct Maintenance {
+    MaintenanceMode mode = MaintenanceMode::warn;
+    std::optional<std::int64_t> prune_after_ms{};
+    std::optional<std::uint64_t> max_entries{};     // of an agent
+    std::optional<std::uint64_t> max_disk_bytes{};  // of an agent
+    double high_water = 0.8;                        // share of max_disk_bytes
+    std::optional<std::int64_t> archive_retention_ms{};
+    std::int64_t notice_ms = 7LL * 24 * 3'600'000;
+    std::vector<std::string> preserve{};  // prefixes of keys
+  };
   struct Session {
     DmScope dm_scope = DmScope::per_channel_peer;
     std::map<std::string, std::vector<std::string>> identity_links{};  // canonical peer -> "channel:peer", …
@@ -111,7 +122,10 @@ struct Config {
     std::vector<std::string> reset_triggers{"/new", "/reset"};
     Reset reset{};
     ResetByType reset_by_type{};
+    std::map<std::string, Reset> reset_by_channel{};
     Spawn spawn{};
+    std::vector<std::string> require_fields{};  // of entries
+    Maintenance maintenance{};
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels

@@ -1,9 +1,10 @@
 // Every key of the configuration, once: its name, its field, what it may be and what it is for. Reading (read.cpp),
 // printing and the shipped config/sessiond.json (print.cpp) are made from this; a new key is one field in config.hpp
-// and one line here. Optional groups start from `fallback`, so what they leave out is as there.
+// and one line here.
 //
 // A visitor has: key(name, field, rule, explanation); group(name, explanation, body);
-// optional_group(name, field, fallback, explanation, body(value)).
+// optional_group(name, field, explanation, body(value));
+// named_groups(name, map, rule of the names, explanation, body(value)).
 #pragma once
 
 #include <cstdint>
@@ -103,8 +104,27 @@ void describe_reset(Visitor& v, AReset& c) {
   v.key("mode", c.mode, Any{},
         "none: only when asked. idle: after idleMinutes without a word from a user. daily: when it began before the "
         "last atHour.");
-  v.key("idleMinutes", c.idle_minutes, Between{1, 525'600}, "For mode idle.");
+  v.key("idleMinutes", c.idle_minutes, Between{1, 525'600},
+        "Minutes without a word from a user. null is 60 in mode idle; in mode daily it means that idle time alone "
+        "resets nothing.");
   v.key("atHour", c.at_hour, Between{0, 23}, "For mode daily: the hour, in the daemon's local time.");
+}
+
+template <class Visitor, class AMaintenance>
+void describe_maintenance(Visitor& v, AMaintenance& c) {
+  v.key("mode", c.mode, Any{},
+        "warn: the sessions that a limit reaches are named once a day, in the event retention.notice. enforce: they go "
+        "when noticeMs has passed since then. What goes by age or number is archived.");
+  v.key("pruneAfterMs", c.prune_after_ms, Between{minute, ten_years}, "Time without a word from a user.");
+  v.key("maxEntries", c.max_entries, Between{1, 100'000'000}, "Sessions of an agent; the oldest go first.");
+  v.key("maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
+        "Disk space of an agent's store, transcripts and archives. Beyond it, archives are destroyed, then sessions.");
+  v.key("highWater", c.high_water, BetweenReal{0.1, 1.0}, "The share of maxDiskBytes to which space is cleared.");
+  v.key("archiveRetentionMs", c.archive_retention_ms, Between{minute, ten_years},
+        "Archived transcripts are destroyed at this age. null: never.");
+  v.key("noticeMs", c.notice_ms, Between{0, ten_years}, "How long a session is named before it goes.");
+  v.key("preserve", c.preserve, TextRule{key_prefix_fault},
+        "Prefixes of the keys of sessions that always stay, e.g. [\"agent:main:slack:\"].");
 }
 
 template <class Visitor, class ASession>
@@ -121,17 +141,27 @@ void describe_session(Visitor& v, ASession& c) {
   v.key("resetTriggers", c.reset_triggers, TextRule{trigger_fault},
         "A message that is or begins with one of these starts a new session; the rest becomes its first message.");
   v.group("reset", "When a session starts anew.", [&] { describe_reset(v, c.reset); });
-  v.group(
-      "resetByType",
-      "The same for some chats only, e.g. {\"group\": {\"mode\": \"idle\", \"idleMinutes\": 120}}; what such an entry "
-      "leaves out is as in reset.",
-      [&] {
-        const auto one = [&](auto& reset) { describe_reset(v, reset); };
-        v.optional_group("direct", c.reset_by_type.direct, c.reset, "Direct messages.", one);
-        v.optional_group("group", c.reset_by_type.group, c.reset, "Groups.", one);
-        v.optional_group("channel", c.reset_by_type.channel, c.reset, "Channels.", one);
-        v.optional_group("thread", c.reset_by_type.thread, c.reset, "Threads, wherever they are.", one);
-      });
+  v.group("resetByType",
+          "Rules for some chats, e.g. {\"group\": {\"mode\": \"idle\", \"idleMinutes\": 120}}. Such a rule stands "
+          "before reset "
+          "as a whole: what it leaves out has its default.",
+          [&] {
+            const auto one = [&](auto& reset) { describe_reset(v, reset); };
+            v.optional_group("direct", c.reset_by_type.direct, "Direct messages.", one);
+            v.optional_group("group", c.reset_by_type.group, "Groups.", one);
+            v.optional_group("channel", c.reset_by_type.channel, "Channels.", one);
+            v.optional_group("thread", c.reset_by_type.thread, "Threads, wherever they are.", one);
+          });
+  v.named_groups("resetByChannel", c.reset_by_channel, TextRule{channel_name_fault},
+                 "Rules for single channels, e.g. {\"discord\": {\"mode\": \"daily\"}}. They stand before resetByType.",
+                 [&](auto& reset) { describe_reset(v, reset); });
+  v.key("requireFields", c.require_fields, TextRule{field_name_fault},
+        "Fields that a session must have when a client makes it, e.g. [\"workerId\", \"workspaceId\"]. Messages of "
+        "bridges make sessions without them.");
+  v.group("maintenance",
+          "Limits beyond which sessions are archived. None is set: sessions stay for ever. Sessions that are in use, "
+          "pinned (pinnedAt), preserved or an agent's main session stay in any case.",
+          [&] { describe_maintenance(v, c.maintenance); });
   v.group("spawn", "Sessions that sessions start.", [&] {
     v.key("depth", c.spawn.depth, Between{0, 32}, "How deep they may nest; 0 forbids them.");
     v.key("count", c.spawn.count, Between{0, 10'000}, "How many children one session may have.");

@@ -31,15 +31,21 @@ class JsonWriter {
     out += '}';
   }
   template <class Value, class Body>
-  void optional_group(std::string_view name, const std::optional<Value>& field, const Value&, std::string_view text,
-                      Body body) {
+  void optional_group(std::string_view name, const std::optional<Value>& field, std::string_view text, Body body) {
     if (field) group(name, text, [&] { body(*field); });
+  }
+  template <class Value, class Body>
+  void named_groups(std::string_view name, const std::map<std::string, Value>& field, TextRule, std::string_view text,
+                    Body body) {
+    group(name, text, [&] {
+      for (const auto& [key, value] : field) group(key, "", [&] { body(value); });
+    });
   }
 
  private:
   void begin(std::string_view name) {
     if (!out.ends_with('{')) out += ',';
-    out += fmt::format("\"{}\":", name);
+    out += json_quoted(name) + ":";
   }
 };
 
@@ -55,14 +61,20 @@ class Values {
   template <class Body>
   void group(std::string_view name, std::string_view, Body body) {
     const std::size_t outer = at_.size();
-    at_.append("/").append(name);
+    at_ = pointer_to(at_, name);
     body();
     at_.resize(outer);
   }
   template <class Value, class Body>
-  void optional_group(std::string_view name, const std::optional<Value>& field, const Value&, std::string_view text,
-                      Body body) {
+  void optional_group(std::string_view name, const std::optional<Value>& field, std::string_view text, Body body) {
     if (field) group(name, text, [&] { body(*field); });
+  }
+  template <class Value, class Body>
+  void named_groups(std::string_view name, const std::map<std::string, Value>& field, TextRule, std::string_view text,
+                    Body body) {
+    group(name, text, [&] {
+      for (const auto& [key, value] : field) group(key, "", [&] { body(value); });
+    });
   }
 
  private:
@@ -85,14 +97,21 @@ std::string in_units(std::int64_t number, std::string_view key) {
   return std::to_string(number);
 }
 
+// Puts the value before its range if units say more than the number.
+std::string with_units(std::int64_t value, std::string_view name, const std::string& range) {
+  const std::string shown = in_units(value, name);
+  return shown == std::to_string(value) ? range : fmt::format("{}; {}", shown, range);
+}
+
 // Describes the values that a key may have; "" when its type says it all.
 template <class Field, class Rule>
 std::string range_of(std::string_view name, const Field& field, Rule rule) {
   if constexpr (std::is_same_v<Rule, Between>) {
-    const auto value = static_cast<std::int64_t>(field);
     const std::string range = fmt::format("{} to {}", in_units(rule.least, name), in_units(rule.most, name));
-    const std::string shown = in_units(value, name);
-    return shown == std::to_string(value) ? range : fmt::format("{}; {}", shown, range);
+    if constexpr (requires { field.has_value(); })
+      return "null or " + range;
+    else
+      return with_units(static_cast<std::int64_t>(field), name, range);
   } else if constexpr (std::is_same_v<Rule, BetweenReal>) {
     return fmt::format("{} to {}", rule.least, rule.most);
   } else if constexpr (std::is_enum_v<Field>) {
@@ -125,9 +144,14 @@ class Annotator {
     line("},");
   }
   template <class Value, class Body>
-  void optional_group(std::string_view name, const std::optional<Value>&, const Value&, std::string_view explanation,
-                      Body) {
+  void optional_group(std::string_view name, const std::optional<Value>&, std::string_view explanation, Body) {
     comment(fmt::format("\"{}\": {{…}}: {}", name, explanation));
+  }
+  template <class Value, class Body>
+  void named_groups(std::string_view name, const std::map<std::string, Value>&, TextRule, std::string_view explanation,
+                    Body) {
+    begin(explanation);
+    line(fmt::format("\"{}\": {{}},", name));
   }
 
  private:

@@ -38,9 +38,20 @@ class Reader {
   }
 
   template <class Value, class Body>
-  void optional_group(std::string_view name, std::optional<Value>& field, const Value& fallback,
-                      std::string_view explanation, Body body) {
-    group(name, explanation, [&] { body(field.emplace(fallback)); });
+  void optional_group(std::string_view name, std::optional<Value>& field, std::string_view explanation, Body body) {
+    group(name, explanation, [&] { body(field.emplace(Value{})); });
+  }
+
+  template <class Value, class Body>
+  void named_groups(std::string_view name, std::map<std::string, Value>& field, TextRule names,
+                    std::string_view explanation, Body body) {
+    group(name, explanation, [&] {
+      for (const auto& member : groups_.back().object) {
+        const std::string_view key(member.key().data(), member.key().size());
+        if (const std::string fault = names(key); !fault.empty()) place(key).fault(fault);
+        group(key, "", [&] { body(field[std::string(key)]); });
+      }
+    });
   }
 
   void refuse_unknown() const {

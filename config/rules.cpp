@@ -119,6 +119,16 @@ std::string trigger_fault(std::string_view text) {
   return {};
 }
 
+std::string field_name_fault(std::string_view text) {
+  if (text.empty() || text.size() > 128) return "the name of a field must be 1..128 bytes long";
+  return has_control(text) ? "must have no control character" : "";
+}
+
+std::string key_prefix_fault(std::string_view text) {
+  if (text.empty() || text.size() > 512) return "a prefix of keys must be 1..512 bytes long";
+  return has_control(text) ? "must have no control character" : "";
+}
+
 std::string channel_name_fault(std::string_view text) {
   if (text.empty() || text.size() > 64) return "the name of a channel must be 1..64 bytes long";
   if (has_control(text) || text.contains(':') || text.contains(' '))

@@ -36,6 +36,8 @@ std::string host_name_fault(std::string_view text);       // a host as in a Host
 std::string path_template_fault(std::string_view text);   // relative, {agentId} one whole directory
 std::string main_key_fault(std::string_view text);
 std::string trigger_fault(std::string_view text);
+std::string field_name_fault(std::string_view text);  // of an entry
+std::string key_prefix_fault(std::string_view text);
 std::string channel_name_fault(std::string_view text);
 std::string link_name_fault(std::string_view text);  // a canonical peer
 std::string link_peer_fault(std::string_view text);  // <channel>:<peer>

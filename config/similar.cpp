@@ -28,9 +28,13 @@ class Pointers {
     group_ = outer;
   }
   template <class Value, class Body>
-  void optional_group(std::string_view name, const std::optional<Value>&, const Value& fallback, std::string_view text,
-                      Body body) {
-    group(name, text, [&] { body(fallback); });
+  void optional_group(std::string_view name, const std::optional<Value>&, std::string_view text, Body body) {
+    const Value defaults{};
+    group(name, text, [&] { body(defaults); });
+  }
+  template <class Value, class Body>
+  void named_groups(std::string_view name, const std::map<std::string, Value>&, TextRule, std::string_view text, Body) {
+    group(name, text, [] {});
   }
 
  private:
@@ -85,6 +89,19 @@ std::string suggestion(std::string_view unknown_pointer) {
     }
   }
   return best == nullptr ? "" : fmt::format(", did you mean {}?", *best);
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 2) + 1;
+  for (const std::string& each : known) {
+    const std::size_t away = distance(word, each);
+    if (away < least) {
+      least = away;
+      best = each;
+    }
+  }
+  return best;
 }
 
 }  // namespace sessiond::config

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sessiond::config {
 
@@ -13,5 +14,8 @@ std::string suggestion(std::string_view unknown_pointer);
 // Returns how many characters must be changed, added or removed to make one text of the other (Levenshtein). Both texts
 // are short.
 std::size_t distance(std::string_view a, std::string_view b);
+
+// Returns the known word that `word` may have been meant to be; "" if none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace sessiond::config

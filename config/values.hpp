@@ -43,6 +43,8 @@ inline constexpr std::array<std::string_view, 2> enum_names<Config::Threads>{"se
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::ResetMode>{"none", "idle", "daily"};
 template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::MaintenanceMode>{"warn", "enforce"};
+template <>
 inline constexpr std::array<std::string_view, 5> enum_names<Config::LogLevel>{"trace", "debug", "info", "warn",
                                                                               "error"};
 template <>
@@ -67,6 +69,13 @@ void read_value(const boost::json::value& value, Links& field, Any, const Place&
 template <std::integral Number>
   requires(!std::same_as<Number, bool>)
 void read_value(const boost::json::value& value, Number& field, Between range, const Place& place) {
+  if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
+}
+
+// null is nothing.
+template <class Number>
+void read_value(const boost::json::value& value, std::optional<Number>& field, Between range, const Place& place) {
+  if (value.is_null()) return field.reset();
   if (const auto number = read_integer(value, range, place)) field = static_cast<Number>(*number);
 }
 
@@ -95,6 +104,10 @@ template <std::integral Number>
   requires(!std::same_as<Number, bool>)
 std::string write_value(Number value, Between) {
   return std::to_string(value);
+}
+template <class Number>
+std::string write_value(const std::optional<Number>& value, Between range) {
+  return value ? write_value(*value, range) : "null";
 }
 template <class E>
   requires std::is_enum_v<E>

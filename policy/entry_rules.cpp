@@ -36,7 +36,7 @@ constexpr std::array<Fields, 6> fields_by_type{
        "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
        // how the agent runs
        "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-       "elevatedLevel", "ttsAuto", "lastHeartbeatText"}},
+       "elevatedLevel", "lastHeartbeatText"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
        "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount"}},
@@ -50,13 +50,14 @@ struct Choice {
   std::string_view name;
   std::initializer_list<std::string_view> values;
 };
-constexpr std::array<Choice, 7> choices{
+constexpr std::array<Choice, 8> choices{
     {{"sendPolicy", {"allow", "deny"}},
      {"groupActivation", {"mention", "always"}},
      {"chatType", {"direct", "group", "channel", "dm"}},
      {"responseUsage", {"on", "off", "tokens", "full"}},
      {"queueDrop", {"old", "new", "summarize"}},
      {"queueMode", {"steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"}},
+     {"ttsAuto", {"off", "always", "inbound", "tagged"}},
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};

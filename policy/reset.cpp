@@ -37,6 +37,7 @@ bool in(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+constexpr std::int64_t default_idle_minutes = 60;
 constexpr std::int64_t minute_ms = 60'000;
 constexpr std::int64_t hour_ms = 60 * minute_ms;
 constexpr std::int64_t day_ms = 24 * hour_ms;
@@ -75,6 +76,25 @@ std::int64_t last_boundary(int at_hour, std::int64_t now_ms, const UtcOffset& of
   return first_moment((today - 1) * day_ms + at_hour * hour_ms, offset_at);
 }
 
+// Returns the earliest moment after `then` at which a local clock reaches at_hour.
+std::int64_t next_boundary(int at_hour, std::int64_t then, const UtcOffset& offset_at) {
+  const std::int64_t today = floor_day(then + (offset_at ? offset_at(then) : 0));
+  for (const std::int64_t day : {today - 1, today, today + 1}) {
+    const std::int64_t moment = first_moment(day * day_ms + at_hour * hour_ms, offset_at);
+    if (moment > then) return moment;
+  }
+  return first_moment((today + 2) * day_ms + at_hour * hour_ms, offset_at);
+}
+
+std::int64_t bounded(std::int64_t ms) { return std::clamp(ms, -time_limit_ms, time_limit_ms); }
+
+// Returns when the session began. A moment that lies ahead is no information: the clock was ahead when it began.
+std::optional<std::int64_t> started_at(const SessionTimes& times, std::int64_t now) {
+  if (!times.started) return {};
+  const std::int64_t started = bounded(*times.started);
+  return started > now ? std::min(started, bounded(times.last_interaction)) : started;
+}
+
 }  // namespace
 
 std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers) {
@@ -105,24 +125,48 @@ std::string_view without_mention(std::string_view text) {
 
 std::string_view name(ResetDue due) { return due == ResetDue::idle ? "idle" : due == ResetDue::daily ? "daily" : ""; }
 
+std::string_view name(ResetRule::Mode mode) {
+  return mode == ResetRule::Mode::idle ? "idle" : mode == ResetRule::Mode::daily ? "daily" : "none";
+}
+
+std::int64_t idle_minutes_of(const ResetRule& rule) {
+  if (rule.mode == ResetRule::Mode::none) return 0;
+  const std::int64_t fallback = rule.mode == ResetRule::Mode::idle ? default_idle_minutes : 0;
+  return std::clamp<std::int64_t>(rule.idle_minutes.value_or(fallback), 0, 2 * time_limit_ms / minute_ms + 1);
+}
+
+ResetRules::Chosen ResetRules::choose(std::string_view of_channel, std::string_view chat_type, bool in_thread) const {
+  if (const auto found = by_channel.find(of_channel); found != by_channel.end()) return {found->second, "channel"};
+  if (in_thread && thread) return {*thread, "type"};
+  if (chat_type == "direct" && direct) return {*direct, "type"};
+  if (chat_type == "group" && group) return {*group, "type"};
+  if (chat_type == "channel" && channel) return {*channel, "type"};
+  return {base, "base"};
+}
+
 ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at) {
-  const auto bounded = [](std::int64_t ms) { return std::clamp(ms, -time_limit_ms, time_limit_ms); };
   const std::int64_t now = bounded(now_ms);
-  const std::int64_t last = bounded(times.last_interaction);
-  switch (rule.mode) {
-    case ResetRule::Mode::none:
-      return ResetDue::none;
-    case ResetRule::Mode::idle:
-      if (now <= last) return ResetDue::none;  // the clock was put back
-      return rule.idle_minutes > 0 && (now - last) / minute_ms >= rule.idle_minutes ? ResetDue::idle : ResetDue::none;
-    case ResetRule::Mode::daily: {
-      if (!times.started) return ResetDue::none;
-      std::int64_t started = bounded(*times.started);
-      if (started > now) started = std::min(started, last);  // the clock was ahead when the session began
-      return started < last_boundary(rule.at_hour, now, offset_at) ? ResetDue::daily : ResetDue::none;
+  const std::int64_t idle_from = bounded(times.last_interaction);
+  const std::int64_t minutes = idle_minutes_of(rule);
+  const bool idle = minutes > 0 && now > idle_from && (now - idle_from) / minute_ms >= minutes;
+  if (rule.mode == ResetRule::Mode::daily) {
+    const auto started = started_at(times, now);
+    if (started && *started < last_boundary(rule.at_hour, now, offset_at)) {
+      const bool idle_first =
+          idle && idle_from + minutes * minute_ms <= next_boundary(rule.at_hour, *started, offset_at);
+      return idle_first ? ResetDue::idle : ResetDue::daily;
     }
   }
-  return ResetDue::none;
+  return idle ? ResetDue::idle : ResetDue::none;
+}
+
+NextReset next_reset(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms,
+                     const UtcOffset& offset_at) {
+  NextReset next;
+  if (const std::int64_t minutes = idle_minutes_of(rule); minutes > 0)
+    next.idle_at = bounded(times.last_interaction) + minutes * minute_ms;
+  if (rule.mode == ResetRule::Mode::daily) next.daily_at = next_boundary(rule.at_hour, bounded(now_ms), offset_at);
+  return next;
 }
 
 bool kept_on_reset(std::string_view field) { return !in(cleared, field); }

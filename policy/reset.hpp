@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,9 +25,27 @@ std::string_view without_mention(std::string_view text);
 struct ResetRule {
   enum class Mode : std::uint8_t { none, idle, daily };
   Mode mode = Mode::none;
-  std::int64_t idle_minutes = 60;  // idle: due after this time; 0 or less: never
-  int at_hour = 4;                 // daily: 0..23, local time
+  // Due after this time without a word from a user; 0 or less: never. Nothing: 60 in mode idle, never in mode daily.
+  std::optional<std::int64_t> idle_minutes{};
+  int at_hour = 4;  // daily: 0..23, local time
 };
+// The rules of all sessions, and the one that counts for a session: that of its channel, else that of its type, else
+// the base. A thread is a type before the type of its chat. Rules are not merged.
+struct ResetRules {
+  ResetRule base{};
+  std::optional<ResetRule> direct{}, group{}, channel{}, thread{};
+  std::map<std::string, ResetRule, std::less<>> by_channel{};  // names in lower case
+
+  struct Chosen {
+    const ResetRule& rule;
+    std::string_view from;  // "channel", "type" or "base"
+  };
+  Chosen choose(std::string_view channel, std::string_view chat_type, bool in_thread) const;
+};
+
+std::string_view name(ResetRule::Mode mode);          // "none", "idle", "daily"
+std::int64_t idle_minutes_of(const ResetRule& rule);  // with the default of its mode; 0: idle time resets nothing
+
 enum class ResetDue : std::uint8_t { none, idle, daily };
 std::string_view name(ResetDue due);  // the `reason` of the reset: "idle", "daily"; "" for none
 // Returns local time minus UTC in ms, at a moment in ms since the epoch. Empty: UTC. It is called for each moment that
@@ -40,8 +59,16 @@ struct SessionTimes {
 
 // Says whether a reset is due. Times are ms since the epoch. The idle time begins with the last interaction. A daily
 // reset is due when the session began before at_hour o'clock last passed. If a change of clocks skips at_hour, the
-// moment of the change counts; if it comes twice, the first counts.
+// moment of the change counts; if it comes twice, the first counts. If both are due, the one that came first is
+// returned.
 ResetDue reset_due(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at);
+
+// When a session will be reset if nothing happens before. Nothing: never for this reason.
+struct NextReset {
+  std::optional<std::int64_t> idle_at{}, daily_at{};
+};
+// daily_at is the next moment after now_ms at which a local clock reaches at_hour; idle_at may have passed.
+NextReset next_reset(const ResetRule& rule, const SessionTimes& times, std::int64_t now_ms, const UtcOffset& offset_at);
 
 // Says whether a field of an entry survives a reset that keeps metadata. Unknown fields do.
 bool kept_on_reset(std::string_view field);

@@ -56,10 +56,12 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // Files from the journal: transcripts/transcript_writer.cpp, transcripts/unsynced_files.cpp,
     // transcripts/archive.cpp, daemon/ledger/projection.cpp
     "transcript.created", "transcript.written", "transcript.synced",
-    "archive.closed",  // its lines are in the file, which has its old name
+    "archive.entry_kept",  // of the session that ends; its transcripts have their old names
+    "archive.closed",      // its lines are in the file, which has its old name
     "archive.renamed", "archive.synced",
     "archive.recorded",  // all files of the event have their new names; a purge destroys them next
     "archive.purged",
+    "restore.renamed",  // an archive is the transcript again
     // CHECKPOINT: daemon/ledger/checkpointer.cpp
     "marks.files_synced", "marks.answers_synced",
     "marks.written",  // retention has not yet run

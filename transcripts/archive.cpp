@@ -39,9 +39,9 @@ struct ArchivedFile {
   std::int64_t time = 0;
 };
 
-// <file>.reset.<time> | <file>.deleted.<time>
+// <file>.reset.<time> | <file>.deleted.<time> | <file>.pruned.<time>
 ArchivedFile archived_file(std::string_view name) {
-  for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted."}) {
+  for (const std::string_view infix : {".jsonl.reset.", ".jsonl.deleted.", ".jsonl.pruned."}) {
     const std::size_t at = name.rfind(infix);
     if (at == std::string_view::npos) continue;
     std::string time(name.substr(at + infix.size()));
@@ -58,6 +58,12 @@ std::string archive_name(std::string_view file, std::string_view reason, std::in
   std::string time = iso_time(time_ms);
   std::ranges::replace(time, ':', '-');
   return fmt::format("{}.{}.{}", file, reason, time);
+}
+
+std::string_view archive_ending(std::string_view name) {
+  if (name.ends_with(entry_suffix)) name.remove_suffix(entry_suffix.size());
+  const ArchivedFile archived = archived_file(name);
+  return archived.file.empty() ? std::string_view() : name.substr(archived.file.size());
 }
 
 Result<bool> archive(const fs::path& dir, std::string_view file, std::string_view archived) {
@@ -80,7 +86,7 @@ bool NamedFile::is_of(std::string_view session_id) const {
 
 std::optional<NamedFile> parse_file_name(std::string_view name) {
   constexpr std::string_view extension = ".jsonl";
-  if (store::is_passing(name)) return {};
+  if (store::is_passing(name) || name.ends_with(entry_suffix)) return {};
   if (const ArchivedFile archived = archived_file(name); !archived.file.empty())
     return NamedFile{NamedFile::Kind::archive, archived.file.substr(0, archived.file.size() - extension.size()),
                      archived.time};

@@ -1,5 +1,5 @@
 // Archived transcripts. A reset or deletion destroys nothing: it renames a session's files.
-//   x.jsonl -> x.jsonl.reset.2026-02-21T21-31-50.885Z   (ISO time with '-' for ':'), or .deleted.
+//   x.jsonl -> x.jsonl.reset.2026-02-21T21-31-50.885Z   (ISO time with '-' for ':'), or .deleted. or .pruned.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,14 @@
 
 namespace sessiond::transcripts {
 
-// `reason` is "reset" or "deleted".
+// Beside the archives of a session that ended stands its entry of sessions.json, one line of JSON:
+//   x.jsonl.reset.2026-02-21T21-31-50.885Z.entry
+inline constexpr std::string_view entry_suffix = ".entry";
+
+// Returns what the archives of one event have in common: ".deleted.<time>". "" if `name` is no archive or its entry.
+std::string_view archive_ending(std::string_view name);
+
+// `reason` is "reset", "deleted" or "pruned" (by maintenance).
 std::string archive_name(std::string_view file, std::string_view reason, std::int64_t time_ms);
 
 // Renames `file` to `archived` within `dir` and never replaces a file. The rename is durable after sync_dir(dir), which

@@ -37,11 +37,12 @@ void add_agent_routes(http::Router& router, Api& api);    // agents
 void add_list_routes(http::Router& router, Api& api);     // lists of sessions
 void add_session_routes(http::Router& router, Api& api);  // one session
 void add_archive_routes(http::Router& router, Api& api);  // lists of archived transcripts
-void add_message_routes(http::Router& router, Api& api);  // messages and transcripts
-void add_bridge_routes(http::Router& router, Api& api);   // inbound, outbound
-void add_policy_routes(http::Router& router, Api& api);   // send policy
-void add_event_routes(http::Router& router, Api& api);    // SSE
-void add_ticket_routes(http::Router& router, Api& api);   // tickets for SSE
+void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores, maintenance
+void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
+void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
+void add_policy_routes(http::Router& router, Api& api);     // send policy
+void add_event_routes(http::Router& router, Api& api);      // SSE
+void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE
 void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, checkpoint, config, backup, doctor, audit log
 void add_lock_routes(http::Router& router, Api& api);   // locks shared with foreign programs
 void add_login_routes(http::Router& router, Api& api);  // login and logout of browsers

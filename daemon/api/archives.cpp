@@ -75,7 +75,7 @@ http::Response answer_page(const Api& api, const Page& page, const auto& records
       next = cursor_behind(api, page, {record->time, record->seq + 1, ""});  // the next page begins with this record
       break;
     }
-    if (record->archived_as.empty()) continue;
+    if (record->archived_as.empty() && record->entry_as.empty()) continue;
     // Ends the page only at a record that would be on the next one, so that there is a next page.
     if (last && (count == page.limit || body.size() > limits::page_bytes)) {
       next = cursor_behind(api, page, *last);
@@ -105,7 +105,8 @@ HandlerResult of_key(Api& api, http::Request& request) {
         if (!session && records.empty() && request.principal.sees_whole_agent(path.agent))
           records = state.archives.of_id(path.target.key);
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {
-          return record->archived_as.empty() || !sees(request.principal, path.agent, *record);
+          return (record->archived_as.empty() && record->entry_as.empty()) ||
+                 !sees(request.principal, path.agent, *record);
         });
         if (!session && records.empty()) return std::unexpected(session.error());
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {

@@ -1,5 +1,5 @@
-// Sends a request to this machine's daemon over its unix socket. Sends no token: a process of the daemon's user is
-// admin there. Blocks, for a bounded time.
+// Sends a request to a daemon: to this machine's over its unix socket, without a token, since a process of the daemon's
+// user is admin there; or over TCP with a token. Blocks, for a bounded time.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,26 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "store/problem.hpp"
 
 namespace sessiond::cli {
+
+// Where a daemon listens.
+struct Endpoint {
+  Endpoint(std::filesystem::path socket_path) : socket(std::move(socket_path)) {}
+  Endpoint(std::string tcp_host, std::string tcp_port, std::string api_token)
+      : host(std::move(tcp_host)), port(std::move(tcp_port)), token(std::move(api_token)) {}
+
+  std::filesystem::path socket{};  // empty: TCP
+  std::string host{}, port{}, token{};
+  bool local() const { return !socket.empty(); }
+  std::string name() const {
+    if (local()) return socket.native();
+    return (host.contains(':') ? "[" + host + "]" : host) + ":" + port;
+  }
+};
 
 struct DaemonReply {
   unsigned status = 0;
@@ -19,7 +35,7 @@ struct DaemonReply {
 };
 
 struct CallError {
-  bool nobody_there = false;  // no socket, or nothing listens on it: the daemon does not run
+  bool nobody_there = false;  // no socket, or nothing listens there: the daemon does not run
   std::string detail{};
 };
 
@@ -28,17 +44,17 @@ struct CallOptions {
   std::size_t most_bytes = 64U << 20;         // of a reply
 };
 
-std::expected<DaemonReply, CallError> call_daemon(const std::filesystem::path& socket, std::string_view method,
+std::expected<DaemonReply, CallError> call_daemon(const Endpoint& daemon, std::string_view method,
                                                   std::string_view target, std::string_view body,
                                                   const CallOptions& options = {});
 
-// Returns the problem that a reply other than 2xx describes.
-Problem problem_of(const DaemonReply& reply);
+// Returns the problem that a reply other than 2xx describes. `local`: the daemon was asked over its unix socket.
+Problem problem_of(const DaemonReply& reply, bool local = true);
 
 // Sends a POST whose reply may have any size: passes the body of a 2xx reply to `take` as it comes; the returned reply
 // has no body. The body ends when the daemon closes the connection, so its format must show whether it is complete. An
 // error of `take` ends the call.
-std::expected<DaemonReply, CallError> download(const std::filesystem::path& socket, std::string_view target,
+std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options = {});
 

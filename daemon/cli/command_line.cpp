@@ -15,23 +15,10 @@
 
 #include "config/similar.hpp"
 #include "daemon/cli/help.hpp"
-#include "store/number.hpp"
+#include "daemon/cli/option_checks.hpp"
 
 namespace sessiond::cli {
 namespace {
-
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  std::string best;
-  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 2) + 1;
-  for (const std::string& each : known) {
-    const std::size_t away = config::distance(word, each);
-    if (away < least) {
-      least = away;
-      best = each;
-    }
-  }
-  return best;
-}
 
 // sessiond config, which is one of three commands.
 struct ConfigOptions {
@@ -58,6 +45,15 @@ class CommandLine {
     add_config();
     add_doctor();
     add_backup();
+    add_sessions();
+    add_locks();
+    add_paths();
+    auto [completion, options] = add<CompletionCommand>(
+        app_, "completion", "Print a script that completes commands in a shell", help::completion);
+    completion.add_option("shell", options.shell, "bash, zsh or fish")
+        ->type_name("SHELL")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
     add<VersionCommand>(app_, "version", "Print the version", help::version);
   }
 
@@ -72,7 +68,24 @@ class CommandLine {
     return std::move(*chosen_);
   }
 
+  CommandWords words() { return words_of(app_); }
+
  private:
+  static CommandWords words_of(CLI::App& command) {
+    CommandWords words{.name = command.get_name(), .about = command.get_description()};
+    for (const CLI::Option* option : command.get_options()) {
+      if (option->get_lnames().empty()) continue;
+      const std::string type = option->get_type_name();
+      words.options.push_back({.name = "--" + option->get_lnames().front(),
+                               .about = option->get_description(),
+                               .takes_value = option->get_items_expected_max() > 0 && !type.empty(),
+                               .takes_path = type == "FILE" || type == "DIR"});
+    }
+    for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; }))
+      words.subcommands.push_back(words_of(*below));
+    return words;
+  }
+
   // "help token create" is "token create --help".
   std::variant<Command, Answered> help_of(std::span<const std::string> words) {
     CLI::App* at = &app_;
@@ -103,6 +116,10 @@ class CommandLine {
     const auto options = std::make_shared<Options>();
     command.callback([this, options] { chosen_ = Command(*options); });
     if constexpr (requires { options->where; }) add_places(command, options->where.config, options->where.state_dir);
+    if constexpr (requires { options->asked; }) {
+      add_asked(command, options->asked);
+      command.footer(std::string(footer) + help::asked_exit_codes);
+    }
     if constexpr (requires { options->listen; }) add_places(command, options->config, options->state_dir);
     return {command, *options};
   }
@@ -155,51 +172,6 @@ class CommandLine {
     revoke.add_option("id", revoke_options.id, "The token's id")->type_name("ID")->required();
   }
 
-  // Refuses an empty value, which probably comes from a variable that is not set.
-  static CLI::Validator not_empty() {
-    return {[](std::string& text) { return text.empty() ? std::string("is empty") : ""; }, ""};
-  }
-  static CLI::Validator moment() {
-    return {[](std::string& text) -> std::string {
-              if (store::parse_number<std::int64_t>(text)) return {};
-              return fmt::format(
-                  "\"{}\" is not a number of ms since the epoch; for tomorrow, write --expires-at "
-                  "$(date -d tomorrow +%s000)",
-                  text);
-            },
-            ""};
-  }
-  // Converts "90s" to the number of ms.
-  static CLI::Validator overlap() {
-    return {[](std::string& text) -> std::string {
-              static constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
-                  {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
-              if (text == "0") return {};
-              const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-              const auto count = store::parse_number<std::int64_t>(text.substr(0, digits));
-              const auto* const unit =
-                  std::ranges::find(units, text.substr(digits), &std::pair<std::string_view, std::int64_t>::first);
-              if (!count || unit == units.end()) return "must be a number with a unit: 90s, 15m, 1h, 7d, or 0";
-              if (*count > auth::max_overlap_ms / unit->second) return "is longer than 7 days";
-              text = std::to_string(*count * unit->second);
-              return {};
-            },
-            ""};
-  }
-  // Makes a path absolute: a relative one is meant from the working directory, which the daemon does not know.
-  static CLI::Validator absolute() {
-    return {[](std::string& text) -> std::string {
-              if (text.empty()) return "is empty";
-              if (text.starts_with('~') || text == "-") return {};
-              std::error_code error;
-              const auto path = std::filesystem::absolute(text, error).lexically_normal();
-              if (error) return error.message();
-              text = path.native();
-              return {};
-            },
-            ""};
-  }
-
   void add_config() {
     auto [config, options] = add<ConfigOptions>(app_, "config", "Show or check the configuration", help::config);
     auto* check = config.add_flag("--check", options.check, "Check the configuration and list every fault");
@@ -235,6 +207,98 @@ class CommandLine {
     restore.add_flag("--force", restore_options.force, "Move a state directory that is not empty aside");
     restore.add_flag("--keep-tokens", restore_options.keep_tokens,
                      "Keep the present tokens.json, so that no revoked token comes back");
+  }
+
+  static void add_asked(CLI::App& command, Asked& asked) {
+    add_places(command, asked.where.config, asked.where.state_dir);
+    command.add_option("--url", asked.url, "A daemon elsewhere, instead of this user's socket: http://127.0.0.1:7433")
+        ->type_name("URL")
+        ->check(not_empty());
+    command.add_option("--token-file", asked.token_file, "The file with the token for --url")
+        ->type_name("FILE")
+        ->check(not_empty())
+        ->needs("--url");
+    command.add_flag("--json", asked.json, "Print the daemon's answer");
+  }
+  static void add_session(CLI::App& command, NamedSession& session) {
+    command.add_option("session", session.key, "The session's key, or its id")
+        ->type_name("KEY")
+        ->required()
+        ->check(not_empty());
+    add_agent(command, session.agent, "The agent, where the key does not name it; main by default");
+  }
+  static void add_agent(CLI::App& command, std::optional<std::string>& agent, const char* about) {
+    command.add_option("--agent", agent, about)->type_name("AGENT")->check(not_empty());
+  }
+
+  void add_sessions() {
+    CLI::App& sessions = *app_.add_subcommand("sessions", "List, show and change sessions");
+    sessions.require_subcommand(1);
+    sessions.footer(std::string(help::sessions) + help::asked_exit_codes);
+    auto [list, listed] = add<SessionsList>(sessions, "list", "List sessions, the newest first", help::sessions_list);
+    add_agent(list, listed.agent, "Only this agent; all agents by default");
+    list.add_option("--channel", listed.channel, "Only this channel")->type_name("CHANNEL")->check(not_empty());
+    list.add_option("--search", listed.text, "Only sessions whose key, id, name or label has this")->type_name("TEXT");
+    list.add_flag("--archived", listed.archived, "Only archived sessions");
+    list.add_option("--limit", listed.limit, "How many; 50 by default")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000).description(""));
+    auto [show, shown] = add<SessionsShow>(sessions, "show", "Show a session's fields", help::sessions_show);
+    add_session(show, shown.session);
+    using What = SessionsChange::What;
+    add_change(sessions, What::reset, "reset", "Begin a session anew; its transcript is archived",
+               help::sessions_reset);
+    add_change(sessions, What::archive, "archive", "Rest a session: it takes no messages", help::sessions_archive);
+    add_change(sessions, What::unarchive, "unarchive", "Open an archived session again", help::sessions_archive);
+    auto [remove, removed] = add_change(sessions, What::remove, "delete",
+                                        "Delete a session; its transcript is archived", help::sessions_delete);
+    remove.add_flag("--purge", removed.purge, "Destroy its transcript, too");
+    auto [prune, pruned] = add<SessionsPrune>(sessions, "prune", "Name the sessions beyond a limit, or archive them",
+                                              help::sessions_prune);
+    add_agent(prune, pruned.agent, "Only this agent; all agents by default");
+    prune.add_option("--keep", pruned.keep, "How many sessions an agent keeps")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber.description(""));
+    prune.add_option("--older-than", pruned.older_than_ms, "Time without a word from a user: 90d, 12h")
+        ->type_name("TIME")
+        ->transform(duration());
+    prune
+        .add_option("--max-disk-bytes", pruned.max_disk_bytes,
+                    "Disk space of an agent; beyond it sessions are destroyed")
+        ->type_name("BYTES")
+        ->check(CLI::NonNegativeNumber.description(""));
+    prune.add_flag("--yes", pruned.yes, "Do it, instead of naming them");
+  }
+  std::pair<CLI::App&, SessionsChange&> add_change(CLI::App& sessions, SessionsChange::What what, const char* name,
+                                                   const char* about, const char* footer) {
+    auto [command, options] = add<SessionsChange>(sessions, name, about, footer);
+    options.what = what;
+    add_session(command, options.session);
+    return {command, options};
+  }
+
+  void add_locks() {
+    auto [locks, options] = add<LocksCommand>(app_, "locks", "Show or remove locks that programs share", help::locks);
+    CLI::Option* evict = locks.add_option("--evict", options.evict, "Remove the lock of this agent's store")
+                             ->type_name("AGENT")
+                             ->check(not_empty());
+    locks.add_option("--transcript", options.transcript, "Remove that of this transcript instead")
+        ->type_name("FILE")
+        ->check(not_empty())
+        ->needs(evict);
+  }
+
+  void add_paths() {
+    auto [paths, options] = add<PathsCommand>(app_, "paths", "Print where files are", help::paths);
+    add_agent(paths, options.agent, "The agent; main by default");
+    CLI::Option* session =
+        paths.add_option("--session", options.session, "A session's key or id: print its transcript")
+            ->type_name("KEY")
+            ->check(not_empty());
+    paths.add_option("--topic", options.topic, "A topic of the session: print its transcript, too")
+        ->type_name("TOPIC")
+        ->check(not_empty())
+        ->needs(session);
   }
 
   CLI::App* deepest() {
@@ -284,7 +348,8 @@ class CommandLine {
     for (const std::string& argument : arguments) {
       const std::string word = argument.substr(0, argument.find('='));
       if (word == at.get_name() || std::ranges::find(known, word) != known.end()) continue;
-      if (const std::string near = nearest(word, known); !near.empty()) return fmt::format("did you mean {}?\n", near);
+      if (const std::string near = config::nearest(word, known); !near.empty())
+        return fmt::format("did you mean {}?\n", near);
     }
     return {};
   }
@@ -302,6 +367,8 @@ int run(const VersionCommand&) {
 }
 
 }  // namespace
+
+CommandWords command_words() { return CommandLine().words(); }
 
 std::variant<Command, Answered> parse_command_line(std::span<const std::string> arguments) {
   return CommandLine().parse(arguments);

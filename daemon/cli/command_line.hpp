@@ -7,7 +7,9 @@
 #include <variant>
 
 #include "daemon/cli/backup_command.hpp"
+#include "daemon/cli/completion.hpp"
 #include "daemon/cli/config_command.hpp"
+#include "daemon/cli/session_command.hpp"
 #include "daemon/cli/token_command.hpp"
 #include "daemon/serve/serve.hpp"
 
@@ -15,8 +17,10 @@ namespace sessiond::cli {
 
 struct VersionCommand {};
 
-using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
-                             ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, VersionCommand>;
+using Command =
+    std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
+                 ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList, SessionsShow,
+                 SessionsChange, SessionsPrune, LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {
@@ -27,6 +31,9 @@ struct Answered {
 
 // `arguments` do not include the program's name.
 std::variant<Command, Answered> parse_command_line(std::span<const std::string> arguments);
+
+// Returns every command and option there is.
+CommandWords command_words();
 
 // Parses and runs a command. Returns the process's exit code: 1 also when stdout could not be written.
 int run_command_line(int argc, char** argv);

@@ -10,6 +10,7 @@ inline constexpr const char* program = R"(Examples:
   sessiond config --check                         check the configuration, and list all faults
   sessiond token create --role bridge --channel slack
   curl --unix-socket ~/.sessiond/sessiond.sock http://localhost/v1/sessions
+  sessiond sessions list                          the newest sessions
   sessiond doctor                                 find faults in the files, and what to do about them
   sessiond backup /backups/$(date -I)             copy everything while the daemon runs
 
@@ -21,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor and restore have more: sessiond help doctor, sessiond help restore
+  doctor, restore, sessions, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -103,6 +104,69 @@ The file is the first of these: --config, $SESSIOND_CONFIG, $XDG_CONFIG_HOME/ses
 
 Exit codes:
   0 fine   1 faults, each as "file: pointer: detail" on stderr   2 wrong usage)";
+
+// Printed after the text of every command that asks a daemon.
+inline constexpr const char* asked_exit_codes = R"(
+
+Exit codes:
+  0 done   1 refused, or failed   2 wrong usage   4 not there   5 no daemon answers)";
+
+inline constexpr const char* sessions =
+    R"(Asks the running daemon over its socket, or at --url with a token from a file. Times are UTC.
+Every command takes --json, which prints the daemon's answer for scripts.)";
+
+inline constexpr const char* sessions_list = R"(Example:
+  sessiond sessions list --agent main --channel slack
+  sessiond sessions list --limit 1000 --json | jq -r '.data[].key')";
+
+inline constexpr const char* sessions_show = R"(Example:
+  sessiond sessions show agent:main:slack:direct:u1)";
+
+inline constexpr const char* sessions_reset =
+    R"(The session keeps its key and settings and gets a new id. Its transcript stays readable by its old id.
+
+Example:
+  sessiond sessions reset agent:main:slack:direct:u1)";
+
+inline constexpr const char* sessions_archive = R"(Example:
+  sessiond sessions archive agent:main:slack:direct:u1
+  sessiond sessions unarchive agent:main:slack:direct:u1)";
+
+inline constexpr const char* sessions_delete = R"(Example:
+  sessiond sessions delete agent:main:slack:direct:u1
+  sessiond sessions delete agent:main:slack:direct:u1 --purge)";
+
+inline constexpr const char* sessions_prune =
+    R"(Names the sessions that the limits reach, oldest first, with the reason: age, count or disk. With --yes they go:
+by age and count into archives, for disk space for good. Limits that are left out are those of session.maintenance
+in the configuration. Sessions in use stay.
+
+Example:
+  sessiond sessions prune --older-than 90d
+  sessiond sessions prune --keep 500 --yes)";
+
+inline constexpr const char* locks =
+    R"(Lists the lock files of all stores and their holders. Remove a lock only when its holder is gone for good: locks
+whose holder has ended are removed by themselves.
+
+Example:
+  sessiond locks
+  sessiond locks --evict main)";
+
+inline constexpr const char* paths =
+    R"(Prints the path of an agent's store, and of a session's transcript, for which it asks the daemon.
+
+Example:
+  sessiond paths --agent main
+  sessiond paths --session agent:main:slack:channel:c1 --topic 123)";
+
+inline constexpr const char* completion = R"(Examples:
+  source <(sessiond completion bash)              in ~/.bashrc
+  source <(sessiond completion zsh)               in ~/.zshrc, behind compinit
+  sessiond completion fish | source               in ~/.config/fish/config.fish
+
+Exit codes:
+  0 printed   1 stdout could not be written   2 wrong usage)";
 
 inline constexpr const char* doctor =
     R"(Without --repair and --migrate it changes nothing, takes no lock, and may run beside the daemon

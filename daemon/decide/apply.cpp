@@ -35,6 +35,9 @@ void create(AgentState& state, const journal::Event& event, Replay replay) {
   Session& session = state.insert(event.envelope.key, std::make_shared<const std::string>(json::apply(raw, rev)));
   session.last_seq = event.envelope.seq;
   mark_dirty(state, event, session.key());
+  if (!json::find(event.data, "archivedAs")) return;  // it is not restored
+  state.archives.remove(event.envelope.session_id, ending_of(archives_in(event)));
+  state.transcripts.forget(AgentState::file_of(session, {}));
 }
 
 // A session's transcripts were renamed. New files may get the old names.
@@ -97,6 +100,9 @@ void apply(AgentState& state, const journal::Event& event, Replay replay) {
       }
       return change(state, event, replay);
     case journal::EventType::topic_created:
+      if (const Session* session = state.find_key(event.envelope.key);
+          session != nullptr && json::find(event.data, "restored"))
+        state.transcripts.forget(AgentState::file_of(*session, event.envelope.topic));
       return state.transcripts.add_topic(event.envelope.session_id, event.envelope.topic.value_or(""));
     case journal::EventType::topic_deleted:
       state.transcripts.remove_topic(event.envelope.session_id, event.envelope.topic.value_or(""));

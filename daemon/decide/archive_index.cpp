@@ -22,6 +22,15 @@ std::vector<const ArchiveRecord*> ArchiveIndex::of_key(std::string_view key) con
   return sorted_records(by_key_.equal_range(key));
 }
 
+void ArchiveIndex::remove(std::string_view session_id, std::string_view ending) {
+  for (const ArchiveRecord* record : of_id(session_id)) {
+    if (ending.empty() || ending_of(*record) != ending) continue;
+    erase_pair(by_id_, record->session_id, record);
+    if (!record->key.empty()) erase_pair(by_key_, record->key, record);
+    all_.erase(all_.find({record->time, record->seq, record->session_id}));
+  }
+}
+
 void ArchiveIndex::add(ArchiveRecord record) {
   if (record.seq != 0) {
     for (const ArchiveRecord* known : of_id(record.session_id)) {

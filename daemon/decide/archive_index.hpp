@@ -26,6 +26,9 @@ class ArchiveIndex {
   // the same archive, and two listed records of the same time and session id are joined.
   void add(ArchiveRecord record);
 
+  // Removes the record of archives that were restored: their session lives again.
+  void remove(std::string_view session_id, std::string_view ending);
+
   // Notes that a file with this session id was in the folder when the agent was loaded.
   void add_found(std::string session_id) { found_.insert(std::move(session_id)); }
   bool was_found(std::string_view session_id) const { return found_.contains(session_id); }

@@ -14,6 +14,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -34,30 +35,37 @@ ArchiveRecord record_of(std::string_view line) {
           .reason = text("reason"),
           .topic = json::string_at(line, "topic"),
           .archived_as = names_in(json::find(line, "archivedAs").value_or("[]")),
+          .entry_as = text("entryAs"),
           .purged = json::find(line, "purged") == "true"};
 }
 
 }  // namespace
 
+ArchiveRecord archives_in(const journal::Event& event) {
+  const journal::Envelope& about = event.envelope;
+  const std::int64_t more = json::int_at(event.data, "archivedMore").value_or(0);
+  return {.seq = about.seq,
+          .time = about.time,
+          .key = about.key,
+          .session_id = about.session_id,
+          .channel = about.channel,
+          .archived_as = names_in(json::find(event.data, "archivedAs").value_or("[]")),
+          .entry_as = json::string_at(event.data, "entryAs").value_or(""),
+          .more = static_cast<std::size_t>(std::max<std::int64_t>(more, 0))};
+}
+
 std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   using enum journal::EventType;
   if (about.type != session_reset && about.type != session_deleted && about.type != topic_deleted) return {};
-  ArchiveRecord record{.seq = about.seq,
-                       .time = about.time,
-                       .key = about.key,
-                       .session_id = about.session_id,
-                       .channel = about.channel,
-                       .archived_as = names_in(json::find(event.data, "archivedAs").value_or("[]")),
-                       .more = static_cast<std::size_t>(
-                           std::max<std::int64_t>(json::int_at(event.data, "archivedMore").value_or(0), 0))};
+  ArchiveRecord record = archives_in(event);
   switch (about.type) {
     case session_reset:
       record.session_id = json::string_at(event.data, "previousSessionId").value_or("");
       record.reason = json::string_at(event.data, "reason").value_or("reset");
       break;
     case session_deleted:
-      record.reason = "deleted";
+      record.reason = json::find(event.data, "reason") ? "pruned" : "deleted";
       record.purged = json::find(event.data, "purged") == "true";
       break;
     default:
@@ -65,7 +73,10 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
       record.topic = about.topic;
   }
   if (record.session_id.empty()) return {};
-  if (record.purged) record.archived_as.clear();
+  if (record.purged) {
+    record.archived_as.clear();
+    record.entry_as.clear();
+  }
   return record;
 }
 
@@ -79,6 +90,7 @@ std::string to_line(const ArchiveRecord& record) {
   writer.string("reason", record.reason);
   if (record.topic) writer.string("topic", *record.topic);
   writer.raw("archivedAs", json::array_of(record.archived_as));
+  if (!record.entry_as.empty()) writer.string("entryAs", record.entry_as);
   if (record.purged) writer.boolean("purged", true);
   return writer.text() + "\n";
 }
@@ -94,6 +106,10 @@ std::string archived_members(std::span<const std::string> names, std::size_t mor
   std::string out = "\"archivedAs\":" + json::array_of(told);
   if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
   return out;
+}
+
+std::string_view ending_of(const ArchiveRecord& record) {
+  return transcripts::archive_ending(record.archived_as.empty() ? record.entry_as : record.archived_as.front());
 }
 
 std::string archived_members(const ArchiveRecord& record) { return archived_members(record.archived_as, record.more); }

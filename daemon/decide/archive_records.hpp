@@ -3,7 +3,7 @@
 // A record follows from its event (session.reset, session.deleted, topic.deleted). Records outlive the journal's
 // retention in one file per agent, one JSON line a record:
 //   journal/archives/<agent>.jsonl
-//   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"purged"?}
+//   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"entryAs"?,"purged"?}
 // The lines are in journal order, except that commits which waited for a lock come later. A line is written after the
 // files were renamed; for a purge, it is durable before the files are destroyed. So if a replay finds the line, a file
 // with the old name is a newer file and is left alone.
@@ -29,11 +29,14 @@ struct ArchiveRecord {
   std::string key{}, session_id{}, channel{}, reason{};
   std::optional<std::string> topic{};  // set: only this topic's transcript was archived
   std::vector<std::string> archived_as{};
-  std::size_t more = 0;  // archives that the event counts without their names; the file names all
+  std::string entry_as{};  // the file that keeps the session's entry; empty: none
+  std::size_t more = 0;    // archives that the event counts without their names; the file names all
   bool purged = false;
 };
 
-// Returns nothing for other events, and for events without a session id.
+// Reads the names of archives, and of the file with the entry, that an event has: it made them, or restored them.
+ArchiveRecord archives_in(const journal::Event& event);
+// Returns nothing for other events than resets and deletions, and for events without a session id.
 std::optional<ArchiveRecord> archive_record(const journal::Event& event);
 std::string to_line(const ArchiveRecord& record);
 // Returns {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}, as a session's history shows it.
@@ -42,6 +45,8 @@ std::string history_json(const ArchiveRecord& record);
 // name here), ,"archivedMore":<count>.
 std::string archived_members(std::span<const std::string> names, std::size_t more = 0);
 std::string archived_members(const ArchiveRecord& record);
+// Returns ".deleted.<time>", which the names of all archives of the record end in; "" if it has none.
+std::string_view ending_of(const ArchiveRecord& record);
 
 // Reads all records; none if there is no file. Skips lines that cannot be read. Blocks, as do the functions below.
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path);

@@ -47,6 +47,24 @@ struct DeleteSession {
   bool purge = false;
   bool missing_ok = false;
 };
+// Takes a session out that maintenance has selected, unless it was used or began anew since then.
+struct PruneSession {
+  std::string key{};
+  std::string session_id{};
+  std::int64_t last_interaction = 0;
+  std::string reason{};  // age, count or disk
+  bool purge = false;    // else its transcripts are archived
+};
+// Brings back a session that was reset or deleted, with the transcripts and the entry that its archive record names.
+struct RestoreSession {
+  std::string key{};
+  std::string session_id{};
+  std::uint64_t seq = 0;                // of the record; session_not_found if it is not there any more
+  std::vector<std::string> archives{};  // all that are there, in order
+  std::vector<std::string> topics{};    // of these
+  std::string entry_as{};               // the file that keeps the entry; empty: none
+  std::string entry{};                  // its content; empty: a new entry is made
+};
 struct ResetSession {
   Target target{};
   std::string reason = "api";
@@ -109,6 +127,9 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);
+// Answers 204, or 200 if the session stays.
+Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);

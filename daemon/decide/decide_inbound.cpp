@@ -87,12 +87,7 @@ class InboundDecision {
   }
 
   const policy::ResetRule& reset_rule() const {
-    const Rules& rules = *context_.rules;
-    if (route_.thread && rules.reset_thread) return *rules.reset_thread;
-    if (route_.chat_type == "direct" && rules.reset_direct) return *rules.reset_direct;
-    if (route_.chat_type == "group" && rules.reset_group) return *rules.reset_group;
-    if (route_.chat_type == "channel" && rules.reset_channel) return *rules.reset_channel;
-    return rules.reset;
+    return context_.rules->resets.choose(route_.channel, route_.chat_type, route_.thread).rule;
   }
 
   // Finds the session of the route, resets it if it is due or creates it, and updates its metadata.

@@ -43,13 +43,56 @@ std::vector<std::string> archive_names(const std::vector<std::string>& files, st
   return names;
 }
 
-// Clients are told the first names and how many more there are (archived_members). The journal keeps the others in a
-// line position of the event (store/journal/line_position.hpp), which must be the next one.
-void keep_untold_names(DecisionBuilder& builder, const std::vector<std::string>& names) {
-  if (names.size() <= limits::archive_names) return;
-  builder.out.line_positions.push_back({.agent = builder.state().id(),
-                                        .seq = builder.next_seq(),
-                                        .archives = {names.begin() + limits::archive_names, names.end()}});
+// The archives that an event makes of a session.
+struct Archives {
+  std::vector<std::string> names{};  // of its transcripts
+  std::string entry_as{};            // of its entry; empty: it is not kept
+
+  // The members of the event's data.
+  std::string members() const {
+    const std::string told = archived_members(names);
+    return entry_as.empty() ? told : told + ",\"entryAs\":" + json::quote(entry_as);
+  }
+};
+
+Archives archives_of(DecisionBuilder& builder, const Session& session, const std::vector<std::string>& files,
+                     std::string_view why) {
+  const std::int64_t time = builder.context().ids->archive_time(builder.context().now);
+  Archives archives{.names = archive_names(files, why, time)};
+  archives.entry_as = transcripts::archive_name(AgentState::file_of(session, {}), why, time);
+  archives.entry_as += transcripts::entry_suffix;
+  return archives;
+}
+
+// Clients are told the first names and how many more there are (archived_members). The journal keeps the others, and
+// the entry, in line positions (store/journal/line_position.hpp) of the event, which must be the next one.
+void keep_untold(DecisionBuilder& builder, const Archives& archives, const std::string& entry) {
+  const journal::LinePosition position{.agent = builder.state().id(), .seq = builder.next_seq()};
+  if (archives.names.size() > limits::archive_names) {
+    builder.out.line_positions.push_back(position);
+    builder.out.line_positions.back().archives = {archives.names.begin() + limits::archive_names, archives.names.end()};
+  }
+  if (archives.entry_as.empty()) return;
+  builder.out.line_positions.push_back(position);
+  builder.out.line_positions.back().file = archives.entry_as;
+  builder.out.line_positions.back().entry = entry;
+}
+
+// Deletes a session. Its transcripts become archives, whose names have the word `archived`, and are destroyed by a
+// purge. `reason`: of maintenance; empty for a client's deletion.
+Decision remove_session(DecisionBuilder& builder, const Session& session, std::string_view archived,
+                        std::string_view reason, bool purge) {
+  builder.out.status = 204;
+  const auto files = files_of(builder, session);
+  if (!files) return std::move(builder.out);
+  Archives archives = archives_of(builder, session, *files, archived);
+  if (purge) archives.entry_as.clear();
+  std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge);
+  if (!reason.empty()) data += fmt::format(R"(,"reason":{})", json::quote(reason));
+  keep_untold(builder, archives, *session.entry());
+  builder.emit(journal::EventType::session_deleted, session, data + "}");
+  builder.out.through_checkpoint = true;
+  return std::move(builder.out);
 }
 
 }  // namespace
@@ -59,8 +102,8 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, st
   const Context& context = builder.context();
   const auto files = files_of(builder, session);
   if (!files) return ResetResult{};
-  ResetResult done{.previous_session_id = session.session_id,
-                   .archived_as = archive_names(*files, "reset", context.ids->archive_time(context.now))};
+  const Archives archives = archives_of(builder, session, *files, "reset");
+  ResetResult done{.previous_session_id = session.session_id, .archived_as = archives.names};
 
   std::string list = "[" + history_json({.time = context.now,
                                          .session_id = done.previous_session_id,
@@ -80,10 +123,9 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, st
   edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
   if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
-  const std::string more =
-      fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
-                  archived_members(done.archived_as), json::quote(reason));
-  keep_untold_names(builder, done.archived_as);
+  const std::string more = fmt::format(R"("previousSessionId":{},{},"reason":{})",
+                                       json::quote(done.previous_session_id), archives.members(), json::quote(reason));
+  keep_untold(builder, archives, *before);
   builder.update(session, std::move(edit), journal::EventType::session_reset, more);
   builder.out.through_checkpoint = true;
   return done;
@@ -94,14 +136,16 @@ Result<Decision> decide(const AgentState& state, const DeleteSession& command, c
   builder.out.status = 204;
   if (command.missing_ok && state.find(command.target.key) == nullptr) return std::move(builder.out);
   TRY(const auto there, resolve(state, command.target));
-  const auto files = files_of(builder, *there);
-  if (!files) return std::move(builder.out);
-  const std::vector<std::string> archived = archive_names(*files, "deleted", context.ids->archive_time(context.now));
-  const std::string data = fmt::format(R"({{{},"purged":{}}})", archived_members(archived), command.purge);
-  keep_untold_names(builder, archived);
-  builder.emit(journal::EventType::session_deleted, *there, data);
-  builder.out.through_checkpoint = true;
-  return std::move(builder.out);
+  return remove_session(builder, *there, "deleted", "", command.purge);
+}
+
+Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  const Session* there = state.find_key(command.key);
+  if (there == nullptr || there->session_id != command.session_id ||
+      there->last_interaction_at.value_or(there->updated_at) != command.last_interaction)
+    return std::move(builder.out);
+  return remove_session(builder, *there, "pruned", command.reason, command.purge);
 }
 
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context) {

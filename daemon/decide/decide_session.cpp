@@ -7,6 +7,7 @@
 #include "daemon/decide/steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
+#include "policy/pointer.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -19,6 +20,18 @@ const Session* named_by_id(const AgentState& state, const std::string& session_i
   if (session_id.empty()) return nullptr;
   if (const Session* there = state.find(session_id)) return there;
   return state.find_key(key_of_id(state, session_id));
+}
+
+// Checks that an entry has the fields of session.requireFields. `has` tells whether it has a field. Fails with every
+// field that it lacks (validation_failed).
+Result<void> check_required(const std::vector<std::string>& required, std::string_view pointer_prefix,
+                            const std::function<bool(const std::string&)>& has) {
+  std::vector<Fault> faults;
+  for (const std::string& field : required)
+    if (!has(field))
+      faults.push_back({policy::pointer_to(pointer_prefix, field), "is required (session.requireFields)"});
+  if (!faults.empty()) return fail_with(std::move(faults));
+  return {};
 }
 
 bool same_bytes(std::string_view a, std::string_view b) { return a == b; }
@@ -61,6 +74,8 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
     TRY(const auto depth, check_spawn(state, *parent, *context.rules));
     put_parent(edit, *parent, depth);
   }
+  TRY(check_required(context.rules->require_fields, "/entry",
+                     [&](const std::string& field) { return value_of(edit, field) != nullptr; }));
   if (command.ephemeral) edit.put("ephemeral", "true");
   const std::string* named_type = value_of(edit, "chatType");
   const std::string chat_type =
@@ -100,6 +115,10 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     TRY(claim_session_id(builder, session_id, key, there));
     if (builder.out.need) return std::move(builder.out);
   }
+  TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
+    const std::string* value = value_of(edit, field);
+    return value != nullptr && *value != "null";
+  }));
   if (there == nullptr) {
     if (session_id.empty()) session_id = fresh_session_id(state, context);
     TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
@@ -133,6 +152,9 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
     }
   }
   TRY(policy::check_edit_size(named.set.size() + named.unset.size(), *session.entry(), ""));
+  TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
+    return std::ranges::find(named.unset, field) == named.unset.end();
+  }));
   TRY(policy::check_entry_edit(named, policy::Import::no, ""));
   policy::normalize_entry_edit(named);
   const sessions::RawEntry old = session.entry();

@@ -106,6 +106,10 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
     edit.put_string("channel", parent.channel);
   put_parent(edit, parent, depth);
+  for (const std::string& field : context.rules->require_fields) {
+    const auto of_parent = json::find(*parent.entry(), field);
+    if (of_parent && value_of(edit, field) == nullptr) edit.put(field, std::string(*of_parent));
+  }
   TRY(auto session, create_session(builder, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry"));
   return answer_session(builder, session, 201);
 }

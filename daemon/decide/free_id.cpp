@@ -86,13 +86,13 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   return {};
 }
 
-std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key) {
+std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key, std::string_view except) {
   const Context& context = builder.context();
   const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
   std::string list;
   std::size_t count = 0;
   for (const ArchiveRecord* record : state.archives.of_key(key) | std::views::reverse) {
-    if (record->purged || record->topic) continue;
+    if (record->purged || record->topic || record->session_id == except) continue;
     if (!context.sight.whole_agent && !context.sight.sees(record->key, record->channel)) continue;
     const std::string one = history_json(*record);
     if (count++ == limits::previous_sessions || list.size() + one.size() > limits::previous_bytes) break;

@@ -30,7 +30,7 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
                               const Session* self);
 
 // Returns what the history of a new session shows of earlier sessions with the same key: a JSON array, or "" if there
-// is nothing.
-std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key);
+// is nothing. `except`: a session id that is left out.
+std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key, std::string_view except = {});
 
 }  // namespace sessiond::decide

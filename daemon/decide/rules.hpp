@@ -15,9 +15,9 @@ struct Rules {
   policy::RouteSettings routing{};
   policy::SendPolicy send_policy{};
   std::vector<std::string> reset_triggers{"/new", "/reset"};
-  policy::ResetRule reset{};
-  std::optional<policy::ResetRule> reset_direct{}, reset_group{}, reset_channel{}, reset_thread{};
-  policy::UtcOffset utc_offset{};  // of the time zone of daily resets
+  policy::ResetRules resets{};
+  policy::UtcOffset utc_offset{};             // of the time zone of daily resets
+  std::vector<std::string> require_fields{};  // that a client gives each session it makes
   int spawn_depth = 3;
   int spawn_count = 64;
   std::uint64_t agents = 10'000;  // limits.agents

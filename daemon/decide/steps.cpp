@@ -87,16 +87,21 @@ Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit
   return check_entry_growth(builder, *before, *session.entry(), "");
 }
 
-Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
-                               json::Edit edit, std::string_view reason, std::string_view pointer) {
-  if (const Session* there = builder.state().find_key(key))
-    return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
-  const std::int64_t now = builder.context().now;
+Result<void> check_room(const DecisionBuilder& builder) {
   const std::uint64_t most = builder.context().rules->sessions_per_agent;
   if (builder.state().size() >= most) {
     return fail_at("", fmt::format("agent {} has {} sessions; limits.sessionsPerAgent is {}", builder.state().id(),
                                    builder.state().size(), most));
   }
+  return {};
+}
+
+Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
+                               json::Edit edit, std::string_view reason, std::string_view pointer) {
+  if (const Session* there = builder.state().find_key(key))
+    return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
+  const std::int64_t now = builder.context().now;
+  TRY(check_room(builder));
   json::Edit entry;
   entry.put_string("sessionId", session_id);
   entry.put_int("updatedAt", now);

@@ -47,6 +47,9 @@ struct ResetResult {
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
                                   bool keep_metadata);
 
+// Checks that the agent may have one more session: validation_failed beyond limits.sessionsPerAgent.
+Result<void> check_room(const DecisionBuilder& builder);
+
 // spawnedBy and spawnDepth: which session is the parent of which.
 // Finds the session that `spawned_by` (raw JSON) names as the parent of `key`. validation_failed at `pointer` if it
 // names none, one that the requester does not see, or one that descends from `key`.

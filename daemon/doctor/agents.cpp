@@ -39,7 +39,8 @@ std::optional<std::int64_t> pid_in(std::string_view name) {
 }
 
 bool is_transcript_like(std::string_view name) {
-  return name.ends_with(".jsonl") || name.contains(".jsonl.reset.") || name.contains(".jsonl.deleted.");
+  const auto holds = [name](std::string_view part) { return name.contains(part); };
+  return name.ends_with(".jsonl") || holds(".jsonl.reset.") || holds(".jsonl.deleted.") || holds(".jsonl.pruned.");
 }
 
 class AgentCheck {

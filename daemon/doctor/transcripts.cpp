@@ -13,6 +13,7 @@
 #include "store/lock/lock.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::doctor {
@@ -65,7 +66,8 @@ class TranscriptCheck {
   void run(const std::vector<Listed>& files) {
     for (const Listed& file : files) {
       if (exam_.cancelled()) return;
-      const bool archived = file.name.contains(".jsonl.reset.") || file.name.contains(".jsonl.deleted.");
+      const auto named = transcripts::parse_file_name(file.name);
+      const bool archived = named && named->kind == transcripts::NamedFile::Kind::archive;
       if (!S_ISREG(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
       look_at(file, archived);
     }

@@ -32,6 +32,7 @@ Result<void> ArchiveLog::compact(const std::string& agent, std::uint64_t size) {
   const std::uint64_t oldest = oldest_ ? oldest_() : 0;
   const auto is_needed = [&](const decide::ArchiveRecord& record) {
     std::error_code ignored;
+    if (!record.entry_as.empty() && std::filesystem::exists(dir / record.entry_as, ignored)) return true;
     return record.seq >= oldest || std::ranges::any_of(record.archived_as, [&](const std::string& name) {
              return std::filesystem::exists(dir / name, ignored);
            });

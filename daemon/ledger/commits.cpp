@@ -86,8 +86,8 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   next_seq_ += decision.events.size();
   in_flight.last = next_seq_ - 1;
   in_flight.agent = state.id();
-  in_flight.archives = std::ranges::any_of(
-      decision.events, [](const journal::Event& event) { return archives_files(event.envelope.type); });
+  in_flight.archives =
+      std::ranges::any_of(decision.events, [](const journal::Event& event) { return renames_files(event); });
   in_flight.events = std::move(decision.events);
   for (const answers::Answer& answer : answers) commit.answers.push_back(answers::to_json(answer));
   in_flight.answers_json = commit.answers;

@@ -1,6 +1,8 @@
 #include "daemon/ledger/projection.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -44,6 +46,17 @@ Result<journal::MadeLine> make_line(const journal::LinePosition& position, std::
 }
 
 constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each holds a lock until then
+
+// Writes the entry of a session that ends beside its archives. A file that a kill has torn is written again by the
+// replay.
+Result<void> keep_entry(const std::filesystem::path& folder, const journal::LinePosition& position) {
+  const std::filesystem::path path = folder / position.file;
+  TRY(store::make_dirs(folder));
+  TRY(auto fd, store::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  TRY(store::write_all(fd.get(), position.entry + "\n", path.native()));
+  TRY(store::sync_file(fd.get(), path));
+  return store::sync_dir(folder);
+}
 
 }  // namespace
 
@@ -140,16 +153,23 @@ Result<void> Projection::sync() {
   return {};
 }
 
-bool archives_files(journal::EventType type) {
-  return type == journal::EventType::session_reset || type == journal::EventType::session_deleted ||
-         type == journal::EventType::topic_deleted;
+bool restores_files(const journal::Event& event) {
+  return event.envelope.type == journal::EventType::session_created && json::find(event.data, "archivedAs").has_value();
 }
 
-bool archives_files(std::string_view event) {
+bool renames_files(const journal::Event& event) {
+  using enum journal::EventType;
+  const journal::EventType type = event.envelope.type;
+  return type == session_reset || type == session_deleted || type == topic_deleted || restores_files(event);
+}
+
+bool renames_files(std::string_view event) {
+  using enum journal::EventType;
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
     const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
-    return type && archives_files(*type);
+    if (type != session_created) return type == session_reset || type == session_deleted || type == topic_deleted;
+    return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
   }
   return false;
 }
@@ -177,7 +197,7 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::B
   // Keeps the order: lines of events before a rename go first.
   std::size_t next = 0;
   for (std::size_t index = 0; index < events.size(); ++index) {
-    if (!archives_files(*events[index])) continue;
+    if (!renames_files(*events[index])) continue;
     TRY(add_lines(first_seq, events, positions, next, first_seq + index, redirect));
     TRY(archive_files(*events[index], positions, !redirect));
   }
@@ -191,7 +211,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
   for (; next < positions.size(); ++next) {
     const journal::LinePosition& position = positions[next];
     if (position.seq >= before) return {};
-    if (!position.archives.empty()) continue;
+    if (position.is_of_archive()) continue;
     if (position.seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
     TRY(auto* known, ends(position.agent));  // before its files change
     if (position.length) {
@@ -218,10 +238,10 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
 std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& commit) const {
   std::set<std::string, std::less<>> files;
   for (const journal::LinePosition& position : commit.line_positions)
-    if (position.archives.empty())
+    if (!position.is_of_archive())
       files.insert(paths_.sessions_dir(position.agent) + position.file);  // archives: below
   for (const journal::Bytes& bytes : commit.events) {
-    if (!archives_files(*bytes)) continue;
+    if (!renames_files(*bytes)) continue;
     const auto event = journal::parse_event(*bytes);
     if (!event) continue;  // add() says so
     for (const auto& [file, name] : archived_files(*event, commit.line_positions))
@@ -235,10 +255,16 @@ std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& c
 Result<void> Projection::archive_files(std::string_view text, std::span<const journal::LinePosition> positions,
                                        bool locked) {
   TRY(auto event, journal::parse_event(std::string(text)));
+  if (restores_files(event)) return restore_files(event, positions, locked);
   const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
   const auto files = archived_files(event, positions);
   TRY(const bool done, archives_.contains(agent, event.envelope.seq));
+  for (const journal::LinePosition& position : positions) {
+    if (position.entry.empty() || position.seq != event.envelope.seq || done) continue;
+    TRY(keep_entry(folder, position));
+    store::fault_point("archive.entry_kept");
+  }
   bool whole = true;
   for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {
     const auto some = std::span(files).subspan(at, std::min(renames_synced_at_once, files.size() - at));
@@ -256,6 +282,33 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
     store::fault_point("archive.purged");
   }
   auto synced = store::sync_dir(folder);  // or a power cut brings it back
+  return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
+}
+
+// Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file.
+Result<void> Projection::restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
+                                       bool locked) {
+  const std::string& agent = event.envelope.agent;
+  const std::string dir = paths_.sessions_dir(agent);
+  const std::filesystem::path folder = paths_.state_dir() / dir;
+  for (const auto& [file, name] : archived_files(event, positions)) {
+    TRY(const auto held, writer_.close(dir + file, locked));
+    TRY(auto* known, ends(agent));
+    struct stat status{};
+    const bool taken = ::lstat((folder / file).c_str(), &status) == 0;
+    if (taken && ::lstat((folder / name).c_str(), &status) == 0) {
+      if (on_repair_) on_repair_(fmt::format("{} was not restored: {} is there", (folder / name).native(), file));
+      continue;
+    }
+    if (!taken) TRY(transcripts::archive(folder, name, file));
+    store::fault_point("restore.renamed");
+    if (::lstat((folder / file).c_str(), &status) == 0)
+      known->replace(file, status.st_ino, static_cast<std::uint64_t>(status.st_size));
+  }
+  std::error_code ignored;
+  if (const auto entry = json::string_at(event.data, "entryAs"); entry && !entry->contains('/'))
+    std::filesystem::remove(folder / *entry, ignored);
+  auto synced = store::sync_dir(folder);
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 

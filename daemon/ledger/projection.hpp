@@ -25,11 +25,12 @@
 
 namespace sessiond::ledger {
 
-// Says whether an event of this type (or this event, as JSON) archives transcripts, by renaming their files.
-bool archives_files(journal::EventType type);
-bool archives_files(std::string_view event);
-// Lists the renames of an event as (file, archive name). `positions` are those of the event's commit or batch; they
-// name the archives that the event only counts.
+// Says whether an event (or an event as JSON) renames transcripts: archives them, or restores them from archives.
+bool renames_files(const journal::Event& event);
+bool renames_files(std::string_view event);
+bool restores_files(const journal::Event& event);
+// Lists the renames of an event as (transcript, archive name). `positions` are those of the event's commit or batch;
+// they name the archives that the event only counts.
 std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
                                                                 std::span<const journal::LinePosition> positions);
 // Says whether the event destroys the archives that it makes.
@@ -72,6 +73,8 @@ class Projection {
   void unload_agent(const std::string& agent);
 
  private:
+  Result<void> restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
+                             bool locked);
   // Adds the lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                          std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,

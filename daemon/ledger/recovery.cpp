@@ -106,12 +106,13 @@ class Recovery {
   }
 
  private:
-  // A transcript that a reset or deletion beyond the checkpoint archives.
+  // A transcript that a reset or deletion beyond the checkpoint archives, or that is restored.
   struct Archived {
     std::uint64_t seq;
     std::string name;  // below the state directory
     bool purged;
-    bool done;  // before the crash: a file with the old name is a newer one
+    bool done;      // before the crash: a file with the old name is a newer one
+    bool restored;  // the other way round: the archive became the transcript again
   };
 
   template <class Take>
@@ -133,12 +134,13 @@ class Recovery {
   Result<void> find_archives() {
     return each_batch([this](const journal::StoredBatch& batch) -> Result<void> {
       for (const journal::Bytes& bytes : batch.events) {
-        if (!archives_files(*bytes)) continue;
+        if (!renames_files(*bytes)) continue;
         TRY(auto event, journal::parse_event(*bytes));
         for (auto& [file, name] : archived_files(event, batch.line_positions)) {
           const std::string dir = parts_.env.paths.sessions_dir(event.envelope.agent);
           TRY(const bool done, projection_.archives().contains(event.envelope.agent, event.envelope.seq));
-          archived_[dir + file].push_back({event.envelope.seq, dir + name, purges_files(event), done});
+          archived_[dir + file].push_back(
+              {event.envelope.seq, dir + name, purges_files(event), done, restores_files(event)});
         }
       }
       return {};
@@ -150,11 +152,16 @@ class Recovery {
   std::optional<std::string> place_of(std::uint64_t seq, const std::string& file) const {
     const auto found = archived_.find(file);
     if (found == archived_.end()) return file;
-    for (const Archived& archived : found->second) {
-      if (archived.seq < seq) continue;
+    const std::vector<Archived>& all = found->second;
+    for (const Archived& archived : all) {
+      if (archived.seq < seq || archived.restored) continue;
       if (archived.purged) return std::nullopt;
       std::error_code error;
       if (std::filesystem::exists(parts_.env.paths.state_dir() / archived.name, error)) return archived.name;
+      const bool restored_later = std::ranges::any_of(all, [&archived](const Archived& later) {
+        return later.restored && later.seq > archived.seq && later.name == archived.name;
+      });
+      if (restored_later) continue;
       return archived.done ? std::nullopt : std::optional(file);  // a foreign program removed the archive
     }
     return file;

@@ -56,7 +56,9 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
     if (at == std::string_view::npos || named->kind != transcripts::NamedFile::Kind::transcript) return;
     if (auto topic = store::topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
   });
+  std::error_code ignored;
   for (decide::ArchiveRecord& record : records) {
+    if (!record.entry_as.empty() && !std::filesystem::exists(dir / record.entry_as, ignored)) record.entry_as.clear();
     std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
     state.archives.add(std::move(record));
   }
@@ -64,7 +66,9 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
     const auto named = transcripts::parse_file_name(name);
     state.archives.add({.time = time,
                         .session_id = std::string(named->stem.substr(0, named->stem.find("-topic-"))),
-                        .reason = name.contains(".jsonl.reset.") ? "reset" : "deleted",
+                        .reason = name.contains(".jsonl.reset.")    ? "reset"
+                                  : name.contains(".jsonl.pruned.") ? "pruned"
+                                                                    : "deleted",
                         .archived_as = {name}});
   }
 }

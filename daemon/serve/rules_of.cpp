@@ -3,6 +3,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::serve {
@@ -44,12 +45,15 @@ Result<decide::Rules> rules_of(const config::Config& config) {
                    .threads = static_cast<policy::ThreadScope>(session.threads)};
   rules.send_policy = std::move(policy);
   rules.reset_triggers = session.reset_triggers;
-  rules.reset = rule_of(session.reset);
-  rules.reset_direct = rule_of(session.reset_by_type.direct);
-  rules.reset_group = rule_of(session.reset_by_type.group);
-  rules.reset_channel = rule_of(session.reset_by_type.channel);
-  rules.reset_thread = rule_of(session.reset_by_type.thread);
+  rules.resets.base = rule_of(session.reset);
+  rules.resets.direct = rule_of(session.reset_by_type.direct);
+  rules.resets.group = rule_of(session.reset_by_type.group);
+  rules.resets.channel = rule_of(session.reset_by_type.channel);
+  rules.resets.thread = rule_of(session.reset_by_type.thread);
+  for (const auto& [channel, reset] : session.reset_by_channel)
+    rules.resets.by_channel.emplace(store::lower(channel), rule_of(reset));
   rules.utc_offset = utc_offset;
+  rules.require_fields = session.require_fields;
   rules.spawn_depth = static_cast<int>(session.spawn.depth);
   rules.spawn_count = static_cast<int>(session.spawn.count);
   rules.agents = config.limits.agents;

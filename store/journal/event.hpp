@@ -23,7 +23,7 @@ enum class EventType : std::uint8_t {
   session_reset,       // {previousSessionId, archivedAs, reason, set, unset}
   session_archived,    // {archivedAs, set}
   session_unarchived,  // {unset}
-  session_deleted,     // {archivedAs, purged}
+  session_deleted,     // {archivedAs, purged, reason?}
   message_appended,    // {set, message, deliver?, mediaUrls?}
   topic_created,       // {}
   topic_deleted,       // {archivedAs}

@@ -347,7 +347,7 @@ class TranscriptLock(Case):
             self.say(other["key"], "goes on")
             self.assertTrue(file.exists(), "nobody renames what another program has locked")
         eventually(lambda: not file.exists(), what="the archive")
-        archived = list(self.daemon.agent_dir().glob(file.name + ".reset.*"))
+        archived = list(self.daemon.agent_dir().glob(file.name + ".reset.*Z"))
         self.assertEqual(len(archived), 1)
         self.assertIn("first", archived[0].read_text())
 

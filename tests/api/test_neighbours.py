@@ -590,7 +590,7 @@ class Edges(Neighbours):
                     self.assertEqual(len(answers), 3 if end == "reset" else 2)
                     for answer in answers:
                         self.assertEqual((len(answer["archivedAs"]), answer.get("archivedMore")), (100, more))
-                    self.assertEqual(len(list(self.daemon.agent_dir().glob(f"{old}*.jsonl.{end}*"))), topics + 1)
+                    self.assertEqual(len(list(self.daemon.agent_dir().glob(f"{old}*.jsonl.{end}*Z"))), topics + 1)
 
     def test_20_faults_are_all_told_and_of_21_are_told_20(self):
         for count in (19, 20, 21, 22):

@@ -18,6 +18,7 @@ class Life:
         self.daemon, self.numbers = daemon, count(1)
         self.client = None
         self.sessions = {}   # key -> {"sid", "patch", topic or None -> texts}
+        self.removed = {}    # key -> what was in sessions, of the deleted ones
         self.archived = {}   # file name without its archive's ending -> texts
         self.deleted, self.purged = set(), set()  # keys; session ids
         self.answers = []    # (request, raw answer) of POSTs
@@ -41,6 +42,12 @@ class Life:
             if story % 3:
                 what = "delete" if story % 3 == 1 else "purge"
                 yield "DELETE", S(key) + "?missing=ok" + ("&purge=true" if what == "purge" else ""), None, key, what, None
+            if story % 6 == 1:
+                yield "POST", S(key, "main", "restore"), {}, key, "restore", None
+                for what in ("append", "topic"):
+                    query = "?topic=t" if what == "topic" else ""
+                    text = f"text {next(self.numbers)}"
+                    yield "POST", S(key, "main", "messages") + query, {"role": "user", "text": text}, key, what, text
 
     def step(self, body=None):
         """One request; False when it was not answered, as when the daemon has died."""
@@ -75,6 +82,13 @@ class Life:
             self.sessions[key] = {"sid": reply.json["sessionId"], "patch": None, "main": [], "t": []}
             self.deleted.discard(key)
             return
+        if what == "restore":
+            session = self.sessions[key] = self.removed.pop(key)
+            assert reply.json["sessionId"] == session["sid"], (session, reply)
+            self.deleted.discard(key)
+            for name in ("", "-topic-t"):
+                self.archived.pop(f"{session['sid']}{name}.jsonl", None)
+            return
         session = self.sessions[key]
         if what == "append":
             session["main"].append(value)
@@ -92,7 +106,7 @@ class Life:
             if what == "reset":
                 session.update(sid=reply.json["sessionId"], main=[], t=[])
             else:
-                del self.sessions[key]
+                self.removed[key] = self.sessions.pop(key)
                 self.deleted.add(key)
 
     def again(self):
@@ -128,11 +142,20 @@ class Life:
     def archive_faults(self, renames):
         """Archives have the names that the events tell, and hold what their transcripts held."""
         faults, files = [], {f.name for f in self.daemon.agent_dir().iterdir()}
-        told = {}
+        told, entries = {}, set()
         for event in renames:
-            for name in event["data"]["archivedAs"]:
-                told[name] = event["data"].get("purged", False)
-        there = {n for n in files if ".jsonl.reset." in n or ".jsonl.deleted." in n}
+            data = event["data"]
+            if "entry" in data:  # restored
+                for name in data["archivedAs"]:
+                    del told[name]
+                entries.remove(data["entryAs"])
+                continue
+            for name in data["archivedAs"]:
+                told[name] = data.get("purged", False)
+            entries |= {data["entryAs"]} if "entryAs" in data else set()
+        if entries != (kept := {n for n in files if n.endswith(".entry")}):
+            faults.append(f"entries {sorted(kept)} are not those of the events {sorted(entries)}")
+        there = {n for n in files if ".jsonl.reset." in n or ".jsonl.deleted." in n} - kept
         if there != {n for n, purged in told.items() if not purged}:
             faults.append(f"archives {sorted(there)} are not those of the events {told}")
         for name in there:

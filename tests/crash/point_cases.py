@@ -20,7 +20,7 @@ class Case:
     new_epoch = False     # the history is another one afterwards
     points = ()           # names, or "name:nth"
     second = ("recovery.replayed", "checkpoint.locked", "checkpoint.exchanged", "transcript.written", "marks.written",
-              "archive.renamed", "settle.kept", "settle.removed")  # where it dies again, in turn
+              "archive.renamed", "archive.entry_kept", "restore.renamed", "settle.kept", "settle.removed")  # where it dies again, in turn
 
     def __init__(self, point, turn):
         self.point, self.then = point, self.second[turn % len(self.second)]
@@ -174,7 +174,7 @@ class Traffic(Case):
               "transcript.synced", "transcript.synced:3", "archive.closed", "archive.closed:2", "archive.renamed",
               "archive.renamed:2", "archive.renamed:3", "archive.synced", "archive.synced:2", "archive.recorded",
               "archive.recorded:2", "archive.purged",
-              "archive.purged:2", "marks.files_synced", "marks.answers_synced", "marks.written:2",
+              "archive.purged:2", "archive.entry_kept", "archive.entry_kept:2", "restore.renamed", "restore.renamed:2", "marks.files_synced", "marks.answers_synced", "marks.written:2",
               "marks.previous_renewed", "answers.written", "answers.synced", "answers.sealed", "answers.removed")
 
 

@@ -64,7 +64,8 @@ class Reader:
                 self.holes.append(f"seq {self.last_seq} then {seq}")
             self.last_seq, self.events = seq, self.events + 1
         self.holes += ["a gap" for e in self.stream.events if e.type == "stream.gap"]
-        self.renames += [e.data for e in self.stream.durable if e.type in ("session.reset", "session.deleted")]
+        self.renames += [e.data for e in self.stream.durable if e.type in ("session.reset", "session.deleted")
+                         or e.type == "session.created" and "archivedAs" in e.data["data"]]
         self.last_id = self.stream.last_id or self.last_id
 
 

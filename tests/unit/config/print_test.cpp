@@ -57,6 +57,7 @@ TEST_CASE("to_json is plain JSON that is read back as the same configuration") {
   config.session.reset.mode = Config::ResetMode::daily;
   config.session.reset_by_type.direct = Config::Reset{Config::ResetMode::idle, 7, 3};
   config.session.reset_by_type.thread = Config::Reset{};
+  config.session.reset_by_channel = {{"a\"b/~", {Config::ResetMode::idle}}, {"slack", {}}};
   config.send_policy_json = R"({"rules":[{"action":"deny","match":{}}]})";
   config.log.level = Config::LogLevel::trace;
   const std::string text = to_json(config);
@@ -78,4 +79,7 @@ TEST_CASE("fault 32: what differs between two configurations is named by its poi
   const auto added = changed_keys(before, grouped);
   CHECK_FALSE(added.empty());
   CHECK(added.size() == changed_keys(grouped, before).size());
+  Config named;
+  named.session.reset_by_channel = {{"a/b", {.at_hour = 5}}};
+  CHECK(changed_keys(before, named).front() == "/session/resetByChannel/a~1b/mode");
 }

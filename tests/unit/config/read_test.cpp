@@ -66,7 +66,10 @@ TEST_CASE("every key reaches its field") {
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
                 "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
-                "resetByType": {"group": {"mode": "idle"}, "thread": {}}, "spawn": {"depth": 0, "count": 1}},
+                "resetByType": {"group": {"mode": "idle"}, "thread": {}},
+                "resetByChannel": {"discord": {"atHour": 7}, "x": {"idleMinutes": 8, "mode": "none"}}, "spawn": {"depth": 0, "count": 1}, "requireFields": ["workerId"],
+                "maintenance": {"mode": "enforce", "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
+                                "highWater": 0.5, "archiveRetentionMs": 60001, "noticeMs": 0, "preserve": ["agent:"]}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
@@ -94,9 +97,12 @@ TEST_CASE("every key reaches its field") {
   wanted.session.threads = Config::Threads::inherit;
   wanted.session.reset_triggers = {"!neu"};
   wanted.session.reset = {Config::ResetMode::daily, 5, 23};
-  wanted.session.reset_by_type.group = Config::Reset{Config::ResetMode::idle, 5, 23};  // the rest as in reset
-  wanted.session.reset_by_type.thread = wanted.session.reset;
+  wanted.session.reset_by_type.group = Config::Reset{.mode = Config::ResetMode::idle};  // nothing is taken from reset
+  wanted.session.reset_by_type.thread = Config::Reset{};
+  wanted.session.reset_by_channel = {{"discord", {.at_hour = 7}}, {"x", {.idle_minutes = 8}}};
   wanted.session.spawn = {0, 1};
+  wanted.session.require_fields = {"workerId"};
+  wanted.session.maintenance = {Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, {"agent:"}};
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};
@@ -109,18 +115,35 @@ TEST_CASE("every fault at once, each with its pointer") {
     "limits": [], "limits2": 1,
     "journal": {"segmentBytes": "64M", "maxBytes": -1, "retentionMs": 1e400},
     "store": {"mode": "both", "lock": {"timeoutMs": null}, "writeThrough": 1, "checkpointDuty": 0, "mode": "own"},
-    "session": {"identityLinks": {"alice": ["nochannel"], "bob": "slack:U1"}, "resetByType": {"group": {"atHour": 24}, "dm": {}}},
+    "session": {"identityLinks": {"alice": ["nochannel"], "bob": "slack:U1"}, "resetByType": {"group": {"atHour": 24}, "dm": {}},
+                "resetByChannel": {"slack": {"mode": 1}, "a:b": {}, "c": 7}},
     "sendPolicy": []})");
   Pointers pointers;
   for (const ConfigFault& fault : faults) {
     pointers.push_back(fault.pointer);
     CHECK_FALSE(fault.detail.empty());
   }
-  CHECK(pointers == Pointers{"/store/mode", "/stateDir", "/listen/tcp/1", "/listen/tcp/2", "/listen/tls",
-                             "/listen/hosts", "/limits", "/journal/segmentBytes", "/journal/maxBytes",
-                             "/journal/retentionMs", "/store/writeThrough", "/store/checkpointDuty",
-                             "/store/lock/timeoutMs", "/session/identityLinks/alice/0", "/session/identityLinks/bob",
-                             "/session/resetByType/group/atHour", "/session/resetByType/dm", "/sendPolicy",
+  CHECK(pointers == Pointers{"/store/mode",
+                             "/stateDir",
+                             "/listen/tcp/1",
+                             "/listen/tcp/2",
+                             "/listen/tls",
+                             "/listen/hosts",
+                             "/limits",
+                             "/journal/segmentBytes",
+                             "/journal/maxBytes",
+                             "/journal/retentionMs",
+                             "/store/writeThrough",
+                             "/store/checkpointDuty",
+                             "/store/lock/timeoutMs",
+                             "/session/identityLinks/alice/0",
+                             "/session/identityLinks/bob",
+                             "/session/resetByType/group/atHour",
+                             "/session/resetByType/dm",
+                             "/session/resetByChannel/slack/mode",
+                             "/session/resetByChannel/a:b",
+                             "/session/resetByChannel/c",
+                             "/sendPolicy",
                              "/limits2"});
 }
 

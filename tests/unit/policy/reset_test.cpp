@@ -61,7 +61,7 @@ TEST_CASE("daily: a reset hour lies between") {
   constexpr std::int64_t midnight = 1'795'219'200'000;  // 2026-11-21T00:00:00Z
   const auto due = [](int at_hour, std::int64_t started, std::int64_t now, int offset_minutes = 0) {
     const auto offset = [offset_minutes](std::int64_t) { return offset_minutes * std::int64_t{60'000}; };
-    return name(reset_due({.mode = ResetRule::Mode::daily, .idle_minutes = 1, .at_hour = at_hour},
+    return name(reset_due({.mode = ResetRule::Mode::daily, .at_hour = at_hour},
                           {.started = started, .last_interaction = started}, now, offset));
   };
   CHECK(due(4, midnight + 3 * hour, midnight + 4 * hour - 1) == "");
@@ -179,6 +179,50 @@ TEST_CASE(
   CHECK(name(reset_due(rule, {.started = ahead, .last_interaction = utc(3, 1, 4)}, utc(3, 1, 5), {})) == "");
   CHECK(name(reset_due(rule, {.started = ahead, .last_interaction = ahead}, utc(3, 1, 5), {})) == "");
   CHECK(name(reset_due(rule, {.started = {}, .last_interaction = 0}, utc(3, 1, 5), {})) == "");
+}
+
+TEST_CASE("of an idle time and a daily hour the one that comes first names the reason") {
+  const ResetRule rule{.mode = ResetRule::Mode::daily, .idle_minutes = 120, .at_hour = 4};
+  const auto due = [&rule](std::int64_t started, std::int64_t last, std::int64_t now) {
+    return name(reset_due(rule, {.started = started, .last_interaction = last}, now, {}));
+  };
+  CHECK(due(utc(3, 1, 0), utc(3, 1, 1), utc(3, 1, 3) - 1) == "");
+  CHECK(due(utc(3, 1, 0), utc(3, 1, 1), utc(3, 1, 3)) == "idle");
+  CHECK(due(utc(3, 1, 0), utc(3, 1, 1), utc(3, 1, 5)) == "idle");       // both: 03:00 was before 04:00
+  CHECK(due(utc(3, 1, 0), utc(3, 1, 3, 30), utc(3, 1, 5)) == "daily");  // not idle for two hours yet
+  CHECK(due(utc(3, 1, 0), utc(3, 1, 3, 30), utc(3, 1, 6)) == "daily");  // both: 04:00 was before 05:30
+  CHECK(due(utc(3, 1, 5), utc(3, 1, 5), utc(3, 1, 7)) == "idle");
+  CHECK(due(utc(2, 1, 5), utc(3, 1, 5), utc(3, 1, 6)) == "daily");  // a boundary of a month ago
+}
+
+TEST_CASE("the next reset") {
+  const SessionTimes times{.started = utc(3, 1, 0), .last_interaction = utc(3, 1, 1)};
+  const auto next = [&times](const ResetRule& rule, std::int64_t now) { return next_reset(rule, times, now, {}); };
+  CHECK_FALSE(next({}, 0).idle_at);
+  CHECK_FALSE(next({}, 0).daily_at);
+  const NextReset idle = next({.mode = ResetRule::Mode::idle}, utc(3, 2, 0));
+  CHECK(idle.idle_at == utc(3, 1, 2));
+  CHECK_FALSE(idle.daily_at);
+  const ResetRule daily{.mode = ResetRule::Mode::daily, .at_hour = 4};
+  CHECK(next(daily, utc(3, 1, 4) - 1).daily_at == utc(3, 1, 4));
+  CHECK(next(daily, utc(3, 1, 4)).daily_at == utc(3, 2, 4));
+  CHECK_FALSE(next(daily, utc(3, 1, 4)).idle_at);
+  constexpr auto highest = std::numeric_limits<std::int64_t>::max();
+  CHECK(next({.mode = ResetRule::Mode::idle, .idle_minutes = highest}, highest).idle_at.has_value());
+}
+
+TEST_CASE("the rule of a session") {
+  ResetRules rules;
+  rules.base.at_hour = 1;
+  CHECK(rules.choose("slack", "group", true).from == "base");
+  rules.group = ResetRule{.at_hour = 2};
+  rules.thread = ResetRule{.at_hour = 3};
+  rules.by_channel.emplace("slack", ResetRule{.at_hour = 5});
+  CHECK(rules.choose("discord", "group", false).rule.at_hour == 2);
+  CHECK(rules.choose("discord", "group", true).rule.at_hour == 3);
+  CHECK(rules.choose("discord", "direct", false).rule.at_hour == 1);
+  CHECK(rules.choose("slack", "group", true).rule.at_hour == 5);
+  CHECK(rules.choose("slack", "group", true).from == "channel");
 }
 
 TEST_CASE("a mention before a trigger") {

@@ -109,7 +109,7 @@ TEST_CASE("resets: trigger, idle, daily") {
     CAPTURE(one.text);
     CAPTURE(one.later);
     World world;
-    world.rules.reset = one.rule;
+    world.rules.resets.base = one.rule;
     world.run(from_user("first"));
     const std::string old = world.session(direct).session_id;
     world.now += one.later;
@@ -145,7 +145,7 @@ TEST_CASE("resets: trigger, idle, daily") {
 
 TEST_CASE("rules by kind of chat, and a trigger that comes first") {
   World world;
-  world.rules.reset_group = policy::ResetRule{.mode = policy::ResetRule::Mode::idle, .idle_minutes = 1};
+  world.rules.resets.group = policy::ResetRule{.mode = policy::ResetRule::Mode::idle, .idle_minutes = 1};
   world.run(from_user());
   world.run(in_group());
   world.now += 2 * minute;

@@ -19,7 +19,7 @@ enum class Clock : std::uint8_t {
 class Life {
  public:
   Life(std::uint32_t seed, Clock clock) : random_(seed), clock_(clock) {
-    world.rules.reset = {.mode = policy::ResetRule::Mode::idle, .idle_minutes = 60};
+    world.rules.resets.base = {.mode = policy::ResetRule::Mode::idle, .idle_minutes = 60};
     world.rules.spawn_count = 3;
     base_ = snapshot();
   }

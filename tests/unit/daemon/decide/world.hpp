@@ -198,6 +198,7 @@ struct World {
   }
 
   void put(const journal::LinePosition& position, const std::vector<journal::Event>& events) {
+    if (position.is_of_archive()) return;
     std::string& file = files[position.file];
     if (!file.empty() && file.back() != '\n') file += '\n';
     CHECK(position.at == file.size());

@@ -1,0 +1,220 @@
+// The life of a session: when it will be reset, how it is restored, and which sessions maintenance takes.
+#include <fmt/format.h>
+
+#include <ranges>
+#include <set>
+
+#include "daemon/api/handler.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "daemon/maintenance/maintenance.hpp"
+#include "policy/reset.hpp"
+#include "store/files.hpp"
+#include "store/limits.hpp"
+#include "transcripts/archive.hpp"
+
+namespace sessiond::api {
+namespace {
+
+// What the rules of resets need to know of a session.
+struct Age {
+  std::string session_id;
+  std::string file;  // its transcript; empty if it is known when the session began
+  policy::ResetRules::Chosen chosen;
+  policy::SessionTimes times;
+  std::uint64_t seq = 0;
+};
+
+std::string rule_json(const policy::ResetRules::Chosen& chosen) {
+  const policy::ResetRule& rule = chosen.rule;
+  json::ObjectWriter writer;
+  writer.string("from", chosen.from);
+  writer.string("mode", policy::name(rule.mode));
+  if (rule.mode == policy::ResetRule::Mode::idle || (rule.mode == policy::ResetRule::Mode::daily && rule.idle_minutes))
+    writer.integer("idleMinutes", policy::idle_minutes_of(rule));
+  if (rule.mode == policy::ResetRule::Mode::daily) writer.integer("atHour", rule.at_hour);
+  return writer.text();
+}
+
+HandlerResult freshness(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  const decide::Rules& rules = api.ledger.rules();
+  CO_TRY(auto age,
+         co_await show_session(
+             api, request, path, wants_fresh(request),
+             [&](const decide::Session& session, const ledger::Seen& seen) -> Result<Age> {
+               const store::KeyParts parts = store::parse_key(session.key());
+               const auto chosen = rules.resets.choose(session.channel, session.chat_type, !parts.thread.empty());
+               const bool unknown = !session.started_at && chosen.rule.mode == policy::ResetRule::Mode::daily;
+               return Age{.session_id = session.session_id,
+                          .file = unknown ? decide::AgentState::file_of(session, {}) : "",
+                          .chosen = chosen,
+                          .times = {.started = session.started_at,
+                                    .last_interaction = session.last_interaction_at.value_or(session.updated_at)},
+                          .seq = seen.seq()};
+             }));
+  if (!age.file.empty()) {
+    const auto header_time = [](transcripts::Transcript& transcript) -> Result<std::optional<std::int64_t>> {
+      return transcript.started();
+    };
+    CO_TRY(age.times.started, co_await api.ledger.read_transcript(path.agent, age.file, header_time));
+  }
+  const std::int64_t now = store::unix_ms();
+  const policy::ResetDue due = policy::reset_due(age.chosen.rule, age.times, now, rules.utc_offset);
+  const policy::NextReset next = policy::next_reset(age.chosen.rule, age.times, now, rules.utc_offset);
+  json::ObjectWriter writer;
+  if (due == policy::ResetDue::none)
+    writer.raw("due", "null");
+  else
+    writer.string("due", policy::name(due));
+  writer.raw("rule", rule_json(age.chosen));
+  if (next.idle_at) writer.integer("idleAt", *next.idle_at);
+  if (next.daily_at) writer.integer("dailyAt", *next.daily_at);
+  writer.integer("lastInteractionAt", age.times.last_interaction);
+  if (age.times.started)
+    writer.integer("sessionStartedAt", *age.times.started);
+  else
+    writer.raw("sessionStartedAt", "null");
+  co_return as_of_response(api, writer.text(), age.seq);
+}
+
+// A key, and the record of the archives that a restore of it takes.
+struct Archived {
+  std::string key;
+  std::optional<decide::ArchiveRecord> record{};
+};
+
+// Finds the archives that a request names: those of a session id, or of an archive's name, or the newest of the key.
+// Without a record if there are none, or the session lives.
+Result<Archived> archived_session(const decide::AgentState& state, const SessionPath& path,
+                                  const auth::Principal& principal, const std::optional<std::string>& session_id,
+                                  const std::optional<std::string>& archive) {
+  const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
+  if (const auto session = visible(state, path.target, principal)) return Archived{(*session)->key()};
+  auto records = state.archives.of_key(key);
+  if (records.empty()) records = state.archives.of_id(path.target.key);
+  for (const decide::ArchiveRecord* record : records | std::views::reverse) {
+    if (record->key.empty() || record->purged || record->topic || decide::ending_of(*record).empty()) continue;
+    if (!principal.sees(path.agent, record->key, record->channel)) continue;
+    if (session_id && record->session_id != *session_id) continue;
+    if (archive && record->entry_as != *archive + std::string(transcripts::entry_suffix) &&
+        std::ranges::find(record->archived_as, *archive) == record->archived_as.end())
+      continue;
+    return Archived{record->key, *record};
+  }
+  return Archived{path.target.key};
+}
+
+// Reads what is on disk of the archives of a record. Blocks.
+Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder, const Archived& archived) {
+  const decide::ArchiveRecord& record = *archived.record;
+  decide::RestoreSession command{.key = archived.key, .session_id = record.session_id, .seq = record.seq};
+  const std::string_view ending = decide::ending_of(record);
+  TRY(const auto names, transcripts::list_archives(folder, record.session_id));
+  for (const std::string& name : names) {
+    if (!name.ends_with(ending)) continue;
+    const auto topic = store::topic_of_file(record.session_id, name.substr(0, name.size() - ending.size()));
+    if (topic) command.topics.push_back(*topic);
+    command.archives.push_back(name);
+  }
+  for (const std::string& name : record.archived_as)  // a transcript that an entry gave another name
+    if (std::ranges::find(command.archives, name) == command.archives.end() && std::filesystem::exists(folder / name))
+      command.archives.push_back(name);
+  if (record.entry_as.empty()) return command;
+  auto entry = store::read_file(folder / record.entry_as);
+  if (!entry && entry.error().code == Code::not_found) return command;
+  if (!entry) return std::unexpected(std::move(entry.error()));
+  command.entry_as = record.entry_as;
+  command.entry = store::trim(*entry);
+  if (!json::check(command.entry) || json::kind(command.entry) != json::Kind::object)
+    return fail(Code::degraded, fmt::format("{} is damaged; move it away to restore the transcripts without it",
+                                            (folder / record.entry_as).native()));
+  return command;
+}
+
+HandlerResult restore(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const auto session_id = fields.string("sessionId", 128);
+  const auto archive = fields.string("archive", 512);
+  CO_TRY(fields.done());
+  CO_TRY(const auto archived,
+         co_await api.ledger.show(path.agent, true, [&](const decide::AgentState& state, const ledger::Seen&) {
+           return archived_session(state, path, request.principal, session_id, archive);
+         }));
+  decide::RestoreSession command{.key = archived.key};  // without a record it is refused, or answered from its key
+  if (archived.record) {
+    const std::string own = store::transcript_file(archived.record->session_id, "");
+    CO_TRY(co_await api.ledger.flush_transcript(path.agent, own));
+    CO_TRY(command, co_await on_disk(api, [&archived, folder = sessions_folder(api, path.agent)] {
+             return read_archived(folder, archived);
+           }));
+  }
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+}
+
+// The sessions that a stream is about, by agent and key.
+asio::awaitable<std::set<std::pair<std::string, std::string>>> streamed_sessions(Api& api) {
+  std::set<std::pair<std::string, std::string>> out;
+  for (const stream::StreamInfo& stream : co_await api.streams.list()) {
+    auto agent = json::string_at(stream.filters, "agent");
+    auto key = json::string_at(stream.filters, "key");
+    if (agent && key) out.emplace(std::move(*agent), std::move(*key));
+  }
+  co_return out;
+}
+
+http::Response maintenance_json(const maintenance::Outcome& outcome) {
+  std::string body = fmt::format(R"({{"count":{},"data":[)", outcome.taken.size());
+  for (const maintenance::Taken& taken : outcome.taken | std::views::take(limits::maintained)) {
+    json::ObjectWriter writer;
+    writer.string("agent", taken.agent);
+    writer.string("key", taken.key);
+    writer.string("sessionId", taken.session_id);
+    writer.string("reason", policy::name(taken.reason));
+    writer.integer("lastInteractionAt", taken.last_interaction);
+    writer.integer("bytes", static_cast<std::int64_t>(taken.bytes));
+    append_element(body, writer.text());
+  }
+  body += "],\"kept\":[";
+  for (const maintenance::Kept& kept : outcome.kept | std::views::take(limits::maintained))
+    append_element(body, fmt::format(R"({{"agent":{},"key":{},"because":{}}})", json::quote(kept.agent),
+                                     json::quote(kept.key), json::quote(kept.because)));
+  return json_response(body + "]}");
+}
+
+HandlerResult maintain(Api& api, http::Request& request) {
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const auto named = fields.string("agent", 64);
+  const config::Config::Maintenance& configured = api.config.session.maintenance;
+  maintenance::Order order{.limits = {.prune_after_ms = configured.prune_after_ms,
+                                      .max_entries = configured.max_entries,
+                                      .max_disk_bytes = configured.max_disk_bytes,
+                                      .high_water = configured.high_water},
+                           .preserve = configured.preserve,
+                           .actor = request.principal.id};
+  order.dry_run = fields.boolean("dryRun").value_or(true);
+  if (const auto keep = fields.integer("keep")) order.limits.max_entries = static_cast<std::uint64_t>(*keep);
+  if (const auto age = fields.integer("olderThanMs")) order.limits.prune_after_ms = *age;
+  if (const auto most = fields.integer("maxDiskBytes")) order.limits.max_disk_bytes = static_cast<std::uint64_t>(*most);
+  CO_TRY(fields.done());
+  order.agents = co_await api.ledger.agent_ids();
+  std::erase_if(order.agents, [&](const std::string& agent) {
+    return !request.principal.sees_whole_agent(agent) || (named && store::normalize_agent_id(*named) != agent);
+  });
+  if (named && order.agents.empty()) co_return no_such_agent(*named);
+  order.streamed = co_await streamed_sessions(api);
+  CO_TRY(const auto outcome, co_await maintenance::carry_out(api.ledger, std::move(order)));
+  co_return maintenance_json(outcome);
+}
+
+}  // namespace
+
+void add_lifecycle_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  const std::string one = "/v1/agents/{agent}/sessions/{key}";
+  on("GET", one + "/freshness", auth::Permission::read, freshness);
+  on("POST", one + "/restore", auth::Permission::write, restore);
+  on("POST", "/v1/admin/maintenance", auth::Permission::maintenance, maintain);
+}
+
+}  // namespace sessiond::api

@@ -1,0 +1,322 @@
+#include "daemon/cli/session_command.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/url/encode.hpp>
+#include <boost/url/rfc/unreserved_chars.hpp>
+#include <cstdio>
+#include <expected>
+#include <memory>
+#include <utility>
+
+#include "daemon/cli/client.hpp"
+#include "daemon/cli/table.hpp"
+#include "daemon/decide/session_index.hpp"
+#include "daemon/ledger/paths.hpp"
+#include "store/clock.hpp"
+#include "store/files.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::cli {
+namespace {
+
+int as_code(Exit code) { return static_cast<int>(code); }
+
+// Ends a command: prints the fault on stderr.
+struct Ended {
+  Exit code = Exit::failed;
+  std::string detail{};
+};
+template <class Value>
+using Answer = std::expected<Value, Ended>;
+
+std::unexpected<Ended> ended(std::string detail, Exit code = Exit::failed) {
+  return std::unexpected(Ended{code, std::move(detail)});
+}
+
+int told(std::string_view command, const Ended& end) {
+  if (!end.detail.empty()) fmt::print(stderr, "sessiond {}: {}\n", command, end.detail);
+  return as_code(end.code);
+}
+
+Answer<Endpoint> endpoint_at(const std::string& url, const std::optional<std::string>& token_file) {
+  constexpr std::string_view scheme = "http://";
+  if (!url.starts_with(scheme))
+    return ended(fmt::format("--url {}: only http:// is spoken here; for https use curl, or the unix socket", url));
+  std::string_view rest = std::string_view(url).substr(scheme.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  const std::size_t colon = rest.rfind(':');
+  const bool has_port = colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos;
+  std::string host(rest.substr(0, has_port ? colon : rest.size()));
+  const std::string port(has_port ? rest.substr(colon + 1) : "80");
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || rest.contains('/') || rest.contains('@'))
+    return ended(fmt::format("--url {}: must be http://host:port", url));
+  std::string token;
+  if (token_file) {
+    const auto text = store::read_file(*token_file);
+    if (!text) return ended(text.error().detail);
+    token = std::string(store::trim(*text));
+    if (token.find_first_of(" \r\n") != std::string::npos) return ended(*token_file + " does not hold one token");
+  }
+  return Endpoint(std::move(host), port, std::move(token));
+}
+
+Answer<Endpoint> endpoint_of(const Asked& asked) {
+  if (asked.url) return endpoint_at(*asked.url, asked.token_file);
+  const auto settings = load_settings(asked.where);
+  if (!settings) return ended("");
+  return Endpoint(serve::socket_of(settings->config));
+}
+
+// Sends a request; the body of a 2xx.
+Answer<std::string> ask(const Endpoint& daemon, std::string_view method, std::string_view target,
+                        std::string_view body = {}) {
+  auto reply = call_daemon(daemon, method, target, body);
+  if (!reply)
+    return ended(reply.error().nobody_there ? reply.error().detail + "; is the daemon running?" : reply.error().detail,
+                 reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
+  if (reply->status / 100 == 2) return std::move(reply->body);
+  return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);
+}
+
+std::string in_url(std::string_view text) { return boost::urls::encode(text, boost::urls::unreserved_chars + ':'); }
+
+// The agent that a key names, else main.
+std::string agent_in(std::string_view key) {
+  const std::string_view agent = store::parse_key(key).agent;
+  return std::string(agent.empty() ? "main" : agent);
+}
+
+std::string agent_of(const NamedSession& session) { return session.agent.value_or(agent_in(session.key)); }
+
+std::string path_of(const NamedSession& session) {
+  return fmt::format("/v1/agents/{}/sessions/{}", in_url(agent_of(session)), in_url(session.key));
+}
+
+std::string time_of(std::optional<std::int64_t> ms) {
+  if (!ms || *ms <= 0) return "-";
+  return fmt::format("{:%Y-%m-%d %H:%M}", fmt::gmtime(static_cast<std::time_t>(*ms / 1000)));
+}
+
+std::string text_at(std::string_view object, std::string_view name) {
+  return json::string_at(object, name).value_or("");
+}
+
+// --- sessions list ---
+
+struct Listed {
+  std::vector<std::string> sessions{};
+  bool more = false;
+};
+
+Answer<Listed> list_sessions(const SessionsList& command) {
+  TRY(const auto daemon, endpoint_of(command.asked));
+  std::string query = command.archived ? "archived=true" : "archived=any";
+  if (command.channel) query += "&channel=" + in_url(*command.channel);
+  if (command.text) query += "&q=" + in_url(*command.text);
+  const std::string base =
+      command.agent ? fmt::format("/v1/agents/{}/sessions", in_url(*command.agent)) : std::string("/v1/sessions");
+  Listed listed;
+  for (std::string cursor;;) {
+    const std::size_t left = static_cast<std::size_t>(command.limit) - listed.sessions.size();
+    TRY(const auto body, ask(daemon, "GET",
+                             fmt::format("{}?{}&limit={}{}{}", base, query, std::min<std::size_t>(left, 200),
+                                         cursor.empty() ? "" : "&cursor=", in_url(cursor))));
+    for (const auto session : json::elements(json::find(body, "data").value_or("[]")))
+      listed.sessions.emplace_back(session);
+    cursor = text_at(json::find(body, "page").value_or("{}"), "next");
+    listed.more = !cursor.empty();
+    if (!listed.more || listed.sessions.size() >= static_cast<std::size_t>(command.limit)) return listed;
+  }
+}
+
+std::string title_of(std::string_view session) {
+  for (const std::string_view field : {"name", "label", "displayName", "subject"})
+    if (std::string title = text_at(session, field); !title.empty()) return title;
+  return {};
+}
+
+// --- sessions show ---
+
+void print_fields(std::string_view session) {
+  std::size_t width = 0;
+  for (const json::Member& member : json::members(session)) width = std::max(width, member.name.size());
+  for (const json::Member& member : json::members(session)) {
+    std::string value = json::as_string(member.value).value_or(std::string(member.value));
+    const auto number = json::as_int(member.value);
+    if (number && (member.name.ends_with("At") || member.name.ends_with("Ms")) && *number > 1'000'000'000'000)
+      value = fmt::format("{} ({} UTC)", *number, time_of(number));
+    fmt::print("{:<{}}  {}\n", without_controls(json::unescape(member.name)), width, without_controls(value));
+  }
+}
+
+}  // namespace
+
+int run(const SessionsList& command) {
+  const auto listed = list_sessions(command);
+  if (!listed) return told("sessions list", listed.error());
+  if (command.asked.json) {
+    fmt::print("{{\"data\":[{}]}}\n", fmt::join(listed->sessions, ","));
+    return 0;
+  }
+  std::vector<Row> rows;
+  for (const std::string& session : listed->sessions)
+    rows.push_back({text_at(session, "key"), time_of(json::int_at(session, "updatedAt")),
+                    std::to_string(json::int_at(session, "messageCount").value_or(0)), title_of(session)});
+  fmt::print("{}", table({{.title = "KEY", .may_shrink = true},
+                          {.title = "UPDATED (UTC)"},
+                          {.title = "MESSAGES", .to_the_right = true},
+                          {.title = "NAME", .may_shrink = true}},
+                         std::move(rows), terminal_width()));
+  if (listed->more) fmt::print(stderr, "there are more: --limit {}\n", command.limit * 2);
+  return 0;
+}
+
+int run(const SessionsShow& command) {
+  const auto shown = [&]() -> Answer<std::string> {
+    TRY(const auto daemon, endpoint_of(command.asked));
+    return ask(daemon, "GET", path_of(command.session));
+  }();
+  if (!shown) return told("sessions show", shown.error());
+  if (command.asked.json)
+    fmt::print("{}\n", *shown);
+  else
+    print_fields(*shown);
+  return 0;
+}
+
+int run(const SessionsChange& command) {
+  using What = SessionsChange::What;
+  constexpr std::array<std::string_view, 4> names{"reset", "archive", "unarchive", "delete"};
+  const std::string_view name = names.at(static_cast<std::size_t>(command.what));
+  const auto changed = [&]() -> Answer<std::string> {
+    TRY(const auto daemon, endpoint_of(command.asked));
+    const std::string path = path_of(command.session);
+    if (command.what == What::remove) return ask(daemon, "DELETE", path + (command.purge ? "?purge=true" : ""));
+    return ask(daemon, "POST", fmt::format("{}/{}", path, name));
+  }();
+  if (!changed) return told(fmt::format("sessions {}", name), changed.error());
+  if (command.asked.json && !changed->empty()) fmt::print("{}\n", *changed);
+  if (command.asked.json) return 0;
+  if (command.what == What::remove) {
+    fmt::print(stderr, "deleted {}{}\n", command.session.key,
+               command.purge ? ", its transcripts too" : "; its transcripts are archived");
+  } else if (command.what == What::reset) {
+    fmt::print(stderr, "{} begins anew as {}; before it was {}\n", text_at(*changed, "key"),
+               text_at(*changed, "sessionId"), text_at(*changed, "previousSessionId"));
+  } else {
+    fmt::print(stderr, "{}d {}\n", name, text_at(*changed, "key"));
+  }
+  return 0;
+}
+
+int run(const SessionsPrune& command) {
+  const auto pruned = [&]() -> Answer<std::string> {
+    TRY(const auto daemon, endpoint_of(command.asked));
+    json::ObjectWriter order;
+    if (command.agent) order.string("agent", *command.agent);
+    if (command.keep) order.integer("keep", *command.keep);
+    if (command.older_than_ms) order.integer("olderThanMs", *command.older_than_ms);
+    if (command.max_disk_bytes) order.integer("maxDiskBytes", *command.max_disk_bytes);
+    order.boolean("dryRun", !command.yes);
+    return ask(daemon, "POST", "/v1/admin/maintenance", order.text());
+  }();
+  if (!pruned) return told("sessions prune", pruned.error());
+  if (command.asked.json) {
+    fmt::print("{}\n", *pruned);
+    return 0;
+  }
+  std::vector<Row> rows;
+  for (const auto row : json::elements(json::find(*pruned, "data").value_or("[]")))
+    rows.push_back({text_at(row, "key"), text_at(row, "reason"), time_of(json::int_at(row, "lastInteractionAt")),
+                    std::to_string(json::int_at(row, "bytes").value_or(0))});
+  if (!rows.empty())
+    fmt::print("{}", table({{.title = "KEY", .may_shrink = true},
+                            {.title = "REASON"},
+                            {.title = "LAST USED (UTC)"},
+                            {.title = "BYTES", .to_the_right = true}},
+                           std::move(rows), terminal_width()));
+  for (const auto kept : json::elements(json::find(*pruned, "kept").value_or("[]")))
+    fmt::print(stderr, "stays: {} ({})\n", without_controls(text_at(kept, "key")), text_at(kept, "because"));
+  const std::int64_t count = json::int_at(*pruned, "count").value_or(0);
+  fmt::print(stderr, "{} {}{}\n", serve::counted(static_cast<std::uint64_t>(count), "session"),
+             command.yes ? "went" : "would go", command.yes || count == 0 ? "" : "; add --yes to let them go");
+  return 0;
+}
+
+int run(const LocksCommand& command) {
+  const auto answer = [&]() -> Answer<std::string> {
+    TRY(const auto daemon, endpoint_of(command.asked));
+    if (!command.evict) return ask(daemon, "GET", "/v1/admin/locks");
+    return ask(daemon, "POST",
+               fmt::format("/v1/admin/locks/{}/evict{}{}", in_url(*command.evict),
+                           command.transcript ? "?transcript=" : "", in_url(command.transcript.value_or(""))));
+  }();
+  if (!answer) return told("locks", answer.error());
+  if (command.asked.json) {
+    fmt::print("{}\n", *answer);
+    return 0;
+  }
+  if (command.evict) {
+    fmt::print(stderr, "removed {}\n", text_at(*answer, "path"));
+    return 0;
+  }
+  std::vector<Row> rows;
+  for (const auto lock : json::elements(json::find(*answer, "data").value_or("[]"))) {
+    const std::string_view holder = json::find(lock, "holder").value_or("{}");
+    const bool held = json::find(lock, "held") == "true";
+    const auto pid = json::int_at(holder, "pid");
+    std::string by = !held                                  ? "free"
+                     : json::find(holder, "ours") == "true" ? "the daemon"
+                     : pid                                  ? fmt::format("pid {} {}", *pid, text_at(holder, "host"))
+                                                            : "an unknown program";
+    if (json::find(holder, "stale") == "true") by += ", stale";
+    rows.push_back({text_at(lock, "path"), std::move(by),
+                    held ? fmt::format("{} s", json::int_at(holder, "ageMs").value_or(0) / 1000) : "-",
+                    std::to_string(json::int_at(json::find(lock, "waiting").value_or("{}"), "requests").value_or(0))});
+  }
+  fmt::print("{}", table({{.title = "LOCK", .may_shrink = true},
+                          {.title = "HELD BY", .may_shrink = true},
+                          {.title = "AGE", .to_the_right = true},
+                          {.title = "WAITING", .to_the_right = true}},
+                         std::move(rows), terminal_width()));
+  return 0;
+}
+
+int run(const PathsCommand& command) {
+  const auto settings = load_settings(command.asked.where);
+  if (!settings) return as_code(Exit::failed);
+  const ledger::Paths paths(settings->config.state_dir, settings->config.store.path_template);
+  const std::string named = command.agent.value_or(agent_in(command.session.value_or("")));
+  const auto agent = store::normalize_agent_id(named);
+  if (!agent) return told("paths", {Exit::not_there, fmt::format("{} is not a valid agent id", named)});
+  std::vector<std::pair<std::string_view, std::string>> found{{"store", paths.store_file(*agent).native()}};
+  if (command.session) {
+    const auto session = [&]() -> Answer<std::string> {
+      TRY(const auto daemon, endpoint_of(command.asked));
+      return ask(daemon, "GET", path_of({.key = *command.session, .agent = *agent}) + "?fields=sessionId,sessionFile");
+    }();
+    if (!session) return told("paths", session.error());
+    const auto folder = paths.state_dir() / paths.sessions_dir(*agent);
+    const decide::Session known(text_at(*session, "key"), std::make_shared<const std::string>(*session));
+    found.emplace_back("transcript", (folder / decide::SessionIndex::file_of(known, {})).native());
+    if (command.topic)
+      found.emplace_back("topic", (folder / decide::SessionIndex::file_of(known, *command.topic)).native());
+  }
+  if (command.asked.json) {
+    json::ObjectWriter writer;
+    for (const auto& [name, path] : found) writer.string(name, path);
+    fmt::print("{}\n", writer.text());
+  } else {
+    for (const auto& [name, path] : found) fmt::print("{}\n", path);
+  }
+  return 0;
+}
+
+}  // namespace sessiond::cli

@@ -1,0 +1,71 @@
+// The decision about restoring a session from its archives.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/free_id.hpp"
+#include "daemon/decide/steps.hpp"
+#include "store/limits.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+bool is_recorded(const AgentState& state, const RestoreSession& command) {
+  return std::ranges::any_of(state.archives.of_key(command.key), [&](const ArchiveRecord* record) {
+    return record->seq == command.seq && record->session_id == command.session_id && !record->purged;
+  });
+}
+
+// Returns the entry with which the session lives again.
+std::string restored_entry(const DecisionBuilder& builder, const RestoreSession& command) {
+  const Context& context = builder.context();
+  json::Edit edit;
+  edit.put_string("sessionId", command.session_id);
+  edit.put_int("updatedAt", context.now);
+  if (command.entry.empty()) edit.put_int("createdAt", context.now);
+  if (std::string earlier = earlier_sessions(builder, command.key, command.session_id); !earlier.empty()) {
+    edit.put("previousSessions", std::move(earlier));
+  } else {
+    edit.remove("previousSessions");
+  }
+  return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
+}
+
+}  // namespace
+
+Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  const Session* there = state.find_key(command.key);
+  const bool seen = there != nullptr && (context.sight.whole_agent || context.sight.sees(there->key(), there->channel));
+  if (seen) return fail(Code::session_exists, fmt::format("{} lives: reset or delete it first", there->key()));
+  if (there != nullptr || !is_recorded(state, command))
+    return fail(Code::session_not_found, fmt::format("agent {} has no session {}", state.id(), command.key));
+  TRY(claim_session_id(builder, command.session_id, command.key, nullptr));
+  if (builder.out.need) return std::move(builder.out);
+  if (context.on_disk->at(command.session_id).transcripts)
+    return fail(Code::session_exists,
+                fmt::format("a transcript of {} is there already: move it away first", command.session_id));
+  TRY(check_room(builder));
+  const std::string entry = restored_entry(builder, command);
+  TRY(check_entry_growth(builder, "{}", entry, ""));
+
+  json::Edit rev;
+  rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
+  Session session(command.key, std::make_shared<const std::string>(json::apply(entry, rev)));
+  std::string data = fmt::format(R"({{"entry":{},"reason":"restore",{})", entry, archived_members(command.archives));
+  if (!command.entry_as.empty()) data += ",\"entryAs\":" + json::quote(command.entry_as);
+  if (command.archives.size() > limits::archive_names) {
+    builder.out.line_positions.push_back({.agent = state.id(), .seq = builder.next_seq()});
+    builder.out.line_positions.back().archives = {command.archives.begin() + limits::archive_names,
+                                                  command.archives.end()};
+  }
+  builder.emit(journal::EventType::session_created, session, data + "}");
+  for (const std::string& topic : command.topics)
+    builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", topic);
+  builder.out.through_checkpoint = true;
+  return answer_session(builder, session, 200);
+}
+
+}  // namespace sessiond::decide

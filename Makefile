@@ -73,7 +73,8 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan api-tsan points kill9 api-release browser two-writers edge faults powercut earlier-boot flood damage hostile full-disk
+SUITES := api-asan unit-asan api-tsan points kill9 api-release browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
+  full-disk
 MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
   journal_damage.BeforeCheckpoint journal_damage.Left journal_damage.UnderTheDaemon limits locks messages neighbours \
   reload scope stream_crowd streams tickets tls token_life transcripts
@@ -86,6 +87,7 @@ build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
+build/passed/cost:        RUN = python3 tests/bench/cost.py
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
 build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
@@ -100,7 +102,7 @@ build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 
 # Suites of the asan daemon need nothing more; these wait for a build, one at a time.
-$(addprefix build/passed/,kill9 api-release browser two-writers faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
+$(addprefix build/passed/,kill9 api-release browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
 build/passed/api-tsan: build/.made-tsan
 build/passed/unit-asan: build/.made-asan
 build/.made-release: TARGETS = sessiond crash_shim

@@ -7,7 +7,7 @@
 using namespace sessiond;
 
 TEST_CASE("an index finds what find() finds: few members and many, duplicates, names with escapes") {
-  for (const std::size_t count : {0, 1, 5, 31, 32, 33, 100}) {
+  for (const std::size_t count : {0UL, 1UL, 5UL, 31UL, 32UL, 33UL, 100UL}) {
     std::string object = "{";
     for (std::size_t i = 0; i < count; ++i) {
       const std::string number = std::to_string(i * 7 % 40);  // from 40 on names come again

@@ -112,17 +112,11 @@ void describe_reset(Visitor& v, AReset& c) {
 
 template <class Visitor, class AMaintenance>
 void describe_maintenance(Visitor& v, AMaintenance& c) {
-  v.key("mode", c.mode, Any{},
-        "warn: the sessions that a limit reaches are named once a day, in the event retention.notice. enforce: they go "
-        "when noticeMs has passed since then. What goes by age or number is archived.");
   v.key("pruneAfterMs", c.prune_after_ms, Between{minute, ten_years}, "Time without a word from a user.");
   v.key("maxEntries", c.max_entries, Between{1, 100'000'000}, "Sessions of an agent; the oldest go first.");
   v.key("maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
-        "Disk space of an agent's store, transcripts and archives. Beyond it, archives are destroyed, then sessions.");
+        "Disk space of an agent's store and transcripts; beyond it the oldest sessions are destroyed.");
   v.key("highWater", c.high_water, BetweenReal{0.1, 1.0}, "The share of maxDiskBytes to which space is cleared.");
-  v.key("archiveRetentionMs", c.archive_retention_ms, Between{minute, ten_years},
-        "Archived transcripts are destroyed at this age. null: never.");
-  v.key("noticeMs", c.notice_ms, Between{0, ten_years}, "How long a session is named before it goes.");
   v.key("preserve", c.preserve, TextRule{key_prefix_fault},
         "Prefixes of the keys of sessions that always stay, e.g. [\"agent:main:slack:\"].");
 }
@@ -158,10 +152,12 @@ void describe_session(Visitor& v, ASession& c) {
   v.key("requireFields", c.require_fields, TextRule{field_name_fault},
         "Fields that a session must have when a client makes it, e.g. [\"workerId\", \"workspaceId\"]. Messages of "
         "bridges make sessions without them.");
-  v.group("maintenance",
-          "Limits beyond which sessions are archived. None is set: sessions stay for ever. Sessions that are in use, "
-          "pinned (pinnedAt), preserved or an agent's main session stay in any case.",
-          [&] { describe_maintenance(v, c.maintenance); });
+  v.group(
+      "maintenance",
+      "The limits of sessiond sessions prune and POST /v1/admin/maintenance, which name the sessions beyond them and "
+      "archive them when told to. Nothing goes by itself. Sessions that are in use, pinned (pinnedAt), preserved or "
+      "an agent's main session stay in any case.",
+      [&] { describe_maintenance(v, c.maintenance); });
   v.group("spawn", "Sessions that sessions start.", [&] {
     v.key("depth", c.spawn.depth, Between{0, 32}, "How deep they may nest; 0 forbids them.");
     v.key("count", c.spawn.count, Between{0, 10'000}, "How many children one session may have.");

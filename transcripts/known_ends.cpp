@@ -113,7 +113,12 @@ void KnownEnds::add(std::string_view file, std::uint64_t inode, ByteRange lines)
   auto at = ends_.find(file);
   if (at == ends_.end()) at = ends_.emplace(file, End{.inode = inode}).first;
   End& known = at->second;
-  if (known.inode != inode || lines.end <= known.size) return;
+  if (known.inode != inode) {
+    End& other = replaced_[std::string(file)];
+    if (other.inode != inode) other = {.inode = inode};
+    return merge(other.beyond, lines);
+  }
+  if (lines.end <= known.size) return;
   if (known.beyond.empty() && lines.begin <= known.size) {
     known.size = lines.end;
   } else {
@@ -135,6 +140,9 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
     return;
   }
   changed_.emplace(file);
+  const auto other = replaced_.extract(std::string(file));
+  if (other.empty() || other.mapped().inode != inode) return;
+  for (const ByteRange& lines : other.mapped().beyond) add(file, inode, lines);
 }
 
 std::uint64_t KnownEnds::inode_if_known(std::string_view file, std::uint64_t size) const {

@@ -54,8 +54,8 @@ class KnownEnds {
 
   static bool is_sound(std::string_view record);  // tells whether open() would use this record
 
-  // Notes that these lines are ours or published. Does nothing if the file has another inode than is known: look() then
-  // reports it as rewritten.
+  // Notes that these lines are ours or published. If the file has another inode than is known, look() reports it as
+  // rewritten, and the lines are known as soon as replace() names that inode.
   void add(std::string_view file, std::uint64_t inode, ByteRange lines);
   // Notes that all of the file is known. Inode 0: the file is gone.
   void replace(std::string_view file, std::uint64_t inode, std::uint64_t size);
@@ -92,8 +92,9 @@ class KnownEnds {
   std::filesystem::path dir_;
   std::filesystem::path record_;
   std::map<std::string, End, std::less<>> ends_;
-  std::set<std::string, std::less<>> changed_;  // since the record was written
-  std::size_t lines_ = 0;                       // in the record; 0: write it again as a whole
+  std::map<std::string, End, std::less<>> replaced_;  // lines in files of another inode, which replace() will name
+  std::set<std::string, std::less<>> changed_;        // since the record was written
+  std::size_t lines_ = 0;                             // in the record; 0: write it again as a whole
   bool was_damaged_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/url/encode.hpp>
 #include <boost/url/rfc/unreserved_chars.hpp>
+#include <chrono>
 #include <cstdio>
 #include <expected>
 #include <memory>
@@ -74,10 +75,12 @@ Answer<Endpoint> endpoint_of(const Asked& asked) {
   return Endpoint(serve::socket_of(settings->config));
 }
 
+constexpr std::chrono::minutes prune_patience{30};  // many sessions may have to go
+
 // Sends a request; the body of a 2xx.
-Answer<std::string> ask(const Endpoint& daemon, std::string_view method, std::string_view target,
-                        std::string_view body = {}) {
-  auto reply = call_daemon(daemon, method, target, body);
+Answer<std::string> answer_of(const Endpoint& daemon, std::string_view method, std::string_view target,
+                              std::string_view body = {}, const CallOptions& options = {}) {
+  auto reply = call_daemon(daemon, method, target, body, options);
   if (!reply)
     return ended(reply.error().nobody_there ? reply.error().detail + "; is the daemon running?" : reply.error().detail,
                  reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
@@ -125,9 +128,9 @@ Answer<Listed> list_sessions(const SessionsList& command) {
   Listed listed;
   for (std::string cursor;;) {
     const std::size_t left = static_cast<std::size_t>(command.limit) - listed.sessions.size();
-    TRY(const auto body, ask(daemon, "GET",
-                             fmt::format("{}?{}&limit={}{}{}", base, query, std::min<std::size_t>(left, 200),
-                                         cursor.empty() ? "" : "&cursor=", in_url(cursor))));
+    TRY(const auto body, answer_of(daemon, "GET",
+                                   fmt::format("{}?{}&limit={}{}{}", base, query, std::min<std::size_t>(left, 200),
+                                               cursor.empty() ? "" : "&cursor=", in_url(cursor))));
     for (const auto session : json::elements(json::find(body, "data").value_or("[]")))
       listed.sessions.emplace_back(session);
     cursor = text_at(json::find(body, "page").value_or("{}"), "next");
@@ -181,7 +184,7 @@ int run(const SessionsList& command) {
 int run(const SessionsShow& command) {
   const auto shown = [&]() -> Answer<std::string> {
     TRY(const auto daemon, endpoint_of(command.asked));
-    return ask(daemon, "GET", path_of(command.session));
+    return answer_of(daemon, "GET", path_of(command.session));
   }();
   if (!shown) return told("sessions show", shown.error());
   if (command.asked.json)
@@ -198,8 +201,8 @@ int run(const SessionsChange& command) {
   const auto changed = [&]() -> Answer<std::string> {
     TRY(const auto daemon, endpoint_of(command.asked));
     const std::string path = path_of(command.session);
-    if (command.what == What::remove) return ask(daemon, "DELETE", path + (command.purge ? "?purge=true" : ""));
-    return ask(daemon, "POST", fmt::format("{}/{}", path, name));
+    if (command.what == What::remove) return answer_of(daemon, "DELETE", path + (command.purge ? "?purge=true" : ""));
+    return answer_of(daemon, "POST", fmt::format("{}/{}", path, name));
   }();
   if (!changed) return told(fmt::format("sessions {}", name), changed.error());
   if (command.asked.json && !changed->empty()) fmt::print("{}\n", *changed);
@@ -225,7 +228,7 @@ int run(const SessionsPrune& command) {
     if (command.older_than_ms) order.integer("olderThanMs", *command.older_than_ms);
     if (command.max_disk_bytes) order.integer("maxDiskBytes", *command.max_disk_bytes);
     order.boolean("dryRun", !command.yes);
-    return ask(daemon, "POST", "/v1/admin/maintenance", order.text());
+    return answer_of(daemon, "POST", "/v1/admin/maintenance", order.text(), {.timeout = prune_patience});
   }();
   if (!pruned) return told("sessions prune", pruned.error());
   if (command.asked.json) {
@@ -253,10 +256,10 @@ int run(const SessionsPrune& command) {
 int run(const LocksCommand& command) {
   const auto answer = [&]() -> Answer<std::string> {
     TRY(const auto daemon, endpoint_of(command.asked));
-    if (!command.evict) return ask(daemon, "GET", "/v1/admin/locks");
-    return ask(daemon, "POST",
-               fmt::format("/v1/admin/locks/{}/evict{}{}", in_url(*command.evict),
-                           command.transcript ? "?transcript=" : "", in_url(command.transcript.value_or(""))));
+    if (!command.evict) return answer_of(daemon, "GET", "/v1/admin/locks");
+    return answer_of(daemon, "POST",
+                     fmt::format("/v1/admin/locks/{}/evict{}{}", in_url(*command.evict),
+                                 command.transcript ? "?transcript=" : "", in_url(command.transcript.value_or(""))));
   }();
   if (!answer) return told("locks", answer.error());
   if (command.asked.json) {
@@ -300,7 +303,8 @@ int run(const PathsCommand& command) {
   if (command.session) {
     const auto session = [&]() -> Answer<std::string> {
       TRY(const auto daemon, endpoint_of(command.asked));
-      return ask(daemon, "GET", path_of({.key = *command.session, .agent = *agent}) + "?fields=sessionId,sessionFile");
+      return answer_of(daemon, "GET",
+                       path_of({.key = *command.session, .agent = *agent}) + "?fields=sessionId,sessionFile");
     }();
     if (!session) return told("paths", session.error());
     const auto folder = paths.state_dir() / paths.sessions_dir(*agent);

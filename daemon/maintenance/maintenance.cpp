@@ -6,6 +6,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <optional>
@@ -176,7 +178,7 @@ class Agent {
   }
 
   asio::awaitable<Result<void>> take(std::size_t begin, std::size_t end, std::vector<bool>& stays) {
-    runtime::Waiters all;
+    asio::steady_timer all(ledger_.parts().env.io, asio::steady_timer::time_point::max());
     std::size_t running = end - begin;
     Result<void> outcome;
     for (std::size_t at = begin; at < end; ++at) {
@@ -185,10 +187,11 @@ class Agent {
                        if (thrown) std::rethrow_exception(thrown);
                        stays[at] = !taken || !*taken;
                        if (!taken && outcome) outcome = std::unexpected(taken.error());
-                       if (--running == 0) all.release(0);
+                       if (--running == 0) all.cancel();
                      });
     }
-    co_await all.wait(0);
+    boost::system::error_code cancelled;
+    while (running > 0) co_await all.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
     co_return outcome;
   }
 

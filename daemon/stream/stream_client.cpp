@@ -63,12 +63,15 @@ StreamClient::Sent StreamClient::send(const FrameRun& run, Clock::time_point now
   assert(rest_.empty());
   const auto taken = write(run.buffers(), now);
   if (!taken) return Sent::gone;
-  const bool all = *taken == run.bytes();
-  const FrameRun::Cut cut = all ? FrameRun::Cut{.seq = run.last_seq()} : run.cut(*taken);
+  if (*taken == run.bytes()) {
+    if (run.last_seq() != 0) cursor.sent(run.last_seq());
+    cursor.skip_to(run.next);
+    return Sent::all;
+  }
+  const FrameRun::Cut cut = run.cut(*taken);
   if (cut.seq != 0) cursor.sent(cut.seq);
-  if (all) cursor.skip_to(run.next);
   rest_ = cut.rest;
-  return all ? Sent::all : Sent::part;
+  return Sent::part;
 }
 
 StreamClient::Sent StreamClient::say(std::string_view text, Clock::time_point now) {

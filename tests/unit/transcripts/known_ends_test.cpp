@@ -151,6 +151,28 @@ TEST_CASE("known ends: another file, a shorter one, other lines, none") {
   CHECK(folder.open().look()->empty());
 }
 
+TEST_CASE("known ends: lines of ours in a file that another program has just put there are not taken for its lines") {
+  const Folder folder;
+  folder.write("a.jsonl", "one\n");
+  KnownEnds ends = folder.open();
+  folder.write("b", "1\n2\n");  // while it is there, the inode of a.jsonl is not given again
+  fs::rename(folder.dir / "b", folder.dir / "a.jsonl");
+  const auto seen = look(ends);
+  CHECK(seen->kind == ForeignEdit::Kind::rewritten);
+  CHECK(seen->size == 4);
+  folder.write("a.jsonl", "ours\n");  // before what was seen is noted
+  ends.add("a.jsonl", folder.inode("a.jsonl"), {4, 9});
+  CHECK(look(ends)->kind == ForeignEdit::Kind::rewritten);
+  ends.replace("a.jsonl", seen->inode, seen->size);
+  CHECK_FALSE(look(ends));
+  folder.write("a.jsonl", "theirs\n");
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{9, 16}});
+  // Lines of a file that is gone do not count in the next one.
+  ends.add("a.jsonl", seen->inode + 1, {0, 16});
+  ends.replace("a.jsonl", seen->inode, 9);
+  CHECK(look(ends)->unknown == std::vector<ByteRange>{{9, 16}});
+}
+
 TEST_CASE("known ends: a torn record says what it said before, and is made anew") {
   const Folder folder;
   folder.write("a.jsonl", "one\n");

@@ -52,9 +52,8 @@ class InChromium(Talk):
         eventually(lambda: self.state() == "OPEN", 10, what="the stream")
 
     def state(self):
-        state, number = self.browser.run("[document.getElementById('state').textContent, source.readyState]")
-        self.assertEqual(state, ["CONNECTING", "OPEN", "CLOSED"][number])
-        return state
+        """Of the stream; the page's own text may be the dashboard's, which asks the daemon, too."""
+        return ["CONNECTING", "OPEN", "CLOSED"][self.browser.run("source.readyState")]
 
     def seen(self):
         """From the DOM."""

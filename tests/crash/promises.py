@@ -154,7 +154,8 @@ class Promises:
         for (session, topic), texts in messages.items():
             name = f"{session}-topic-{topic}" if topic else session
             archived = (name + ".jsonl.reset", name + ".jsonl.deleted")
-            found = [f for f in daemon.agent_dir().iterdir() if f.name == name + ".jsonl" or f.name.startswith(archived)]
+            found = [f for f in daemon.agent_dir().iterdir() if f.name == name + ".jsonl" or f.name.startswith(archived)
+                     and not f.name.endswith(".entry")]
             if len(found) != 1:
                 self.faults.append(f"the transcript {name} is in {[f.name for f in found]}")
                 continue

@@ -293,6 +293,7 @@ Result<void> Projection::restore_files(const journal::Event& event, std::span<co
   const std::filesystem::path folder = paths_.state_dir() / dir;
   for (const auto& [file, name] : archived_files(event, positions)) {
     TRY(const auto held, writer_.close(dir + file, locked));
+    TRY(const auto written, writer_.close(dir + name, false));  // a start may have sent lines there
     TRY(auto* known, ends(agent));
     struct stat status{};
     const bool taken = ::lstat((folder / file).c_str(), &status) == 0;

@@ -51,11 +51,6 @@ class Selector {
       if (!older_than(agent_.sessions[at].last_interaction, limits_.prune_after_ms)) break;
       take(at, PruneReason::age);
     }
-    for (std::size_t at = 0; at < agent_.orphans.size(); ++at)
-      if (older_than(agent_.orphans[at].modified, limits_.prune_after_ms)) out_.orphans.push_back(at);
-    for (std::size_t at = 0; at < agent_.archives.size(); ++at)
-      if (older_than(agent_.archives[at].time, limits_.archive_retention_ms))
-        out_.archives.push_back({at, PruneReason::archive});
   }
 
   void by_count() {
@@ -71,30 +66,12 @@ class Selector {
     if (!limits_.max_disk_bytes) return;
     std::uint64_t used = agent_.store_bytes;
     for (const StoredSession& session : agent_.sessions) used += session.bytes;
-    for (const StoredArchive& archive : agent_.archives) used += archive.bytes;
-    for (const Orphan& orphan : agent_.orphans) used += orphan.bytes;
-    for (const Selection::File& gone : out_.archives) used -= agent_.archives[gone.index].bytes;
     if (used <= *limits_.max_disk_bytes) return;
     const auto wanted = static_cast<std::uint64_t>(static_cast<double>(*limits_.max_disk_bytes) * limits_.high_water);
-    for (const std::size_t at : archives_that_stay()) {
-      if (used <= wanted) return;
-      used -= agent_.archives[at].bytes;
-      out_.archives.push_back({at, PruneReason::disk});
-    }
     for (const std::size_t at : oldest_first_) {
       if (used <= wanted) return;
       if (take(at, PruneReason::disk)) used -= agent_.sessions[at].bytes;
     }
-  }
-
-  // The archives that are not selected by their age, the oldest first.
-  std::vector<std::size_t> archives_that_stay() const {
-    std::vector<std::size_t> stay;
-    for (std::size_t at = 0; at < agent_.archives.size(); ++at)
-      if (!older_than(agent_.archives[at].time, limits_.archive_retention_ms)) stay.push_back(at);
-    std::ranges::sort(stay, {},
-                      [&](std::size_t at) { return std::tuple(agent_.archives[at].time, agent_.archives[at].name); });
-    return stay;
   }
 
   const StoredAgent& agent_;
@@ -116,10 +93,6 @@ std::string_view name(PruneReason reason) {
       return "count";
     case PruneReason::disk:
       return "disk";
-    case PruneReason::orphan:
-      return "orphan";
-    case PruneReason::archive:
-      return "archive";
   }
   return "";
 }

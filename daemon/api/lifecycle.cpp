@@ -15,19 +15,18 @@
 namespace sessiond::api {
 namespace {
 
-// What the rules of resets need to know of a session.
+// The rule of a session, copied since a reload may replace it, and the times that it goes by.
 struct Age {
-  std::string session_id;
-  std::string file;  // its transcript; empty if it is known when the session began
-  policy::ResetRules::Chosen chosen;
+  std::string file;  // the transcript; empty if it is known when the session began
+  policy::ResetRule rule;
+  std::string_view rule_from;
   policy::SessionTimes times;
   std::uint64_t seq = 0;
 };
 
-std::string rule_json(const policy::ResetRules::Chosen& chosen) {
-  const policy::ResetRule& rule = chosen.rule;
+std::string rule_json(const policy::ResetRule& rule, std::string_view from) {
   json::ObjectWriter writer;
-  writer.string("from", chosen.from);
+  writer.string("from", from);
   writer.string("mode", policy::name(rule.mode));
   if (rule.mode == policy::ResetRule::Mode::idle || (rule.mode == policy::ResetRule::Mode::daily && rule.idle_minutes))
     writer.integer("idleMinutes", policy::idle_minutes_of(rule));
@@ -37,17 +36,17 @@ std::string rule_json(const policy::ResetRules::Chosen& chosen) {
 
 HandlerResult freshness(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  const decide::Rules& rules = api.ledger.rules();
   CO_TRY(auto age,
          co_await show_session(
              api, request, path, wants_fresh(request),
              [&](const decide::Session& session, const ledger::Seen& seen) -> Result<Age> {
                const store::KeyParts parts = store::parse_key(session.key());
-               const auto chosen = rules.resets.choose(session.channel, session.chat_type, !parts.thread.empty());
+               const auto chosen =
+                   api.ledger.rules().resets.choose(session.channel, session.chat_type, !parts.thread.empty());
                const bool unknown = !session.started_at && chosen.rule.mode == policy::ResetRule::Mode::daily;
-               return Age{.session_id = session.session_id,
-                          .file = unknown ? decide::AgentState::file_of(session, {}) : "",
-                          .chosen = chosen,
+               return Age{.file = unknown ? decide::AgentState::file_of(session, {}) : "",
+                          .rule = chosen.rule,
+                          .rule_from = chosen.from,
                           .times = {.started = session.started_at,
                                     .last_interaction = session.last_interaction_at.value_or(session.updated_at)},
                           .seq = seen.seq()};
@@ -59,14 +58,15 @@ HandlerResult freshness(Api& api, http::Request& request) {
     CO_TRY(age.times.started, co_await api.ledger.read_transcript(path.agent, age.file, header_time));
   }
   const std::int64_t now = store::unix_ms();
-  const policy::ResetDue due = policy::reset_due(age.chosen.rule, age.times, now, rules.utc_offset);
-  const policy::NextReset next = policy::next_reset(age.chosen.rule, age.times, now, rules.utc_offset);
+  const policy::UtcOffset& offset = api.ledger.rules().utc_offset;
+  const policy::ResetDue due = policy::reset_due(age.rule, age.times, now, offset);
+  const policy::NextReset next = policy::next_reset(age.rule, age.times, now, offset);
   json::ObjectWriter writer;
   if (due == policy::ResetDue::none)
     writer.raw("due", "null");
   else
     writer.string("due", policy::name(due));
-  writer.raw("rule", rule_json(age.chosen));
+  writer.raw("rule", rule_json(age.rule, age.rule_from));
   if (next.idle_at) writer.integer("idleAt", *next.idle_at);
   if (next.daily_at) writer.integer("dailyAt", *next.daily_at);
   writer.integer("lastInteractionAt", age.times.last_interaction);
@@ -104,7 +104,7 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
   return Archived{path.target.key};
 }
 
-// Reads what is on disk of the archives of a record. Blocks.
+// Reads the folder for the archives of a record, and the entry beside them. Blocks.
 Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder, const Archived& archived) {
   const decide::ArchiveRecord& record = *archived.record;
   decide::RestoreSession command{.key = archived.key, .session_id = record.session_id, .seq = record.seq};
@@ -117,7 +117,7 @@ Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder
     command.archives.push_back(name);
   }
   for (const std::string& name : record.archived_as)  // a transcript that an entry gave another name
-    if (std::ranges::find(command.archives, name) == command.archives.end() && std::filesystem::exists(folder / name))
+    if (std::ranges::find(command.archives, name) == command.archives.end() && store::stat_of(folder / name))
       command.archives.push_back(name);
   if (record.entry_as.empty()) return command;
   auto entry = store::read_file(folder / record.entry_as);
@@ -125,7 +125,8 @@ Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder
   if (!entry) return std::unexpected(std::move(entry.error()));
   command.entry_as = record.entry_as;
   command.entry = store::trim(*entry);
-  if (!json::check(command.entry) || json::kind(command.entry) != json::Kind::object)
+  if (!json::check(command.entry, {.max_depth = json::foreign_depth}) ||
+      json::kind(command.entry) != json::Kind::object)
     return fail(Code::degraded, fmt::format("{} is damaged; move it away to restore the transcripts without it",
                                             (folder / record.entry_as).native()));
   return command;

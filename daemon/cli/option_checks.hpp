@@ -1,4 +1,4 @@
-// What the values of command-line options may be, and how they are converted. For command_line.cpp.
+// Checks and converts the values of command-line options. For command_line.cpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -47,11 +47,11 @@ struct DeleteSession {
   bool purge = false;
   bool missing_ok = false;
 };
-// Takes a session out that maintenance has selected, unless it was used or began anew since then.
+// Takes a session out that maintenance has selected. It stays if any event was about it since then, or it has children.
 struct PruneSession {
   std::string key{};
-  std::string session_id{};
-  std::int64_t last_interaction = 0;
+  std::uint64_t last_seq = 0;  // Session::last_seq when it was selected
+  std::int64_t updated_at = 0;
   std::string reason{};  // age, count or disk
   bool purge = false;    // else its transcripts are archived
 };

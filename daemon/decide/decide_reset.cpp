@@ -142,8 +142,8 @@ Result<Decision> decide(const AgentState& state, const DeleteSession& command, c
 Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
   const Session* there = state.find_key(command.key);
-  if (there == nullptr || there->session_id != command.session_id ||
-      there->last_interaction_at.value_or(there->updated_at) != command.last_interaction)
+  if (there == nullptr || there->last_seq != command.last_seq || there->updated_at != command.updated_at ||
+      !state.children(there->key()).empty())
     return std::move(builder.out);
   return remove_session(builder, *there, "pruned", command.reason, command.purge);
 }

@@ -55,7 +55,7 @@ class Router {
     if (observer_) observer_(request, route, response);
   }
 
-  // What a handler's Problem becomes before it is told to the sender of the request. Not set: it is told as it is.
+  // Changes a handler's Problem into the one that the sender of the request may see. Not set: it is told as it is.
   using AsSeen = std::function<Problem(Problem, const Request&)>;
   void show_problems(AsSeen as_seen) { as_seen_ = std::move(as_seen); }
 

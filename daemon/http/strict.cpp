@@ -19,7 +19,7 @@ constexpr std::size_t max_method = 32;  // bytes of the request line for method,
 // A field of three bytes takes seventy in memory: a header block full of them would take a quarter of a MiB.
 constexpr std::size_t max_fields = 100;
 
-// What a URI must not hold (RFC 3986).
+// A URI must not hold these bytes (RFC 3986).
 constexpr ByteSet not_in_target([](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '#'; });
 // Browsers encode these besides. Some proxies read a backslash as a slash.
 constexpr ByteSet not_in_path([](unsigned char c) {

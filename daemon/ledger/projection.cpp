@@ -47,15 +47,14 @@ Result<journal::MadeLine> make_line(const journal::LinePosition& position, std::
 
 constexpr std::size_t renames_synced_at_once = 256;  // in shared mode each holds a lock until then
 
-// Writes the entry of a session that ends beside its archives. A file that a kill has torn is written again by the
-// replay.
+// Writes the entry of a session that ends beside its archives. The name is durable after a sync of the folder. A file
+// that a kill has torn is written again by the replay.
 Result<void> keep_entry(const std::filesystem::path& folder, const journal::LinePosition& position) {
   const std::filesystem::path path = folder / position.file;
   TRY(store::make_dirs(folder));
   TRY(auto fd, store::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
   TRY(store::write_all(fd.get(), position.entry + "\n", path.native()));
-  TRY(store::sync_file(fd.get(), path));
-  return store::sync_dir(folder);
+  return store::sync_file(fd.get(), path);
 }
 
 }  // namespace
@@ -264,6 +263,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
     if (position.entry.empty() || position.seq != event.envelope.seq || done) continue;
     TRY(keep_entry(folder, position));
     store::fault_point("archive.entry_kept");
+    if (files.empty()) TRY(store::sync_dir(folder));  // else with the new names
   }
   bool whole = true;
   for (std::size_t at = 0; at < files.size(); at += renames_synced_at_once) {

@@ -40,10 +40,12 @@ bool is_left_temp(std::string_view file, std::string_view store) {
 void find_files(decide::AgentState& state, const std::filesystem::path& dir, std::vector<decide::ArchiveRecord> records,
                 std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
   std::unordered_map<std::string, std::int64_t> archives;  // name and time
+  std::set<std::string, std::less<>> entries;              // files that keep the entry of an ended session
   store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
     if (files != nullptr) files->insert(file);
+    if (file.ends_with(transcripts::entry_suffix)) entries.insert(file);
     const auto named = transcripts::parse_file_name(file);
     if (!named) return;
     const std::size_t at = named->stem.find("-topic-");
@@ -56,9 +58,8 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
     if (at == std::string_view::npos || named->kind != transcripts::NamedFile::Kind::transcript) return;
     if (auto topic = store::topic_of_file(session_id, file)) state.transcripts.add_topic(session_id, std::move(*topic));
   });
-  std::error_code ignored;
   for (decide::ArchiveRecord& record : records) {
-    if (!record.entry_as.empty() && !std::filesystem::exists(dir / record.entry_as, ignored)) record.entry_as.clear();
+    if (!entries.contains(record.entry_as)) record.entry_as.clear();
     std::erase_if(record.archived_as, [&](const std::string& name) { return archives.erase(name) == 0; });
     state.archives.add(std::move(record));
   }

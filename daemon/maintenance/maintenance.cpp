@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include "daemon/decide/commands.hpp"
 #include "daemon/decide/string_map.hpp"
@@ -30,10 +27,12 @@ namespace {
 
 constexpr std::size_t taken_at_once = 100;
 
-// What is needed to know of a session, copied out of the ledger's state.
+// The facts about a session, copied out of the ledger's state.
 struct Row {
   std::string key, session_id;
   std::int64_t last_interaction = 0;
+  std::uint64_t last_seq = 0;
+  std::int64_t updated_at = 0;
   std::string_view protected_by{};
 };
 
@@ -50,7 +49,7 @@ std::string_view protection(const Order& order, const std::string& main_key, con
   if (std::ranges::any_of(order.preserve,
                           [&key](const std::string& prefix) { return store::starts_with_nocase(key, prefix); }))
     return "preserve";
-  const auto pinned = json::find(*session.entry(), "pinnedAt");
+  const auto pinned = json::find(*session.entry_with_old_counters(), "pinnedAt");
   if (pinned && *pinned != "null") return "pinned";
   if (!state.children(key).empty()) return "children";
   return {};
@@ -59,16 +58,20 @@ std::string_view protection(const Order& order, const std::string& main_key, con
 Slice slice_of(const Order& order, const std::string& main_key, const decide::AgentState& state,
                const std::string& from) {
   Slice slice;
+  std::size_t read = 0;  // bytes of entries
   const auto& all = state.by_name();
   for (auto at = all.lower_bound(from); at != all.end(); ++at) {
     const decide::Session& session = *at->second;
-    if (slice.rows.size() == limits::slice_sessions) {
+    if (slice.rows.size() == limits::slice_sessions || read > limits::slice_bytes) {
       slice.next = session.key();
       break;
     }
+    read += session.entry_with_old_counters()->size();
     slice.rows.push_back({.key = session.key(),
                           .session_id = session.session_id,
                           .last_interaction = session.last_interaction_at.value_or(session.updated_at),
+                          .last_seq = session.last_seq,
+                          .updated_at = session.updated_at,
                           .protected_by = protection(order, main_key, state, session)});
   }
   return slice;
@@ -149,7 +152,9 @@ class Agent {
                              .session_id = row.session_id,
                              .reason = reason,
                              .last_interaction = row.last_interaction,
-                             .bytes = agent.sessions[index].bytes});
+                             .bytes = agent.sessions[index].bytes,
+                             .last_seq = row.last_seq,
+                             .updated_at = row.updated_at});
           }
           return std::pair(std::move(taken), std::move(selection.kept));
         });
@@ -159,20 +164,20 @@ class Agent {
       outcome_.kept.push_back({.agent = id_, .key = rows_[index].key, .because = rows_[index].protected_by});
   }
 
-  // Takes what was selected, some at a time. A session that was used since then stays.
+  // Takes what was selected, some at a time. A session that was used or changed since then stays.
   asio::awaitable<Result<void>> take() {
-    const auto stays = std::make_shared<std::vector<bool>>(outcome_.taken.size());
+    std::vector<bool> stays(outcome_.taken.size());
     Result<void> done;
     std::size_t end = first_;
     while (done && end < outcome_.taken.size()) {
       const std::size_t begin = end;
       end = std::min(begin + taken_at_once, outcome_.taken.size());
-      done = co_await take(begin, end, *stays);
+      done = co_await take(begin, end, stays);
     }
     std::size_t index = 0;
     std::erase_if(outcome_.taken, [&](const Taken&) {
       const std::size_t at = index++;
-      return at >= end || (*stays)[at];
+      return at >= end || stays[at];
     });
     co_return done;
   }
@@ -197,8 +202,8 @@ class Agent {
 
   asio::awaitable<Result<bool>> take_one(const Taken& one) {
     decide::PruneSession command{.key = one.key,
-                                 .session_id = one.session_id,
-                                 .last_interaction = one.last_interaction,
+                                 .last_seq = one.last_seq,
+                                 .updated_at = one.updated_at,
                                  .reason = std::string(policy::name(one.reason)),
                                  .purge = one.reason == policy::PruneReason::disk};
     const auto decided = [command = std::move(command)](const decide::AgentState& state, const decide::Context& context,

@@ -32,6 +32,8 @@ struct Taken {
   policy::PruneReason reason;
   std::int64_t last_interaction = 0;  // ms since the epoch
   std::uint64_t bytes = 0;            // of its transcripts
+  std::uint64_t last_seq = 0;         // as it was selected: Session::last_seq, updated_at
+  std::int64_t updated_at = 0;
 };
 struct Kept {
   std::string agent, key;

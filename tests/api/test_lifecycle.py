@@ -279,7 +279,8 @@ class Restore(Case):
         self.say(key, "in another topic", api=api, query="?topic=t2")
         before = self.ok(api.get(S(key)), 200)
         messages = self.ok(api.get(S(key, "main", "messages")), 200)["data"]
-        transcript = self.lines(daemon, before["sessionId"] + ".jsonl") if daemon.checkpoint() is None else None
+        daemon.checkpoint()
+        transcript = self.lines(daemon, before["sessionId"] + ".jsonl")
         self.ok(api.delete(S(key)), 204)
         self.problem(api.get(S(key)), 404, "session_not_found")
         back = self.ok(api.post(S(key, "main", "restore")), 200)

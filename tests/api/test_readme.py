@@ -122,7 +122,9 @@ class Readme(unittest.TestCase):
         self.assertGreater(len(printed), 12)
 
         def answer(part):
-            return next(output for command, output in printed.items() if part in command)
+            output = next(output for command, output in printed.items() if part in command)
+            self.assertTrue(output, f"{part} printed nothing; all: {printed}")
+            return output
 
         self.assertEqual([m["text"] for m in json.loads(answer("view=chat"))["data"]], ["hello", "hello, Ada"])
         self.assertTrue(answer("view=chat").endswith("}\n"))

@@ -18,6 +18,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
+from http.client import HTTPException
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
@@ -84,6 +85,10 @@ class Cuts:
             leave_locks(self.daemon)
         self.daemon.start(**named)
 
+    def start_and_stream(self):
+        self.start()
+        return self.daemon.client().stream("/v1/events", self.last_id)
+
     def round(self, number):
         daemon, disk = self.daemon, self.daemon.disk
         disk.seed, disk.cut_at = self.dice.randrange(1 << 32), 0
@@ -91,15 +96,17 @@ class Cuts:
         if at_start:
             disk.cut_at = disk.calls + self.dice.randrange(1, 120)
         try:
-            self.start()
-        except AssertionError:
+            stream = self.start_and_stream()
+        except (AssertionError, ConnectionError, HTTPException):
+            if not at_start:
+                raise
             self.classes["while starting"] += 1
-            daemon.wait_dead()
+            daemon.wait_dead()  # it was the cut, before or just after it said that it is ready
             sound_store(daemon)
             disk.cut_at = 0
-            self.start()
+            stream = self.start_and_stream()
         client = daemon.client()
-        with client.stream("/v1/events", self.last_id) as stream:
+        with stream:
             disk.cut_at = disk.calls + int(10 ** self.dice.uniform(0, 3))
             threads = [threading.Thread(target=self.write, args=(writer, client.token)) for writer in self.writers]
             for thread in threads:

@@ -17,26 +17,15 @@ std::string told(const StoredAgent& agent, const Selection& selection) {
   return out;
 }
 
-std::string archives(const StoredAgent& agent, const Selection& selection) {
-  std::string out;
-  for (const auto& [index, reason] : selection.archives)
-    out.append(out.empty() ? "" : " ").append(agent.archives[index].name).append(":").append(name(reason));
-  return out;
-}
-
 StoredAgent three() { return {.sessions = {{"c", 300, 30}, {"a", 100, 10}, {"b", 200, 20}}}; }
 
 }  // namespace
 
 TEST_CASE("without limits nothing is selected") {
   StoredAgent agent = three();
-  agent.archives = {{"x", 0, 1'000'000}};
-  agent.orphans = {{"o", 0, 1'000'000}};
   agent.store_bytes = 1ULL << 60U;
   const Selection none = select_for_pruning(agent, {}, 1LL << 60U);
   CHECK(none.sessions.empty());
-  CHECK(none.archives.empty());
-  CHECK(none.orphans.empty());
   CHECK(none.kept.empty());
 }
 
@@ -65,31 +54,26 @@ TEST_CASE("by count: equal times go by key, protected sessions count and stay") 
   CHECK(told(agent, select_for_pruning(agent, {.max_entries = 1}, 1000)) == "a:count b:count");
 }
 
-TEST_CASE("by disk: archives first, then sessions, down to the high water") {
+TEST_CASE("by disk: the oldest, down to the high water") {
   StoredAgent agent = three();
-  agent.archives = {{"new", 900, 10}, {"old", 100, 10}};
-  agent.store_bytes = 20;
+  agent.store_bytes = 40;
   const auto under = [&agent](std::uint64_t most) {
-    return select_for_pruning(agent, {.max_disk_bytes = most, .high_water = 0.5}, 1000);
+    return select_for_pruning(agent, {.max_disk_bytes = most, .high_water = 0.8}, 1000);
   };
-  CHECK(under(100).sessions.empty());  // 100 is not above 100
-  CHECK(under(100).archives.empty());
-  CHECK(archives(agent, under(99)) == "old:disk new:disk");
-  CHECK(told(agent, under(99)) == "a:disk b:disk c:disk");  // 80, 70, 50, 20: the first that is not above 49
+  CHECK(told(agent, under(100)) == "");              // 100 is not above 100
+  CHECK(told(agent, under(99)) == "a:disk b:disk");  // 100, 90, 70: the first that is not above 79
   agent.sessions[1].protected_by = "main";
   CHECK(told(agent, under(99)) == "b:disk c:disk");
-  const Selection all = select_for_pruning(agent, {.max_disk_bytes = 0}, 1000);
+  const Selection all = under(0);
   CHECK(told(agent, all) == "b:disk c:disk");
   CHECK(all.kept == std::vector<std::size_t>{1});
 }
 
-TEST_CASE("archives and orphans by age, nothing twice") {
-  StoredAgent agent = three();
-  agent.archives = {{"new", 900, 10}, {"old", 100, 10}};
-  agent.orphans = {{"o1", 100, 5}, {"o2", 990, 5}};
-  const Selection selection = select_for_pruning(
-      agent, {.prune_after_ms = 500, .max_entries = 0, .max_disk_bytes = 0, .archive_retention_ms = 500}, 1000);
-  CHECK(told(agent, selection) == "a:age b:age c:age");
-  CHECK(archives(agent, selection) == "old:archive new:disk");
-  CHECK(selection.orphans == std::vector<std::size_t>{0});
+TEST_CASE("nothing is selected twice: the first reason counts") {
+  const StoredAgent agent = three();
+  const Selection selection =
+      select_for_pruning(agent, {.prune_after_ms = 750, .max_entries = 1, .max_disk_bytes = 0}, 1000);
+  CHECK(told(agent, selection) == "a:age b:age c:disk");
+  CHECK(told(agent, select_for_pruning(agent, {.prune_after_ms = 850, .max_entries = 1, .max_disk_bytes = 0}, 1000)) ==
+        "a:age b:count c:disk");
 }

@@ -254,6 +254,38 @@ TEST_CASE("delete of what is not there, or has no transcript") {
   CHECK(at(world.run(DeleteSession{.target = {.key = main_key}}).events.at(0).data, "archivedAs") == "[]");
 }
 
+TEST_CASE("what maintenance selected goes only if it is as it was then") {
+  World world;
+  world.run(CreateSession{.key = "main", .session_id = "s"});
+  world.run(one_message(main_key));
+  const Session& selected = world.session(main_key);
+  const PruneSession prune{
+      .key = main_key, .last_seq = selected.last_seq, .updated_at = selected.updated_at, .reason = "age"};
+
+  PruneSession other = prune;
+  other.last_seq -= 1;  // it was given a message since
+  CHECK(world.run(other).events.empty());
+  other = prune;
+  other.updated_at -= 1;  // a foreign program changed it since
+  CHECK(world.run(other).events.empty());
+  other.key = "agent:main:gone";
+  CHECK(world.run(other).events.empty());
+
+  world.run(SpawnSession{.target = {.key = main_key}});
+  PruneSession parent = prune;
+  parent.last_seq = world.session(main_key).last_seq;
+  CHECK(world.run(parent).events.empty());
+  REQUIRE(world.state.size() == 2);
+
+  const std::string child(world.state.children(main_key).at(0)->key());
+  world.run(DeleteSession{.target = {.key = child}});
+  const Decision done = world.run(parent);
+  REQUIRE(done.events.size() == 1);
+  CHECK(at(done.events[0].data, "reason") == "\"age\"");
+  CHECK(at(done.events[0].data, "archivedAs").starts_with(R"(["s.jsonl.pruned.2026-11-21T)"));
+  CHECK(world.state.size() == 0);
+}
+
 TEST_CASE("reset keeps and clears") {
   World world;
   world.store(main_key,

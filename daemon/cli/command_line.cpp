@@ -253,6 +253,11 @@ class CommandLine {
     auto [remove, removed] = add_change(sessions, What::remove, "delete",
                                         "Delete a session; its transcript is archived", help::sessions_delete);
     remove.add_flag("--purge", removed.purge, "Destroy its transcript, too");
+    auto [restore, restored] = add_change(sessions, What::restore, "restore",
+                                          "Bring back a deleted session from its archive", help::sessions_restore);
+    restore.add_option("--archive", restored.archived, "Of its archives this one; the newest by default")
+        ->type_name("NAME")
+        ->check(not_empty());
     auto [prune, pruned] = add<SessionsPrune>(sessions, "prune", "Name the sessions beyond a limit, or archive them",
                                               help::sessions_prune);
     add_agent(prune, pruned.agent, "Only this agent; all agents by default");

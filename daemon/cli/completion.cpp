@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <set>
 
 #include "daemon/cli/command_line.hpp"
 
@@ -37,13 +38,13 @@ std::string single_quoted(std::string_view text) {
 std::string choice_of_words(const CommandWords& program) {
   std::string commands;
   std::string words;
-  std::string paths;
+  std::set<std::string> paths;
   each_command(program, "", [&](const std::string& path, const CommandWords& command) {
     if (!path.empty()) commands += (commands.empty() ? "" : "|") + single_quoted(path);
     const std::string following = fmt::format("{}", fmt::join(words_of(command), " "));
     words += "    " + single_quoted(path) + ") words=" + single_quoted(following) + " ;;\n";
     for (const CommandWords::Option& option : command.options)
-      if (option.takes_path) paths += (paths.empty() ? "" : "|") + option.name;
+      if (option.takes_path) paths.insert(option.name);
   });
   return R"sh(  local command='' word next words
   for word in $typed; do
@@ -52,7 +53,7 @@ std::string choice_of_words(const CommandWords& program) {
          commands + R"sh() command="$next" ;; esac
   done
   case "$previous" in )sh" +
-         paths + R"sh() return 1 ;; esac
+         fmt::format("{}", fmt::join(paths, "|")) + R"sh() return 1 ;; esac
   case "$command" in
 )sh" + words +
          "  esac\n";

@@ -136,6 +136,13 @@ inline constexpr const char* sessions_delete = R"(Example:
   sessiond sessions delete agent:main:slack:direct:u1
   sessiond sessions delete agent:main:slack:direct:u1 --purge)";
 
+inline constexpr const char* sessions_restore =
+    R"(A session that was deleted, pruned or reset comes back with its transcript and its fields, if its key has no session
+now. Its archives are those that `GET /v1/agents/{agent}/archives` lists.
+
+Example:
+  sessiond sessions restore agent:main:slack:direct:u1)";
+
 inline constexpr const char* sessions_prune =
     R"(Names the sessions that the limits reach, oldest first, with the reason: age, count or disk. With --yes they go:
 by age and count into archives, for disk space for good. Limits that are left out are those of session.maintenance

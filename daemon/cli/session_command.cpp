@@ -196,13 +196,15 @@ int run(const SessionsShow& command) {
 
 int run(const SessionsChange& command) {
   using What = SessionsChange::What;
-  constexpr std::array<std::string_view, 4> names{"reset", "archive", "unarchive", "delete"};
+  constexpr std::array<std::string_view, 5> names{"reset", "archive", "unarchive", "delete", "restore"};
   const std::string_view name = names.at(static_cast<std::size_t>(command.what));
   const auto changed = [&]() -> Answer<std::string> {
     TRY(const auto daemon, endpoint_of(command.asked));
     const std::string path = path_of(command.session);
     if (command.what == What::remove) return answer_of(daemon, "DELETE", path + (command.purge ? "?purge=true" : ""));
-    return answer_of(daemon, "POST", fmt::format("{}/{}", path, name));
+    json::ObjectWriter order;
+    if (command.archived) order.string("archive", *command.archived);
+    return answer_of(daemon, "POST", fmt::format("{}/{}", path, name), command.archived ? order.text() : "");
   }();
   if (!changed) return told(fmt::format("sessions {}", name), changed.error());
   if (command.asked.json && !changed->empty()) fmt::print("{}\n", *changed);
@@ -214,7 +216,7 @@ int run(const SessionsChange& command) {
     fmt::print(stderr, "{} begins anew as {}; before it was {}\n", text_at(*changed, "key"),
                text_at(*changed, "sessionId"), text_at(*changed, "previousSessionId"));
   } else {
-    fmt::print(stderr, "{}d {}\n", name, text_at(*changed, "key"));
+    fmt::print(stderr, "{}d {}\n", name, text_at(*changed, "key"));  // archived, unarchived, restored
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// sessiond sessions list|show|reset|archive|unarchive|delete|prune, sessiond locks, sessiond paths: asks a running
-// daemon, over its unix socket or at --url. Tables and fields for people, --json for scripts. The result goes to
-// stdout, everything else to stderr. run() returns the exit code.
+// sessiond sessions list|show|reset|archive|unarchive|delete|restore|prune, sessiond locks, sessiond paths: asks a
+// running daemon, over its unix socket or at --url. Tables and fields for people, --json for scripts. The result goes
+// to stdout, everything else to stderr. run() returns the exit code.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +44,14 @@ struct SessionsShow {
   Asked asked{};
   NamedSession session{};
 };
-// reset, archive, unarchive, delete: one request about one session.
+// reset, archive, unarchive, delete, restore: one request about one session.
 struct SessionsChange {
-  enum class What : std::uint8_t { reset, archive, unarchive, remove };
+  enum class What : std::uint8_t { reset, archive, unarchive, remove, restore };
   Asked asked{};
   NamedSession session{};
   What what = What::reset;
-  bool purge = false;  // remove: destroy its transcripts
+  bool purge = false;                     // remove: destroy its transcripts
+  std::optional<std::string> archived{};  // restore: one of its archives; nothing: the newest
 };
 struct SessionsPrune {
   Asked asked{};

@@ -86,10 +86,17 @@ class Commands(Case):
         self.sessiond("sessions", "archive", key)
         self.assertEqual([s["key"] for s in json.loads(self.sessiond("sessions", "list", "--archived", "--json").stdout)["data"]], [key])
         self.sessiond("sessions", "unarchive", key)
+        self.say(key, "hello again")
         self.sessiond("sessions", "delete", key)
         gone = self.sessiond("sessions", "show", key, code=NOT_THERE)
         self.assertIn(key, gone.stderr)
         self.assertEqual(gone.stdout, "")
+        archives = self.ok(self.api.get("/v1/agents/main/archives"), 200)["data"]
+        named = next(a["archivedAs"][0] for a in archives if a["sessionId"] != session["sessionId"] and a["key"] == key)
+        self.sessiond("sessions", "restore", key, "--archive", "no.such.jsonl.deleted.2026-01-01T00-00-00.000Z", code=NOT_THERE)
+        self.assertIn(key, self.sessiond("sessions", "restore", key, "--archive", named).stderr)
+        self.assertEqual(json.loads(self.sessiond("sessions", "show", key, "--json").stdout)["key"], key)
+        self.assertIn(key, self.sessiond("sessions", "restore", key, code=REFUSED).stderr, "it has a session")
 
     def test_prune_names_first_and_takes_with_yes(self):
         agent = "a" + uid()
@@ -166,21 +173,35 @@ class Completion(Case):
         done = subprocess.run([binary(), "completion", shell], capture_output=True, text=True, timeout=WAIT, check=True)
         return done.stdout
 
-    def completed(self, *typed):
+    def shell(self, *command):
+        return subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=True).stdout.splitlines()
+
+    def in_bash(self, *typed):
         """What bash offers behind the words; the last one is begun."""
         words = " ".join(f"'{word}'" for word in ("sessiond", *typed))
         ask = f"{self.script('bash')}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed)}; _sessiond; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=WAIT, check=True).stdout.split()
+        return self.shell("bash", "-c", ask)
 
-    def test_bash(self):
-        self.assertIn("sessions", self.completed(""))
-        self.assertEqual(self.completed("se"), ["serve", "sessions"])
-        self.assertEqual(self.completed("sessions", "un"), ["unarchive"])
-        self.assertEqual(self.completed("sessions", "prune", "--old"), ["--older-than"])
-        self.assertEqual(self.completed("token", "create", "--k"), ["--key-prefix"])
-        self.assertEqual(self.completed("serve", "--config", ""), [], "names of files: bash does that itself")
+    def in_zsh(self, *typed):
+        """In a completion `words` and `CURRENT` are set by zsh, and it chooses by the last word from what compadd is given."""
+        ask = (f"compdef() {{}}; compadd() {{ shift; print -l -- \"$@\" }}; _files() {{ print a-file }}\n{self.script('zsh')}\n"
+               'words=(sessiond "$@"); CURRENT=$#words; _sessiond')
+        return [word for word in self.shell("zsh", "-fc", ask, "zsh", *typed) if word.startswith(typed[-1])]
 
-    def test_fish_and_zsh_name_every_command(self):
-        for shell in ("zsh", "fish"):
-            for word in ("sessions", "unarchive", "older-than", "rotate", "paths", "completion"):
-                self.assertIn(word, self.script(shell))
+    def in_fish(self, *typed):
+        ask = f"{self.script('fish')}\ncomplete -C 'sessiond {' '.join(typed)}'"
+        return [line.split("\t")[0] for line in self.shell("fish", "--no-config", "-c", ask)]
+
+    def test_every_shell_completes(self):
+        for complete in (self.in_bash, self.in_zsh, self.in_fish):
+            with self.subTest(complete.__name__):
+                self.assertIn("sessions", complete(""))
+                self.assertEqual(complete("se"), ["serve", "sessions"])
+                self.assertEqual(complete("sessions", "un"), ["unarchive"])
+                self.assertEqual(complete("sessions", "prune", "--old"), ["--older-than"])
+                self.assertEqual(complete("token", "create", "--k"), ["--key-prefix"])
+
+    def test_names_of_files_are_left_to_the_shell(self):
+        self.assertEqual(self.in_bash("serve", "--config", ""), [""])
+        self.assertEqual(self.in_zsh("serve", "--config", ""), ["a-file"])
+        self.assertIn("/etc/", self.in_fish("serve", "--config", "/et"))

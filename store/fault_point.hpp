@@ -62,6 +62,9 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "archive.recorded",  // all files of the event have their new names; a purge destroys them next
     "archive.purged",
     "restore.renamed",  // an archive is the transcript again
+    // A lock that is lent: daemon/ledger/lent_locks.cpp
+    "lend.locked",    // its client does not know it yet
+    "lend.released",  // what its client wrote is not merged yet
     // CHECKPOINT: daemon/ledger/checkpointer.cpp
     "marks.files_synced", "marks.answers_synced",
     "marks.written",  // retention has not yet run

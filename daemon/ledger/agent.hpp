@@ -68,6 +68,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   bool rebuild = false;             // a batch failed: what is durable beyond the file is in the journal
   bool suspect = false;             // a program touched its folder
   bool damaged = false;             // its file was, at the last look
+  bool lent = false;                // a client has the lock of its file (lent_locks.hpp): it is not read or written
   bool empty = false;               // when it was last in memory it had no sessions
   std::int64_t touched = 0;         // steady ms of the last use
   std::int64_t looked = 0;          // steady ms of the last look at its file

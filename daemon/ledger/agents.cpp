@@ -225,7 +225,7 @@ AgentFiles Agents::files_of(std::string_view id) const {
 asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   Agent& agent = find_or_add(id);
   auto turn = co_await take_turn(id, Turn::looking);
-  if (!agent.state) co_return Result<void>{};
+  if (!agent.state || agent.lent) co_return Result<void>{};
   agent.suspect = false;
   auto [polled, repairs, evictions, damaged] = co_await runtime::run_on(agent.strand, [file = agent.file] {
     auto found = file->poll();
@@ -300,7 +300,7 @@ void Agents::unload_idle(std::uint64_t seq) {
   for (auto& [id, agent] : agents_) {
     if (agent->history.entries && agent->turn != Turn::loading && now > agent->history.until)
       asio::post(env_.disk, [gone = std::exchange(agent->history.entries, {})] {});
-    const bool busy = !agent->state || agent->turn != Turn::none || agent->following.active ||
+    const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
                       !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
                       !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
                       now - agent->touched < env_.ttl_ms();

@@ -77,6 +77,12 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     }
     turn.emplace(co_await agents_.take_turn(id, Turn::checkpointing));
   }
+  if (agent.lent && agent.state && !agent.state->dirty.empty()) {
+    const Problem lent{
+        .code = Code::lock_timeout, .detail = fmt::format("the lock of {} is lent", id), .retry_after_s = 1};
+    on_checkpoint_failed(agent, lent);
+    co_return std::unexpected(lent);
+  }
   if (!agent.state || agent.state->dirty.empty()) {
     agent.checkpoint.dirty_since = 0;
     agent.checkpoint.succeeded();  // a batch that failed may have left trouble behind
@@ -150,9 +156,11 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
   agent.checkpoint.trouble = why.detail;
 }
 
-asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq) {
+asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uint64_t seq,
+                                                        std::optional<std::int64_t> patience_ms) {
   const std::int64_t deadline =
-      store::steady_ms() + (env_.stopping ? last_lock_wait_ms : env_.config.store.lock.timeout_ms);
+      store::steady_ms() +
+      (env_.stopping ? last_lock_wait_ms : patience_ms.value_or(env_.config.store.lock.timeout_ms));
   asio::steady_timer pause(env_.io);
   const LockWaiter waits(env_.lock_waiters, env_.paths.store_file(id));
   Result<void> written;

@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/ledger/agents.hpp"
@@ -32,9 +33,10 @@ class Checkpointer {
   asio::awaitable<void> run();  // until the daemon stops
   void wake() { timer_.cancel(); }
   Backlog& backlog() { return backlog_; }
-  // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
-  // store.lock.timeoutMs.
-  asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq);
+  // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within `patience_ms`, by
+  // default store.lock.timeoutMs.
+  asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq,
+                                            std::optional<std::int64_t> patience_ms = {});
   asio::awaitable<Result<void>> write_all();
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
 

@@ -198,13 +198,17 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
   if (agents_.find_or_add(id).state) {
     looked = co_await agents_.reload_if_changed(id);
   } else {
-    const bool untouched = co_await runtime::run_on(agents_.find_or_add(id).strand, [options = store_options(
+    const auto [untouched, evictions] = co_await runtime::run_on(agents_.find_or_add(id).strand, [options = store_options(
                                                                                          env_.config, env_.paths, id),
                                                                                      first = adopting_.load()] {
-      if (first)
-        lock::remove_left_lock_names(options.path.parent_path());  // loading does it, but this agent may not be loaded
-      return sessions::SessionsFile::untouched(options);
+      std::vector<lock::Eviction> evicted;
+      if (first) {  // loading does it, but this agent may not be loaded
+        lock::remove_left_lock_names(options.path.parent_path());
+        lock::evict_gone(options.path, evicted);
+      }
+      return std::pair(sessions::SessionsFile::untouched(options), std::move(evicted));
     });
+    notices_.evicted(id, evictions);
     const auto edit = co_await foreign_edits(id, files);
     if (untouched && edit && edit->empty()) {
       if (!agents_.find_or_add(id).state) flusher_.unload(id);  // else it came meanwhile

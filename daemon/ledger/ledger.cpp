@@ -242,6 +242,7 @@ asio::awaitable<void> Ledger::stop() {
   drain();
   parts_.follower.stop();
   parts_.checkpointer.wake();
+  co_await parts_.lent.stop();
   co_await parts_.env.background.wait_until_all_ended();
   asio::steady_timer pause(parts_.env.io);
   while (parts_.locks.any_held() ||

@@ -123,6 +123,7 @@ class Ledger {
     return parts_.flusher.flush(std::move(agent), std::move(file));
   }
   asio::awaitable<Result<void>> checkpoint_all() { return parts_.checkpointer.write_all(); }
+  LentLocks& lent_locks() { return parts_.lent; }
   // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
     return parts_.checkpointer.take_snapshot();

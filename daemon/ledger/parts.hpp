@@ -5,6 +5,7 @@
 
 #include "daemon/ledger/checkpointer.hpp"
 #include "daemon/ledger/follower.hpp"
+#include "daemon/ledger/lent_locks.hpp"
 #include "daemon/ledger/transcript_locks.hpp"
 
 namespace sessiond::ledger {
@@ -23,6 +24,7 @@ struct LedgerParts {
   Follower follower{env, commits, notices, agents, flusher, readers, adopting};
   TranscriptLocks locks{env, commits, agents, flusher, follower};
   Checkpointer checkpointer{env, commits, notices, agents, flusher, journal_files};
+  LentLocks lent{env, commits, notices, agents, checkpointer};
 };
 
 }  // namespace sessiond::ledger

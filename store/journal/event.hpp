@@ -30,6 +30,7 @@ enum class EventType : std::uint8_t {
   policy_changed,
   policy_denied,
   lock_evicted,
+  lock_expired,  // {path, id, holder}
   store_repaired,
   store_degraded,
   store_external_change,

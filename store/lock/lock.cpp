@@ -1,6 +1,7 @@
 #include "store/lock/lock.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +92,7 @@ Result<bool> make_free(const fs::path& lock, const LockOptions& options, std::ve
   if (!reason && left_behind().contains(read_lock_payload(payload).token))
     reason = "this daemon released it but could not remove it";
   const bool presumed = !reason;
+  if (!reason && is_this_process(read_lock_payload(payload))) return false;  // a part of this process holds it
   if (!reason && observed.unchanged >= stale)
     reason = fmt::format("{} for {} ms", observed.lock->empty() ? "empty" : "unchanged", stale.count());
   if (!reason) return false;
@@ -174,6 +176,10 @@ bool FileLock::held() const {
          ours.st_dev == there.st_dev;
 }
 
+void FileLock::touch() const {
+  if (fd_) ::futimens(fd_.get(), nullptr);
+}
+
 // Removes it like a foreign lock, so that a process that took it while we were stopped keeps its own.
 void FileLock::release() {
   store::Fd fd = std::move(fd_);
@@ -190,6 +196,17 @@ void FileLock::release() {
     }
   }
   left_behind().add(token_);  // the disk fails: the next acquire removes it
+}
+
+void evict_gone(const fs::path& target, std::vector<Eviction>& evictions) {
+  const auto path = lock_path(target);
+  if (!path) return;
+  const auto seen = look_at_lock(*path);
+  if (!seen || !*seen) return;
+  auto reason = provably_gone(**seen);
+  if (!reason) return;
+  const auto taken = take_lock_away(*path, **seen);
+  if (taken && *taken) evictions.push_back(eviction_of(*path, std::move(*reason), (*seen)->payload, false));
 }
 
 void remove_left_lock_names(const fs::path& dir) {

@@ -46,6 +46,9 @@ class FileLock {
   // Tells whether this process, since it last had the lock, took it away from a holder that may continue.
   bool predecessor_may_wake() const { return predecessor_may_wake_; }
   bool held() const;  // false: it was taken away from us, or released
+  // Shows to others that the holder lives: programs, this one included, that judge a lock by its times begin anew.
+  void touch() const;
+  const std::filesystem::path& path() const { return path_; }  // of the lock
   // Removes the lock if it is still ours. If that fails, the next acquire in this process removes it.
   void release();
 
@@ -62,6 +65,10 @@ class FileLock {
 // Succeeds if the lock is free now; else lock_timeout, with the holder. Takes a stale lock away. Cheap: writes nothing.
 Result<void> lock_is_free(const std::filesystem::path& target, const LockOptions& options,
                           std::vector<Eviction>& evictions);
+
+// Takes the lock beside `target` away if its holder is provably gone. Failures do no harm: whoever wants the lock does
+// it again.
+void evict_gone(const std::filesystem::path& target, std::vector<Eviction>& evictions);
 
 // Removes the files <lock>.<pid>.<random> that killed processes left in a sessions folder, if their content or name
 // proves that the process is gone.

@@ -177,6 +177,7 @@ bool SessionsFile::untouched(const Options& options) {
 Result<LoadReport> SessionsFile::Impl::load() {
   LoadReport report;
   lock::remove_left_lock_names(options.path.parent_path());
+  lock::evict_gone(options.path, evictions);  // such as our own, of a daemon that was killed
   std::optional<StoreNote> note = read_note(files.note);
   if (note) {
     TRY(settle(*note));

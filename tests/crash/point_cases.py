@@ -357,4 +357,40 @@ class ForeignUnderLock(Case):
     check = ForeignDown.check
 
 
-CASES = (Traffic, Failing, FailingTwice, Torn, Repair, Adopt, AfterCheckpoint, Damaged, ForeignDown, ForeignUnderLock)
+class Lent(Case):
+    """A script edits the store under a lock that the daemon lends."""
+    points = ("lend.locked", "lend.released", "checkpoint.locked", "checkpoint.exchanged", "recovery.merged")
+    second = ("lock.moved_aside", "recovery.merged", "checkpoint.exchanged", "recovery.replayed", "marks.written")
+
+    def prepare(self):
+        super().prepare()
+        self.key, self.edited = next(iter(self.me.sessions)), False
+
+    def drive(self):
+        locks, client = "/v1/agents/main/locks", self.daemon.client()
+        try:
+            lent = client.post(locks, {"ttlMs": 20000}).json["id"]
+            relabel(self.daemon.agent_dir() / "sessions.json", self.key)
+            self.edited = True
+            assert self.me.say(self.key, "under the lock")
+            if self.point == "recovery.merged":
+                return self.end(self.daemon.kill9)
+            client.delete(f"{locks}/{lent}")
+            self.daemon.checkpoint()
+        except GONE:
+            pass
+
+    def run_into(self, faults, drive, patience=10):
+        if self.point == "recovery.merged" and faults.startswith(self.point) and self.start(""):
+            drive()
+            return not self.start(faults)
+        return super().run_into(faults, drive, patience)
+
+    def check(self):
+        lock = self.daemon.agent_dir() / "sessions.json.lock"
+        faults = ["the lock is left"] if lock.exists() else []
+        label = self.me.client.get(S(self.key)).json.get("x-foreign")
+        return faults + ([] if label == ("theirs" if self.edited else None) else [f"the script's change is {label}"])
+
+
+CASES = (Traffic, Failing, FailingTwice, Torn, Repair, Adopt, AfterCheckpoint, Damaged, ForeignDown, ForeignUnderLock, Lent)

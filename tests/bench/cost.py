@@ -35,7 +35,7 @@ from scale import NOW, write_sessions, write_transcript  # noqa: E402
 
 BUDGET = Path(__file__).with_name("budget.json")
 TOLERANCE = 1.05
-ROUNDS = 5
+ROUNDS = 3
 IDLE = 200_000  # instructions in 0.3 s: timers only
 BEHIND_S = 0.4  # until the timers behind a write have expired: the audit log's lines are gathered for 0.2 s
 READERS = (20, 420)  # event streams open

@@ -104,7 +104,7 @@ HandlerResult revoke_token(Api& api, http::Request& request) {
 
 HandlerResult checkpoint(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "make a checkpoint of all agents"));
-  CO_TRY(co_await api.ledger.checkpoint_all());
+  CO_TRY(co_await api.ledger.checkpointer().write_all());
   co_return json_response(fmt::format(R"({{"asOf":"{}"}})", api.ledger.as_of(0)));
 }
 

@@ -94,7 +94,7 @@ Result<void> bring_up_to_date(config::Config config, const fs::path& state_dir) 
   asio::co_spawn(
       io,
       [&]() -> asio::awaitable<void> {
-        done = co_await ledger->checkpoint_all();
+        done = co_await ledger->checkpointer().write_all();
         co_await ledger->stop();
         io.stop();
       },

@@ -177,6 +177,40 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
                                                         : Result<void>{};  // the loop may have written it meanwhile
 }
 
+asio::awaitable<Result<void>> Checkpointer::hold(std::string id) {
+  const std::int64_t deadline = store::steady_ms() + env_.config.store.lock.timeout_ms;
+  asio::steady_timer pause(env_.io);
+  const LockWaiter waits(env_.lock_waiters, env_.paths.store_file(id));
+  for (;;) {
+    CO_TRY(co_await agents_.load(id, false));
+    auto turn = std::make_optional(co_await agents_.take_turn(id, Turn::looking));
+    Agent& agent = agents_.find_or_add(id);
+    if (!agent.file) co_return fail(Code::degraded, fmt::format("the store of {} is not read yet", id));
+    auto [held, evictions] = co_await runtime::run_on(agent.strand, [file = agent.file] {
+      auto taken = file->hold_if_free();
+      return std::pair(std::move(taken), file->take_evictions());
+    });
+    notices_.evicted(id, evictions);
+    turn.reset();
+    if (held) break;
+    if (held.error().code != Code::lock_timeout || store::steady_ms() >= deadline || env_.draining) co_return held;
+    pause.expires_after(std::chrono::milliseconds(env_.lock_poll_ms()));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  auto merged = co_await agents_.reload_if_changed(id);
+  if (!merged) co_await let_go(id);
+  co_return merged;
+}
+
+asio::awaitable<void> Checkpointer::let_go(std::string id) {
+  Agent& agent = agents_.find_or_add(id);
+  if (!agent.file) co_return;  // read anew meanwhile, which lets go of it
+  co_await runtime::run_on(agent.strand, [file = agent.file] {
+    file->let_go();
+    return true;
+  });
+}
+
 asio::awaitable<Result<void>> Checkpointer::sync_files() {
   auto synced = co_await advance();
   if (!synced && trouble_.empty())

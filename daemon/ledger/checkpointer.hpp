@@ -37,6 +37,10 @@ class Checkpointer {
   // default store.lock.timeoutMs.
   asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq,
                                             std::optional<std::int64_t> patience_ms = {});
+  // Keeps foreign programs that take the lock from changing sessions.json until let_go(): merges what they wrote, and
+  // lets checkpoints go on under the lock. lock_timeout as above.
+  asio::awaitable<Result<void>> hold(std::string id);
+  asio::awaitable<void> let_go(std::string id);
   asio::awaitable<Result<void>> write_all();
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
 

@@ -122,8 +122,8 @@ class Ledger {
   asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file) {
     return parts_.flusher.flush(std::move(agent), std::move(file));
   }
-  asio::awaitable<Result<void>> checkpoint_all() { return parts_.checkpointer.write_all(); }
   LentLocks& lent_locks() { return parts_.lent; }
+  Checkpointer& checkpointer() { return parts_.checkpointer; }
   // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
     return parts_.checkpointer.take_snapshot();

@@ -164,7 +164,8 @@ class Agent {
       outcome_.kept.push_back({.agent = id_, .key = rows_[index].key, .because = rows_[index].protected_by});
   }
 
-  // Takes what was selected, some at a time. A session that was used or changed since then stays.
+  // Takes what was selected, some at a time. A session that was used or changed since then stays, also by a foreign
+  // program: it is kept from the file from when it was read until these sessions have gone from it.
   asio::awaitable<Result<void>> take() {
     std::vector<bool> stays(outcome_.taken.size());
     Result<void> done;
@@ -172,7 +173,10 @@ class Agent {
     while (done && end < outcome_.taken.size()) {
       const std::size_t begin = end;
       end = std::min(begin + taken_at_once, outcome_.taken.size());
+      ledger::Checkpointer& checkpointer = ledger_.checkpointer();
+      CO_TRY(co_await checkpointer.hold(id_));
       done = co_await take(begin, end, stays);
+      co_await checkpointer.let_go(id_);
     }
     std::size_t index = 0;
     std::erase_if(outcome_.taken, [&](const Taken&) {

@@ -39,6 +39,7 @@ struct SessionsFile::Impl {
     int tries = 0;
   };
   std::optional<Left> came_out;
+  std::optional<lock::FileLock> held;  // by hold_if_free()
   std::vector<std::string> repairs;
   std::vector<lock::Eviction> evictions;
 
@@ -58,6 +59,7 @@ struct SessionsFile::Impl {
   std::optional<std::vector<NamedEntry>> last_written(const Snapshot& other_than) const;
 
   // write.cpp
+  void let_go();
   struct Temp;
   enum class Placed {
     done,

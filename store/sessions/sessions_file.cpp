@@ -63,9 +63,19 @@ Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>&
 }
 
 Result<CheckpointResult> SessionsFile::checkpoint_if_free(const std::vector<NamedEntry>& changes) {
-  TRY(lock::lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
+  if (!impl_->held || !impl_->held->held())
+    TRY(lock::lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
   return checkpoint(changes);
 }
+
+Result<void> SessionsFile::hold_if_free() {
+  TRY(lock::lock_is_free(impl_->options.path, impl_->options.lock, impl_->evictions));
+  TRY(impl_->held, lock::FileLock::acquire(impl_->options.path, impl_->options.lock, impl_->evictions));
+  if (impl_->held->predecessor_may_wake()) impl_->history->distrust();
+  return {};
+}
+
+void SessionsFile::let_go() { impl_->let_go(); }
 
 void SessionsFile::accept_absent() {
   impl_->base.clear();

@@ -107,6 +107,10 @@ class SessionsFile {
   Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
   // The same, but fails with lock_timeout at once, before it writes anything, if the lock is held.
   Result<CheckpointResult> checkpoint_if_free(const std::vector<NamedEntry>& changes);
+  // Takes the file's lock and keeps it, so that foreign programs change nothing between a poll and a checkpoint, which
+  // goes on under it. lock_timeout at once if the lock is held, also by an earlier call.
+  Result<void> hold_if_free();
+  void let_go();  // of the lock, if it is kept
   // Returns the damage that poll or checkpoint found since the last call, and what they did about it, one sentence
   // each.
   std::vector<std::string> take_repairs();

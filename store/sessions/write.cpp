@@ -144,6 +144,11 @@ Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_
   return change;
 }
 
+void SessionsFile::Impl::let_go() {
+  if (held && !held->held()) history->distrust();  // it was taken from us while we were stopped
+  held.reset();
+}
+
 Result<void> SessionsFile::Impl::sync_dirs() const {
   TRY(store::sync_dir(options.path.parent_path()));
   return store::sync_dir(files.previous.parent_path());
@@ -170,14 +175,19 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
   for (int round = 0; round < rounds; ++round) {
     TRY(auto temp, write_temp(changes));
     const auto wanted = Clock::now();
-    TRY(auto lock, lock::FileLock::acquire(options.path, options.lock, evictions));
+    if (held && !held->held()) let_go();
+    std::optional<lock::FileLock> taken;
+    if (!held) {
+      TRY(taken, lock::FileLock::acquire(options.path, options.lock, evictions));
+    }
+    const lock::FileLock& lock = held ? *held : *taken;
     store::fault_point("checkpoint.locked");
     begin += Clock::now() - wanted;
     // A holder that is not provably gone may continue and write what it had read.
     if (lock.predecessor_may_wake()) history->distrust();
 
     if (!unchanged()) {
-      lock.release();
+      if (taken) taken->release();
       TRY(auto change, reread());
       if (change.empty()) continue;  // only the layout changed, or it is damaged: the next round moves it aside
       result.foreign = std::move(change);
@@ -190,7 +200,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     if (!placed) return std::unexpected(placed.error());
     store::fault_point("checkpoint.exchanged");
     if (*placed == Placed::again) {
-      lock.release();
+      if (taken) taken->release();
       continue;
     }
     // Now the store is ours, whatever fails: the base becomes it, and a repeated call writes the same again.
@@ -204,7 +214,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     }
     struct stat status{};
     if (::fstat(temp.snapshot.fd.get(), &status) == 0) temp.snapshot.id.ctime_ns = store::identity(status).ctime_ns;
-    lock.release();
+    if (taken) taken->release();
     store::fault_point("checkpoint.released");
     history->changed(base, changes);
     apply_changes(base, changes);

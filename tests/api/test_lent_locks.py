@@ -53,7 +53,7 @@ class Lent(Case):
             self.assertEqual((got["label"], got["subject"]), ("theirs", "ours"))
             self.say(key)
             self.ok(self.api.patch(S(key), {"space": "last"}), 200)
-            stream.wait(lambda event: (event.data.get("data") or {}).get("set", {}).get("space") == "last")
+            stream.wait_for(lambda event: (event.data.get("data") or {}).get("set", {}).get("space") == "last")
             told = [event.data for event in stream.durable if event.data["key"] == key]
         self.assertEqual([event["source"] for event in told], ["api", "external", "api"])
         self.assertFalse(lock.exists())
@@ -153,9 +153,9 @@ class Lent(Case):
         self.give_back(self.lend(1000, waitMs=5000))
 
     def test_the_defaults_of_the_file_lock_are_as_they_were(self):
-        printed = json.loads(self.spawn(start=False).cli("config", "--print-defaults").stdout)["store"]["lock"]
-        self.assertEqual({k: printed[k] for k in ("timeoutMs", "pollIntervalMs", "staleMs")},
-                         {"timeoutMs": 10_000, "pollIntervalMs": 25, "staleMs": 30_000})
+        printed = self.daemon.cli("config", "--print-defaults").stdout
+        for text in ('"timeoutMs": 10000', '"pollIntervalMs": 25', '"staleMs": 30000'):
+            self.assertIn(text, printed)
 
 
 class LentShared(Lent):

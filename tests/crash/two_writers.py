@@ -6,7 +6,7 @@ also count each entry's x-<name> up under the lock, so that an update that is lo
 the lock by store/lock/README.md or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, die with it, are stopped with it; and the
 daemon is stopped while it has it. Another makes and deletes entries as fast as it can beside 16 writers
 of ours, and one takes turns at a transcript, whose lock it takes, with 16 writers of ours: seq, parentId and expectedSeq
-must be right each time. The last line says how many updates were lost.
+must be right each time. Maintenance archives sessions of another that changes them, and they are restored. The last line says how many updates were lost.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -379,6 +380,36 @@ def churns(mode, updates, options):
         return crowd.next, len(other.done), missing
 
 
+def maintained(rule, updates, options):
+    """Maintenance archives sessions while another changes them; once restored they have all that it wrote."""
+    updates, keep = max(updates, LEAST), ENTRIES * 7 // 10
+    with Scenario(mode="shared") as at:
+        client, archived = at.daemon.client(), 0
+        token = client.token
+
+        def restore(row):
+            one = Client(at.daemon, token, timeout=120)
+            reply = one.post(S(row["key"], "main", "restore"))
+            one.close()
+            assert reply.status == 200, reply
+
+        other = at.other(rule, updates, present=True)
+        with ThreadPoolExecutor(16) as restorers:
+            while not other.ended.is_set():
+                reply = client.post("/v1/admin/maintenance", {"agent": "main", "keep": keep, "dryRun": False})
+                assert reply.status == 200, reply
+                archived += reply.json["count"]
+                list(restorers.map(restore, reply.json["data"]))
+        other.finish()
+        at.daemon.checkpoint()
+        store, served = at.daemon.sessions_json(), all_entries(client)
+        missing = [f"{key} is not in the {where}" for where, entries in (("file", store), ("api", served))
+                   for key in KEYS if key not in entries]
+        missing += [f"t {number} is not in the {where}" for where, entries in (("file", store), ("api", served))
+                    for number, key in other.told if entries.get(key, {}).get(f"t{number}") != int(number)]
+        return archived, len(other.done), missing
+
+
 def transcript_turns(rule, updates, options):
     """All that is told of places in a transcript is the lines', however many take turns at it."""
     updates = max(updates, LEAST)
@@ -432,6 +463,7 @@ SCENARIOS = {
     **{f"another makes and deletes entries, {mode} mode": (churns, mode) for mode in ("own", "shared")},
     **{f"turns at a transcript with {rule}": (transcript_turns, rule) for rule in ("formats", "2026.4")},
     **{f"turns with {rule}": (takes_turns, rule) for rule in RULES},
+    "maintenance and restore": (maintained, "formats"),
     "three processes": (three, None),
     "the other ignores the lock": (ignores, None),
     "the other dies with the lock": (dies, "formats"),

@@ -6,7 +6,7 @@ tells "<seq> <id>" on stdout. With --churn it makes, changes and deletes entries
 is {"made": {<key>: {<field>: …}}, "deletions": n, "undone": […]}, what it found otherwise than it had left it.
 
 As a program it makes --updates changes: the k-th of an entry sets the field t<k> and counts x-theirs up, and each one done
-is told by a line on stdout. --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
+is told by a line on stdout. With --present it takes any entry that is there, and tells "<k> <its key>". --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
 """
 
 import argparse
@@ -254,6 +254,7 @@ def main():
     parser.add_argument("--stale-ms", type=int, default=30_000)
     parser.add_argument("--hold", choices=("stop", "die"))
     parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--present", action="store_true", help="changes any entry that is there")
     parser.add_argument("--churn", action="store_true", help="makes, changes and deletes entries")
     parser.add_argument("--transcript", help="takes turns at this transcript instead of changing the store")
     options = parser.parse_args()
@@ -288,17 +289,20 @@ def main():
                 print("holding", flush=True)
                 os.kill(os.getpid(), signal.SIGSTOP)
             keys = sorted(key for key in entries if ":both:" in key)
-            entry = entries[keys[number % len(keys)]]
-            entry[f"{options.name}{number // len(keys)}"] = number
+            key = random.choice(keys) if options.present else keys[number % len(keys)]
+            entry = entries[key]
+            entry[f"{options.name}{number if options.present else number // len(keys)}"] = number
             entry["x-" + options.name] = entry.get("x-" + options.name, 0) + 1
             entry["updatedAt"] = max(int(time.time() * 1000), entry.get("updatedAt", 0))
             replace(options.store, entries)
         try:
-            print(number, flush=True)
+            print(number, key, flush=True)
         except BrokenPipeError:
             return
         if isinstance(lock, NoLock):
             time.sleep(0.002)  # else nobody's version would stand long enough to be read
+        if options.present:
+            time.sleep(random.uniform(0, 0.05))  # else the daemon, which looks every 25 ms, would hardly get the lock
 
 
 if __name__ == "__main__":

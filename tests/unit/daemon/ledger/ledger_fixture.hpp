@@ -91,7 +91,7 @@ class LedgerFixture {
     command.append.entries.push_back(std::move(*entry));
     return command;
   }
-  Result<void> checkpoint() { return await(ledger_->checkpoint_all()); }
+  Result<void> checkpoint() { return await(ledger_->checkpointer().write_all()); }
   void checkpointed() {
     auto done = checkpoint();
     REQUIRE_MESSAGE(done.has_value(), done.error().detail);

@@ -253,7 +253,7 @@ TEST_CASE("a gap: older than what is kept") {
   slow->pause();
   for (int i = 0; i < 60; ++i) fixture.commit({{.key = keys[0], .text = std::string(300, 'w')}});
   const auto kept = [&] { return fixture.ledger().journal().oldest(); };
-  REQUIRE(fixture.await(fixture.ledger().checkpoint_all()));
+  REQUIRE(fixture.await(fixture.ledger().checkpointer().write_all()));
   fixture.run_until([&] { return kept() > 2; });  // retention has run
   const std::uint64_t oldest = kept();
   REQUIRE(oldest < 60);
@@ -289,7 +289,7 @@ TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served
   config.journal.max_bytes = 6000;
   Fixture fixture(config);
   for (int i = 0; i < 60; ++i) fixture.commit({{.key = keys[0], .text = std::string(300, 'w')}});
-  REQUIRE(fixture.await(fixture.ledger().checkpoint_all()));
+  REQUIRE(fixture.await(fixture.ledger().checkpointer().write_all()));
   fixture.run_until([&] { return fixture.ledger().journal().oldest() > 2; });  // retention has run
   REQUIRE(fixture.streams().tail().oldest() == 1);
   const auto client = fixture.open({}, fixture.id(0));

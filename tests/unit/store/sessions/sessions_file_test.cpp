@@ -249,6 +249,33 @@ TEST_CASE("nothing works before load, and a second load starts over") {
   CHECK(keys(loaded(moved).entries) == "a b ");
 }
 
+TEST_CASE("a lock that is kept keeps others out, and checkpoints go on under it") {
+  StoreFixture at;
+  SessionsFile file(at.options());
+  loaded(file);
+  const fs::path lock = at.sessions / "sessions.json.lock";
+  REQUIRE(file.hold_if_free());
+  CHECK(fs::exists(lock));
+  SessionsFile other(at.options());
+  loaded(other);
+  CHECK(other.hold_if_free().error().code == Code::lock_timeout);
+  CHECK(other.checkpoint_if_free({named("b", "{}")}).error().code == Code::lock_timeout);
+  CHECK(file.hold_if_free().error().code == Code::lock_timeout);
+  REQUIRE(file.checkpoint_if_free({named("a", "{}")}));
+  checkpointed(file, {named("a", R"({"n":1})")});
+  CHECK(fs::exists(lock));
+  file.let_go();
+  CHECK_FALSE(fs::exists(lock));
+  REQUIRE(other.hold_if_free());
+  other.let_go();
+
+  REQUIRE(file.hold_if_free());
+  fs::remove(lock);  // a foreign program took it away
+  checkpointed(file, {named("a", R"({"n":2})")});
+  CHECK_FALSE(fs::exists(lock));
+  file.let_go();
+}
+
 TEST_CASE("a live foreign lock makes the checkpoint fail and loses nothing") {
   StoreFixture at;
   auto options = at.options();

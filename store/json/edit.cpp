@@ -19,7 +19,7 @@ void append_quoted(std::string& out, std::string_view text) {
     out.resize_and_overwrite(before + text.size() + 2, [&](char* begin, std::size_t) {
       char* at = begin + before;
       *at++ = '"';
-      at = std::ranges::copy(text, at).out;
+      at = std::copy_n(text.data(), text.size(), at);
       *at++ = '"';
       return at - begin;
     });
@@ -44,7 +44,8 @@ void append_quoted(std::string& out, std::string_view text) {
     }
     flush();
     if (const std::size_t known = escaped.find(text[at]); known != std::string_view::npos) {
-      out.append({'\\', escape_names[known]});
+      out += '\\';
+      out += escape_names[known];
     } else if (c < 0x20) {
       fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
     } else {
@@ -72,10 +73,10 @@ void ObjectWriter::raw(std::string_view name, std::string_view value) {
     char* at = begin + before;
     if (!first_) *at++ = ',';
     *at++ = '"';
-    at = std::ranges::copy(name, at).out;
+    at = std::copy_n(name.data(), name.size(), at);
     *at++ = '"';
     *at++ = ':';
-    return std::ranges::copy(value, at).out - begin;
+    return std::copy_n(value.data(), value.size(), at) - begin;
   });
   first_ = false;
 }
@@ -101,7 +102,8 @@ std::string array_of(std::span<const std::string> texts) {
     if (out.size() > 1) out += ',';
     append_quoted(out, text);
   }
-  return out + "]";
+  out += ']';
+  return out;
 }
 
 void Edit::put(std::string name, std::string value) {

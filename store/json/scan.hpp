@@ -27,20 +27,29 @@ inline char meant_by_escape(char name) {
 inline std::size_t find_special(std::string_view text, std::size_t at, bool& high) {
 #ifdef __SSE2__
   __m128i seen = _mm_setzero_si128();
-  const auto specials_at = [&](std::size_t begin) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + begin));
+  const auto load = [](const char* from) { return reinterpret_cast<const __m128i*>(from); };
+  const auto specials_in = [&seen](__m128i bytes) {
     const __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
     const __m128i backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
     const __m128i controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
     seen = _mm_or_si128(seen, bytes);
     return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls)));
   };
+  const auto specials_at = [&](std::size_t begin) { return specials_in(_mm_loadu_si128(load(text.data() + begin))); };
   unsigned found = 0;  // a bit for each of 16 bytes
   while (at + 16 <= text.size() && (found = specials_at(at)) == 0) at += 16;
   if (found == 0 && at < text.size() && text.size() >= 16) {  // the last 16 bytes: some of them for the second time
     const std::size_t again = at - (text.size() - 16);
     found = specials_at(text.size() - 16) >> again;
     if (found == 0) at = text.size();
+  } else if (at == 0 && text.size() >= 8 && text.size() < 16) {  // the first 8 bytes and the last 8, at once
+    const char* const last = text.data() + text.size() - 8;
+    found = specials_in(_mm_unpacklo_epi64(_mm_loadl_epi64(load(text.data())), _mm_loadl_epi64(load(last))));
+    if (found == 0) at = text.size();
+    if ((found & 0xFF) == 0 && found != 0) {
+      found >>= 8;
+      at = text.size() - 8;
+    }
   }
   high = high || _mm_movemask_epi8(seen) != 0;
   if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found));

@@ -35,12 +35,12 @@ bool is_internal(std::string_view segment) {
   return std::ranges::any_of(names, [&](std::string_view name) { return equals_nocase(segment, name); });
 }
 
+// `what` begins with a character that has no case.
 std::size_t rfind_nocase(std::string_view text, std::string_view what) {
-  if (text.size() < what.size()) return std::string_view::npos;
-  for (std::size_t at = text.size() - what.size() + 1; at-- > 0;) {
-    if (starts_with_nocase(text.substr(at), what)) return at;
-  }
-  return std::string_view::npos;
+  std::size_t at = text.rfind(what.front());
+  while (at != std::string_view::npos && !starts_with_nocase(text.substr(at), what))
+    at = at == 0 ? std::string_view::npos : text.rfind(what.front(), at - 1);
+  return at;
 }
 
 // Cuts the mark at `at` and the id after it off the end of `text`. Returns the id.

@@ -1,6 +1,7 @@
-#include <openssl/sha.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "store/answers/answers.hpp"
 #include "store/hex.hpp"
@@ -18,10 +19,12 @@ std::optional<Digest> from_hex(std::string_view text) {
 }  // namespace
 
 Digest digest(std::string_view bytes) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> whole{};
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), whole.data());
+  static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // looked up once
+  std::array<unsigned char, EVP_MAX_MD_SIZE> whole{};
+  if (EVP_Digest(bytes.data(), bytes.size(), whole.data(), nullptr, sha256, nullptr) != 1)
+    throw std::runtime_error("OpenSSL could not make a digest");
   Digest first{};
-  std::copy_n(whole.begin(), first.size(), first.begin());
+  std::copy_n(whole.begin(), first.size(), first.begin());  // of 32 bytes
   return first;
 }
 

@@ -108,7 +108,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, command, there, key, *context.rules, edit));
   policy::normalize_entry_edit(edit);
-  TRY(delivery::normalize_patch(edit, "{}", "", delivery::Nested::complete));
+  TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
   std::string session_id;
   if (const auto* id = value_of(edit, "sessionId")) {
     session_id = json::as_string(*id).value_or("");
@@ -158,8 +158,8 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   TRY(policy::check_entry_edit(named, policy::Import::no, ""));
   policy::normalize_entry_edit(named);
   const sessions::RawEntry old = session.entry();
-  TRY(delivery::normalize_patch(named, *old, ""));
   const json::Index fields(*old);
+  TRY(delivery::normalize_patch(named, fields, ""));
   for (auto& member : named.set) {
     // normalize_patch made deliveryContext complete; other objects are merged as RFC 7396 says
     if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")

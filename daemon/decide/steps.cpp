@@ -31,7 +31,7 @@ Result<void> check_new_entry(json::Edit& edit) {
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
   TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry"));
   policy::normalize_entry_edit(edit);
-  return delivery::normalize_patch(edit, "{}", "/entry", delivery::Nested::complete);
+  return delivery::normalize_patch(edit, json::Index("{}"), "/entry", delivery::Nested::complete);
 }
 
 Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,

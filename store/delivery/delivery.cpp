@@ -50,6 +50,7 @@ void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& 
 json::Edit legacy_view(std::string_view entry) {
   json::Edit edit;
   const Stored stored = read_stored(json::Index(entry));
+  if (is_settled(stored)) return edit;
   if (moves(stored.channel, stored.provider)) {
     settle(edit, "channel", stored.channel, std::string(*stored.provider));
     edit.remove("provider");

@@ -34,11 +34,11 @@ void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& 
 // Tells what the deliveryContext in an edit is: a merge patch (RFC 7396, null removes) or the whole new object.
 enum class Nested : bool { patch, complete };
 
-// Completes a client's edit of `entry` ("{}" for a new or replaced one) that names deliveryContext, last*, channel or
+// Completes a client's edit of `entry` ({} for a new or replaced one) that names deliveryContext, last*, channel or
 // groupChannel, so that both forms agree. The form that is named wins; if both are, last* win. A new channel removes
 // to, accountId and threadId unless they are named, too. Afterwards deliveryContext in `edit` is the whole object.
 // validation_failed with all faults.
-Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::string_view pointer_prefix,
+Result<void> normalize_patch(json::Edit& edit, const json::Index& entry, std::string_view pointer_prefix,
                              Nested nested = Nested::patch);
 
 // Returns the edit that turns a stored entry into what the API shows. provider and lastProvider become channel and

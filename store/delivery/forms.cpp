@@ -17,6 +17,12 @@ bool is_normal(std::size_t field, std::string_view inner) {
   return field != channel || std::ranges::none_of(inner, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
+// Tells whether normalized() would return the value as it is. May be false for one that it would, too.
+bool is_normal_value(std::size_t field, std::string_view raw) {
+  if (json::kind(raw) != json::Kind::string) return field == thread_id && json::kind(raw) == json::Kind::number;
+  return is_normal(field, raw.substr(1, raw.size() - 2));
+}
+
 bool same_text(std::string_view a, std::string_view b) { return a == b || json::as_string(a) == json::as_string(b); }
 
 RawDelivery last_of(const Stored& stored) {
@@ -50,14 +56,24 @@ std::string context_with(std::optional<std::string_view> base, const RawDelivery
 
 std::string normalized(std::size_t field, std::optional<std::string_view> raw) {
   if (!raw) return {};
-  if (field == thread_id && json::kind(*raw) == json::Kind::number) return std::string(*raw);
+  if (is_normal_value(field, *raw)) return std::string(*raw);
   if (!is_string(raw)) return {};
-  if (is_normal(field, raw->substr(1, raw->size() - 2))) return std::string(*raw);
   const std::string text = json::as_string(*raw).value_or("");
   const std::string_view trimmed = store::trim(text);
   const std::string wanted = field == channel ? store::lower(trimmed) : std::string(trimmed);
   if (wanted.empty()) return {};
   return wanted == text ? std::string(*raw) : json::quote(wanted);
+}
+
+bool is_settled(const Stored& stored) {
+  if (stored.provider || stored.last_provider || stored.room) return false;
+  const json::Index context(stored.context.value_or("{}"));
+  if (stored.context && context.size() == 0) return false;
+  for (std::size_t f = 0; f < field_count; ++f) {
+    if (stored.last[f] != context.find(context_names[f])) return false;
+    if (stored.last[f] && (!stored.last[channel] || !is_normal_value(f, *stored.last[f]))) return false;
+  }
+  return true;
 }
 
 Stored read_stored(const json::Index& entry) {
@@ -88,6 +104,7 @@ RawDelivery merged(RawDelivery strong, const RawDelivery& weak) {
 }
 
 RawDelivery delivery_of(const Stored& stored) {
+  if (is_settled(stored)) return last_of(stored);
   RawDelivery out = merged(last_of(stored), context_of(stored.context));
   const bool somewhere = !out[to].empty() || !out[account_id].empty() || !out[thread_id].empty();
   if (out[channel].empty() && somewhere) {

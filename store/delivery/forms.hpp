@@ -26,6 +26,9 @@ struct Stored {
   std::optional<std::string_view> context, channel, provider, last_provider, group_channel, room;
 };
 Stored read_stored(const json::Index& entry);
+// Tells whether both forms say the same in normal values and no legacy name is there, as in entries of ours. May be
+// false for others of which the same is true.
+bool is_settled(const Stored& stored);
 
 // Tells whether the legacy name counts: if the new one is not a string, as in the programs that wrote both.
 bool moves(std::optional<std::string_view> now, std::optional<std::string_view> legacy);

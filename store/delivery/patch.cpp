@@ -118,13 +118,14 @@ void settle_entry_names(json::Edit& edit, const Stored& stored) {
 
 }  // namespace
 
-Result<void> normalize_patch(json::Edit& edit, std::string_view entry, std::string_view pointer_prefix, Nested nested) {
+Result<void> normalize_patch(json::Edit& edit, const json::Index& entry, std::string_view pointer_prefix,
+                             Nested nested) {
   if (std::vector<Fault> faults = check_named(edit, pointer_prefix); !faults.empty()) {
     std::string detail = fmt::format("{}: {}", faults.front().pointer, faults.front().detail);
     return std::unexpected(
         Problem{.code = Code::validation_failed, .detail = std::move(detail), .errors = std::move(faults)});
   }
-  const Stored stored = read_stored(json::Index(entry));
+  const Stored stored = read_stored(entry);
   settle_entry_names(edit, stored);
   const Write write = take_write(edit, nested);
   const bool delivery_named =

@@ -30,7 +30,7 @@ std::string patched(std::string_view entry, std::string_view patch, Nested neste
       edit.put(json::unescape(member.name), std::string(member.value));
     }
   }
-  const auto done = normalize_patch(edit, entry, "", nested);
+  const auto done = normalize_patch(edit, json::Index(entry), "", nested);
   if (!done) {
     std::string faults = "faults:";
     for (const Fault& fault : done.error().errors) faults += " " + fault.pointer;

@@ -96,6 +96,13 @@ std::string chat_type_of_entry(const json::Index& entry) {
   return text == "direct" || text == "group" || text == "channel" ? text : std::string{};
 }
 
+std::optional<SendAction> action_of_entry(const json::Index& entry) {
+  const std::string text = store::lower(store::trim(entry.string_at("sendPolicy").value_or("")));
+  if (text == "allow") return SendAction::allow;
+  if (text == "deny") return SendAction::deny;
+  return {};
+}
+
 std::string channel_of_entry(const json::Index& entry, const delivery::Delivery& delivery) {
   for (const std::string_view member : {"channel", "provider"}) {
     const std::string text = entry.string_at(member).value_or("");
@@ -117,9 +124,7 @@ SendQuestion send_question(std::string_view key, const json::Index& entry, const
   const delivery::Delivery delivery = delivery::read_delivery(entry);
   SendQuestion question;
   question.key = key;
-  const std::string own = store::lower(store::trim(entry.string_at("sendPolicy").value_or("")));
-  if (own == "allow") question.session = SendAction::allow;
-  if (own == "deny") question.session = SendAction::deny;
+  question.session = action_of_entry(entry);
   question.channel = store::lower(first_of(call.channel, channel_of_entry(entry, delivery)));
   if (question.channel.empty()) question.channel = store::lower(store::parse_key(key).channel);
   question.chat_type = direct_for_dm(store::lower(first_of(call.chat_type, chat_type_of_entry(entry))));
@@ -148,6 +153,11 @@ SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bo
     return {.action = *policy.default_action, .source = SendSource::default_, .trace = std::move(trace)};
   }
   return {.trace = std::move(trace)};
+}
+
+SendDecision evaluate(const SendPolicy& policy, std::string_view key, const json::Index& entry, const SendCall& call) {
+  if (!policy.rules.empty()) return evaluate(policy, send_question(key, entry, call));
+  return evaluate(policy, {.session = action_of_entry(entry)});
 }
 
 }  // namespace sessiond::policy

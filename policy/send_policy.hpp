@@ -78,6 +78,8 @@ struct SendDecision {
   std::vector<SendStep> trace{};  // the rules that were compared, in order; empty unless with_trace
 };
 SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bool with_trace = false);
+// The same for send_question(key, entry, call), which is made only if there are rules.
+SendDecision evaluate(const SendPolicy& policy, std::string_view key, const json::Index& entry, const SendCall& call);
 
 // Returns {"action":"deny","source":"rule","rule":0}; with_trace adds "trace":[…].
 std::string to_json(const SendDecision& decision, bool with_trace = false);

@@ -173,7 +173,7 @@ HandlerResult session_policy(Api& api, const http::Request& request, SessionPath
         const json::Index entry(*session.entry());
         const std::string action = entry.string_at("sendPolicy").value_or("inherit");
         const policy::SendDecision decision =
-            policy::evaluate(api.ledger.rules().send_policy, policy::send_question(session.key(), entry, {}));
+            policy::evaluate(api.ledger.rules().send_policy, session.key(), entry, {});
         http::Response response = as_of_response(
             api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), policy::to_json(decision)),
             seen.seq());

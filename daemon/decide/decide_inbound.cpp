@@ -212,7 +212,7 @@ class InboundDecision {
       appended = std::move(done);
     }
     const policy::SendDecision send =
-        policy::evaluate(context_.rules->send_policy, policy::send_question(session.key(), members_of(session), {}));
+        policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     std::string& body = builder_.out.body;
     json::ObjectWriter writer(body);
     writer.string("sessionKey", session.key());

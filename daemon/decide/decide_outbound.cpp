@@ -109,8 +109,7 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   policy::SendCall call;
   if (!command.to.empty()) call.to = command.to;
   const json::Index entry(*session.entry_with_old_counters());
-  const policy::SendDecision send =
-      policy::evaluate(context.rules->send_policy, policy::send_question(session.key(), entry, call));
+  const policy::SendDecision send = policy::evaluate(context.rules->send_policy, session.key(), entry, call);
   if (send.action == policy::SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
 
   AppendRequest append{

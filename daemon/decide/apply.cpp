@@ -1,5 +1,6 @@
 #include "daemon/decide/apply.hpp"
 
+#include <cassert>
 #include <utility>
 
 #include "store/json/raw_json.hpp"
@@ -59,9 +60,15 @@ void remove(AgentState& state, const journal::Event& event, Replay replay) {
   state.erase(*session);
 }
 
-void change(AgentState& state, const journal::Event& event, Replay replay) {
+void change(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
   Session* session = state.mutable_session(event.envelope.key);
   if (session == nullptr) return;  // deleted meanwhile
+  if (edited != nullptr) {
+    assert(edited->rev == event.envelope.seq);
+    state.replace(*session, std::move(*edited));
+    session->last_seq = event.envelope.seq;
+    return mark_dirty(state, event, session->key());
+  }
   const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
   const json::Edit& edit = event.edit ? *event.edit : read;
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
@@ -85,7 +92,7 @@ void apply(AgentState& state, TranscriptUpdate update) {
   for (const std::uint32_t hash : update.ids) end.ids->insert(hash);
 }
 
-void apply(AgentState& state, const journal::Event& event, Replay replay) {
+void apply(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
   state.last_seq = event.envelope.seq;
   if (auto record = archive_record(event)) state.archives.add(std::move(*record));
   switch (event.envelope.type) {
@@ -98,7 +105,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay) {
           session != nullptr && session->session_id == json::string_at(event.data, "previousSessionId")) {
         forget_files(state, *session);
       }
-      return change(state, event, replay);
+      return change(state, event, replay, edited);
     case journal::EventType::topic_created:
       if (const Session* session = state.find_key(event.envelope.key);
           session != nullptr && json::find(event.data, "restored"))
@@ -109,12 +116,12 @@ void apply(AgentState& state, const journal::Event& event, Replay replay) {
       if (const Session* session = state.find_key(event.envelope.key)) {
         state.transcripts.forget(AgentState::file_of(*session, event.envelope.topic));
       }
-      return change(state, event, replay);
+      return change(state, event, replay, edited);
     case journal::EventType::session_updated:
     case journal::EventType::session_archived:
     case journal::EventType::session_unarchived:
     case journal::EventType::message_appended:
-      return change(state, event, replay);
+      return change(state, event, replay, edited);
     default:
       return;  // these events change no entry
   }

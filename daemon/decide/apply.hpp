@@ -16,7 +16,8 @@ enum class Replay : std::uint8_t {
         // `rev`, or by updatedAt if a foreign program dropped rev
 };
 
-void apply(AgentState& state, const journal::Event& event, Replay replay = Replay::no);
+// `edited`: the session as the event leaves it, if the decision has made it. It is moved from.
+void apply(AgentState& state, const journal::Event& event, Replay replay = Replay::no, Session* edited = nullptr);
 void apply(AgentState& state, TranscriptUpdate update);
 
 }  // namespace sessiond::decide

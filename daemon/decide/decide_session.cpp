@@ -135,7 +135,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
   }
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
-  return answer_session(builder, session, 200);
+  return answer_edited(builder, std::move(session));
 }
 
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context) {
@@ -166,7 +166,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));
-  return answer_session(builder, session, 200);
+  return answer_edited(builder, std::move(session));
 }
 
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context) {
@@ -184,7 +184,7 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
     const auto type = command.archived ? journal::EventType::session_archived : journal::EventType::session_unarchived;
     builder.update(session, std::move(edit), type, command.archived ? R"("archivedAs":[])" : "");
   }
-  return answer_session(builder, session, 200);
+  return answer_edited(builder, std::move(session));
 }
 
 }  // namespace sessiond::decide

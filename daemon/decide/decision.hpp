@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -108,6 +109,7 @@ struct Decision {
   std::vector<journal::Event> events;
   std::vector<journal::LinePosition> line_positions;
   std::vector<TranscriptUpdate> transcript_updates;
+  std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
   std::optional<Need> need;
 
   int status = 200;

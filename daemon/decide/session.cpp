@@ -23,12 +23,14 @@ constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 5> counters
      {"outputTokens", &Counters::output_tokens},
      {"totalTokens", &Counters::total_tokens},
      {"compactionCount", &Counters::compaction_count}}};
-constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
+constexpr std::array<Named<std::string Session::*>, 5> texts{{{"sessionId", &Session::session_id},
                                                               {"sessionFile", &Session::session_file},
-                                                              {"chatType", &Session::chat_type},
                                                               {"label", &Session::label},
                                                               {"name", &Session::name},
                                                               {"spawnedBy", &Session::spawned_by}}};
+// The members that channel, chat_type, created_at and started_at are made of: of several, or of one and the key.
+constexpr std::array<std::string_view, 7> joined{"channel",  "provider",  "lastChannel",     "lastProvider",
+                                                 "chatType", "createdAt", "sessionStartedAt"};
 
 }  // namespace
 
@@ -37,7 +39,8 @@ std::optional<std::int64_t>* Counters::find(std::string_view field) {
   return found == counters.end() ? nullptr : &(this->*(found->field));
 }
 
-Session::Session(std::string key, sessions::RawEntry entry) : key_(std::move(key)), entry_(std::move(entry)) {
+Session::Session(std::string key, sessions::RawEntry entry)
+    : key_(std::make_shared<const std::string>(std::move(key))), entry_(std::move(entry)) {
   read_fields();
 }
 
@@ -66,7 +69,9 @@ void Session::edit(const json::Edit& edit) {
     return;
   }
   replace_entry(json::apply(*entry(), edit));
-  read_fields();
+  const auto is_joined = [](const auto& member) { return std::ranges::find(joined, member.name) != joined.end(); };
+  if (!edit.unset.empty() || std::ranges::any_of(edit.set, is_joined)) return read_fields();
+  for (const auto& member : edit.set) take_field(member.name, member.value);
 }
 
 bool Session::edit_counter(const json::Edit::Set& member) {
@@ -85,6 +90,25 @@ bool Session::edit_counter(const json::Edit::Set& member) {
   return true;
 }
 
+// Reads a member that alone makes a field. Ignores others.
+void Session::take_field(std::string_view field, std::string_view value) {
+  const auto text = std::ranges::find(texts, field, [](const auto& one) { return one.name; });
+  if (text != texts.end())
+    this->*(text->field) = json::as_string(value).value_or("");
+  else if (field == "rev")
+    rev = static_cast<std::uint64_t>(std::max<std::int64_t>(json::as_int(value).value_or(0), 0));
+  else if (field == "updatedAt")
+    updated_at = json::as_int(value).value_or(0);
+  else if (field == "archivedAt")
+    archived_at = json::as_int(value);
+  else if (field == "lastInteractionAt")
+    last_interaction_at = json::as_int(value);
+  else if (auto* counter = find(field))
+    *counter = policy::counted(value);
+  else if (field == "ephemeral")
+    ephemeral = json::as_bool(value).value_or(false);
+}
+
 void Session::read_fields() {
   static_cast<Counters&>(*this) = {};
   session_id = session_file = channel = chat_type = label = name = spawned_by = {};
@@ -100,36 +124,24 @@ void Session::read_fields() {
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
     const std::string_view field = unescaped.empty() ? member.name : unescaped;
     const auto lowered = [&] { return store::lower(store::trim(json::as_string(member.value).value_or(""))); };
-    const auto number = [&] { return json::as_int(member.value); };
-    if (const auto text = std::ranges::find(texts, field, [](const auto& one) { return one.name; });
-        text != texts.end())
-      this->*(text->field) = json::as_string(member.value).value_or("");
-    else if (field == "channel")
+    if (field == "channel")
       channel = lowered();
     else if (field == "provider")
       legacy_channel = lowered();
     else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
       last_channel = lowered();
-    else if (field == "rev")
-      rev = static_cast<std::uint64_t>(std::max<std::int64_t>(number().value_or(0), 0));
+    else if (field == "chatType")
+      chat_type = json::as_string(member.value).value_or("");
     else if (field == "createdAt")
-      created_at = number().value_or(0);  // 0: see below
+      created_at = json::as_int(member.value).value_or(0);  // 0: see below
     else if (field == "sessionStartedAt")
-      started_at = number();
-    else if (field == "updatedAt")
-      updated_at = number().value_or(0);
-    else if (field == "archivedAt")
-      archived_at = number();
-    else if (field == "lastInteractionAt")
-      last_interaction_at = number();
-    else if (auto* counter = find(field))
-      *counter = policy::counted(member.value);
-    else if (field == "ephemeral")
-      ephemeral = json::as_bool(member.value).value_or(false);
+      started_at = json::as_int(member.value);
+    else
+      take_field(field, member.value);
   }
   if (chat_type == "dm") chat_type = "direct";
   if (channel.empty()) channel = legacy_channel;
-  const store::KeyParts parts = store::parse_key(key_);
+  const store::KeyParts parts = store::parse_key(*key_);
   if (channel.empty()) channel = store::lower(parts.channel);
   if (channel.empty()) channel = last_channel;
   if (chat_type.empty()) chat_type = store::lower(parts.chat_type);

@@ -26,7 +26,7 @@ class Session : public Counters {
  public:
   Session(std::string key, sessions::RawEntry entry);
 
-  const std::string& key() const { return key_; }
+  const std::string& key() const { return *key_; }
   const sessions::RawEntry& entry() const;  // a compact JSON object, with the counters
   // The members of entry() that the API shows. Kept until the entry changes: 16 bytes of a session, and about 110 more
   // of one that was shown.
@@ -52,9 +52,10 @@ class Session : public Counters {
  private:
   void replace_entry(std::string entry) const;
   void read_fields();
+  void take_field(std::string_view name, std::string_view value);
   bool edit_counter(const json::Edit::Set& member);
 
-  std::string key_;
+  std::shared_ptr<const std::string> key_;  // shared with its copies
   mutable sessions::RawEntry entry_;
   mutable json::Edit counters_;                      // newer than entry_
   mutable std::shared_ptr<const ShownEntry> shown_;  // of entry_; null: not made yet

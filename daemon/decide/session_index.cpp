@@ -140,6 +140,13 @@ void SessionIndex::edit(Session& session, const json::Edit& edit) {
   link(session);
 }
 
+void SessionIndex::replace(Session& session, Session edited) {
+  assert(&session.key() == &edited.key());  // by_name_ views it
+  unlink(session);
+  session = std::move(edited);
+  link(session);
+}
+
 void SessionIndex::link(Session& session) {
   session.linked_bytes = session.entry()->size();
   entry_bytes_ += session.linked_bytes;

@@ -22,6 +22,12 @@ Decision answer_session(DecisionBuilder& builder, const Session& session, int st
   return std::move(builder.out);
 }
 
+Decision answer_edited(DecisionBuilder& builder, Session session) {
+  Decision out = answer_session(builder, session, 200);
+  if (!out.events.empty()) out.edited = std::make_shared<Session>(std::move(session));
+  return out;
+}
+
 const std::string* value_of(const json::Edit& edit, std::string_view name) {
   const auto found = std::ranges::find(edit.set, name, &json::Edit::Set::name);
   return found == edit.set.end() ? nullptr : &found->value;

@@ -19,6 +19,8 @@ Result<const Session*> resolve_open(const AgentState& state, const Target& targe
 
 // Answers with the session as the API shows it. 201 also sets the location.
 Decision answer_session(DecisionBuilder& builder, const Session& session, int status);
+// Answers with a session that the last event has edited, if there is an event, and hands it on to the state.
+Decision answer_edited(DecisionBuilder& builder, Session session);
 
 // Returns the JSON text that an edit sets the member `name` to. Null if it does not set it.
 const std::string* value_of(const json::Edit& edit, std::string_view name);

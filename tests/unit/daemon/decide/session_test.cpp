@@ -1,5 +1,7 @@
 #include "daemon/decide/session.hpp"
 
+#include <tuple>
+
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -73,6 +75,30 @@ TEST_CASE("made at: createdAt, else sessionStartedAt, else updatedAt") {
   CHECK(Session("k", raw(R"({"updatedAt":3,"sessionStartedAt":2,"createdAt":1})")).created_at == 1);
   CHECK(Session("k", raw(R"({"updatedAt":3,"sessionStartedAt":2})")).created_at == 2);
   CHECK(Session("k", raw(R"({"updatedAt":3})")).created_at == 3);
+}
+
+TEST_CASE("after an edit the fields are those of the entry") {
+  const std::string before =
+      R"({"sessionId":"s1","sessionFile":"f","channel":"slack","label":"L","rev":7,"createdAt":1,"updatedAt":2,)"
+      R"("archivedAt":3,"messageCount":5,"ephemeral":true})";
+  const std::vector<std::string> changes{
+      R"("label":"M","updatedAt":9,"rev":8)",  R"("label":7,"name":"N","x":[1])",
+      R"("sessionId":"s2","sessionFile":"g")", R"("archivedAt":null,"ephemeral":false)",
+      R"("spawnedBy":"p","messageCount":"x")", R"("channel":"Discord")",
+      R"("provider":"x","lastChannel":"y")",   R"("chatType":"dm","totalTokens":4)",
+      R"("createdAt":0,"sessionStartedAt":6)", R"("lastInteractionAt":4,"rev":-1,"label":"")"};
+  for (const std::string& change : changes) {
+    CAPTURE(change);
+    Session edited("agent:main:slack:channel:c1", raw(before));
+    edited.edit(json::read_edit("{\"set\":{" + change + "}}"));
+    const Session read(edited.key(), edited.entry());
+    const auto fields = [](const Session& of) {
+      return std::tie(of.session_id, of.session_file, of.channel, of.chat_type, of.label, of.name, of.spawned_by,
+                      of.rev, of.created_at, of.updated_at, of.archived_at, of.last_interaction_at, of.started_at,
+                      of.ephemeral, of.message_count, of.total_tokens);
+    };
+    CHECK((fields(edited) == fields(read)));
+  }
 }
 
 TEST_CASE("counters are written when somebody looks, and bytes that nobody named stay") {

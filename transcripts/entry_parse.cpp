@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t longest_type = 64;
 constexpr std::array<std::string_view, 5> short_roles = {"user", "assistant", "system", "tool", "toolResult"};
 
-std::string at(std::string_view pointer, std::string_view name) { return fmt::format("{}/{}", pointer, name); }
+std::string at(std::string_view pointer, std::string_view name) {
+  return std::string(pointer).append("/").append(name);
+}
 
 Result<std::string> read_id(std::string_view value, std::string pointer) {
   std::string id = json::as_string(value).value_or("");

@@ -70,7 +70,8 @@ HandlerResult post(Api& api, http::Request& request) {
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     CO_TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      CO_TRY(auto entry, transcripts::parse_entry(element, fmt::format("/entries/{}", command.append.entries.size())));
+      CO_TRY(auto entry,
+             transcripts::parse_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));

@@ -66,6 +66,9 @@ class EntryAppender {
     }
     TRY(know_ids());
     if (builder_.out.need) return done_;
+    const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
+    builder_.out.events.reserve(builder_.out.events.size() + most);
+    builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);
     for (const transcripts::NewEntry& entry : request_.entries) {
       TRY(append(entry));
     }

@@ -120,7 +120,10 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
     for (std::size_t index = 0; index < done.answers.size(); ++index)
       answers_->put(done.answers[index], std::move(done.answers_json[index]));
     archives = archives || done.archives;
-    std::ranges::move(done.events, std::back_inserter(events));
+    if (events.empty())
+      events = std::move(done.events);
+    else
+      std::ranges::move(done.events, std::back_inserter(events));
     in_flight_.pop_front();
   }
   hooks_.on_durable(std::move(outcome), std::move(events),

@@ -58,9 +58,10 @@ Reply replay(const answers::Answer& answer) {
 
 // Makes the answers to keep: the same one under each scope.
 std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scopes, const answers::Digest& request,
-                                        const decide::Decision& decision, std::int64_t now) {
+                                        const decide::Decision& decision, const journal::AgeClock& clock) {
   std::vector<answers::Answer> answers;
   if (scopes.empty()) return answers;
+  const std::int64_t now = clock.now();
   std::string headers;
   json::ObjectWriter writer(headers);
   if (!decision.etag.empty()) writer.string("etag", decision.etag);
@@ -189,8 +190,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     if (!decision.need) {
       CO_TRY(parts_.flusher.check_usable(agent, decision));
       committed = !decision.events.empty();
-      last = parts_.agents.stage(state, decision,
-                                 answers_of(scopes, intent.request, decision, parts_.commits.clock().now()));
+      last = parts_.agents.stage(state, decision, answers_of(scopes, intent.request, decision, parts_.commits.clock()));
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
@@ -199,7 +199,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
 
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
-  if (!committed) unstored = answers_of(scopes, intent.request, decision, parts_.commits.clock().now());
+  if (!committed) unstored = answers_of(scopes, intent.request, decision, parts_.commits.clock());
   Reply reply{.status = decision.status,
               .body = std::move(decision.body),
               .etag = std::move(decision.etag),

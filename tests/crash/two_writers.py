@@ -12,6 +12,7 @@ must be right each time. Maintenance archives sessions of another that changes t
 import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from urllib.parse import quote
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.append(str(TESTS))  # harness
-from harness.other_writer import RULES  # noqa: E402
+from harness.other_writer import RULES, replace  # noqa: E402
 from harness.sessiond import SLOW, Client, Daemon, S  # noqa: E402
 from world import leave_locks  # noqa: E402
 
@@ -381,7 +382,8 @@ def churns(mode, updates, options):
 
 
 def maintained(rule, updates, options):
-    """Maintenance archives sessions while another changes them; once restored they have all that it wrote."""
+    """Maintenance archives sessions while another program changes them, and a script under locks that the daemon lends
+    it. Once restored they have all that both wrote."""
     updates, keep = max(updates, LEAST), ENTRIES * 7 // 10
     with Scenario(mode="shared") as at:
         client, archived = at.daemon.client(), 0
@@ -393,8 +395,27 @@ def maintained(rule, updates, options):
             one.close()
             assert reply.status == 200, reply
 
+        def script():
+            """The (number, key) of its changes."""
+            done, one, path = [], Client(at.daemon, token, timeout=120), at.daemon.agent_dir() / "sessions.json"
+            while not other.ended.is_set():
+                lent = one.post("/v1/agents/main/locks", {"ttlMs": 30_000, "waitMs": 30_000})
+                if lent.status == 503:
+                    continue
+                assert lent.status == 201, lent
+                entries = json.loads(path.read_bytes())
+                key = random.choice(sorted(entries))
+                entries[key][f"b{len(done)}"] = len(done)
+                replace(path, entries)
+                reply = one.delete(f"/v1/agents/main/locks/{lent.json['id']}")
+                assert reply.status == 204, reply
+                done.append((len(done), key))
+            one.close()
+            return done
+
         other = at.other(rule, updates, present=True)
-        with ThreadPoolExecutor(16) as restorers:
+        with ThreadPoolExecutor(16) as restorers, ThreadPoolExecutor(1) as scripts:
+            changes = scripts.submit(script)
             while not other.ended.is_set():
                 reply = client.post("/v1/admin/maintenance", {"agent": "main", "keep": keep, "dryRun": False})
                 assert reply.status == 200, reply
@@ -403,10 +424,12 @@ def maintained(rule, updates, options):
         other.finish()
         at.daemon.checkpoint()
         store, served = at.daemon.sessions_json(), all_entries(client)
+        told = [("t", int(number), key) for number, key in other.told] + [("b", *change) for change in changes.result()]
+        print(f"  the script made {len(told) - len(other.told)} changes", flush=True)
         missing = [f"{key} is not in the {where}" for where, entries in (("file", store), ("api", served))
                    for key in KEYS if key not in entries]
-        missing += [f"t {number} is not in the {where}" for where, entries in (("file", store), ("api", served))
-                    for number, key in other.told if entries.get(key, {}).get(f"t{number}") != int(number)]
+        missing += [f"{who} {number} is not in the {where}" for where, entries in (("file", store), ("api", served))
+                    for who, number, key in told if entries.get(key, {}).get(f"{who}{number}") != number]
         return archived, len(other.done), missing
 
 

@@ -25,7 +25,7 @@ KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")
 
 
 # In the order in which they are typed: what README has set and started is there for the others.
-WITH_COMMANDS = ("README.md", "daemon/api/README.md")
+WITH_COMMANDS = ("README.md", "daemon/api/README.md", "store/lock/README.md")
 
 
 FOLDERS = ("config", "store", "transcripts", "policy", "daemon", "tests", "web")
@@ -135,6 +135,10 @@ class Readme(unittest.TestCase):
             self.assertEqual(json.loads(reply.read())["role"], "bridge")
         self.assertIn(token[3:11], answer("token list"))
         self.assertTrue(json.loads(answer('"chatType":"channel"'))["systemIntro"])
+        session = "/v1/agents/main/sessions/agent:main:slack:direct:u1"
+        ask = urllib.request.Request(f"http://{address}{session}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(ask, timeout=WAIT) as reply:
+            self.assertEqual(json.loads(reply.read())["subject"], "mine")
         self.assertEqual(sorted(p.name for p in shell.home.iterdir()), [], "nothing was made in the home by the way")
         code, output = shell.type("kill %1; wait")
         self.assertFalse((self.tree / "run" / "state" / "sessiond.sock").exists(), output)

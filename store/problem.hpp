@@ -30,6 +30,7 @@ enum class Code : std::uint8_t {
   session_archived,
   session_reset,
   session_busy,
+  sdk_session_taken,
   entry_id_conflict,
   idempotency_in_flight,
   precondition_failed,

@@ -24,7 +24,7 @@ enum class Sort : std::uint8_t { newest_first, oldest_first, key };
 struct Query {
   std::size_t limit = 50;
   Sort sort = Sort::newest_first;
-  std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, text;
+  std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, sdk_session_id, text;
   std::optional<std::int64_t> updated_since;
   std::optional<bool> archived = false;  // nothing: both
   decide::SessionView view{.snapshots = false};
@@ -75,6 +75,7 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   query.name = text("name");
   query.spawned_by = text("spawnedBy");
   if (query.spawned_by) query.spawned_by = store::folded_key(*query.spawned_by);
+  query.sdk_session_id = text("sdkSessionId");
   query.text = text("q");
   if (query.text) query.text = store::fold_case(*query.text);
   TRY(query.updated_since, query_int(request, "updatedSince", 0, INT64_MAX));
@@ -151,6 +152,19 @@ class Scanner {
 
   void run() {
     bool whole = true;
+    if (query_.sdk_session_id) {
+      whole = look_at(decide::of_sdk_session(state_, *query_.sdk_session_id));
+    } else {
+      whole = look_at_all();
+    }
+    progress_.ended = progress_.ended || whole;
+    if (last_ != nullptr) progress_.after = position_of(*last_);
+  }
+
+ private:
+  // Examines all sessions in the order of the list. False when the examination stops before the end.
+  bool look_at_all() {
+    bool whole = true;
     switch (query_.sort) {
       case Sort::key: {
         const auto& all = state_.by_name();
@@ -172,11 +186,17 @@ class Scanner {
         break;
       }
     }
-    progress_.ended = progress_.ended || whole;
-    if (last_ != nullptr) progress_.after = position_of(*last_);
+    return whole;
   }
 
- private:
+  // The same of a few sessions.
+  bool look_at(std::vector<const decide::Session*> sessions) {
+    std::ranges::sort(sessions, [this](const decide::Session* a, const decide::Session* b) {
+      return behind(query_.sort, position_of(*b), position_of(*a));
+    });
+    return std::ranges::all_of(sessions, [this](const decide::Session* session) { return look(session); });
+  }
+
   decide::ByUpdated::Key place() const { return {after_->updated_at, after_->key}; }
   Position position_of(const decide::Session& session) const {
     return {.updated_at = session.updated_at, .key = session.key(), .agent = state_.id()};
@@ -307,7 +327,7 @@ HandlerResult of_agent(Api& api, http::Request& request) {
 }
 
 HandlerResult of_all(Api& api, http::Request& request) {
-  auto agents = co_await api.ledger.agent_ids();
+  auto agents = co_await api.ledger.agent_ids(query_text(request, "sdkSessionId"));
   const auto only = query_text(request, "agent");
   std::erase_if(agents, [&](const std::string& agent) {
     return !request.principal.sees_agent(agent) || (only && *only != agent);
@@ -319,9 +339,9 @@ HandlerResult of_all(Api& api, http::Request& request) {
 
 void add_list_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  http::QueryNames query{"limit",         "cursor",   "sort", "channel",   "chatType",
-                         "keyPrefix",     "label",    "name", "spawnedBy", "updatedSince",
-                         "activeMinutes", "archived", "q",    "fields",    "include"};
+  http::QueryNames query{"limit",    "cursor", "sort",      "channel",      "chatType",     "keyPrefix",
+                         "label",    "name",   "spawnedBy", "sdkSessionId", "updatedSince", "activeMinutes",
+                         "archived", "q",      "fields",    "include"};
   on("GET", "/v1/agents/{agent}/sessions", auth::Permission::read, of_agent, query);
   query.emplace_back("agent");
   on("GET", "/v1/sessions", auth::Permission::read, of_all, query);

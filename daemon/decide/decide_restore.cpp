@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -33,6 +34,25 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
 }
 
+Session session_of(const DecisionBuilder& builder, const std::string& key, const std::string& entry) {
+  json::Edit rev;
+  rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
+  return {key, std::make_shared<const std::string>(json::apply(entry, rev))};
+}
+
+// Takes the fields of the SDK session out of an entry. Returns the names of those that it had.
+std::vector<std::string> leave_out_sdk_session(std::string& entry) {
+  std::vector<std::string> names;
+  json::Edit edit;
+  for (const std::string_view field : sdk_session_fields) {
+    if (!json::find(entry, field)) continue;
+    names.emplace_back(field);
+    edit.remove(names.back());
+  }
+  entry = json::apply(entry, edit);
+  return names;
+}
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context) {
@@ -48,14 +68,20 @@ Result<Decision> decide(const AgentState& state, const RestoreSession& command, 
     return fail(Code::session_exists,
                 fmt::format("a transcript of {} is there already: move it away first", command.session_id));
   TRY(check_room(builder));
-  const std::string entry = restored_entry(builder, command);
+  std::string entry = restored_entry(builder, command);
   TRY(check_entry_growth(builder, "{}", entry, ""));
+  Session session = session_of(builder, command.key, entry);
+  std::vector<std::string> left_out;
+  if (!claim_sdk_session(builder, session, "")) {  // another session took it meanwhile
+    left_out = leave_out_sdk_session(entry);
+    session = session_of(builder, command.key, entry);
+  }
+  if (builder.out.need) return std::move(builder.out);
 
-  json::Edit rev;
-  rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
-  Session session(command.key, std::make_shared<const std::string>(json::apply(entry, rev)));
   std::string data = fmt::format(R"({{"entry":{},"reason":"restore",{})", entry, archived_members(command.archives));
   if (!command.entry_as.empty()) data += ",\"entryAs\":" + json::quote(command.entry_as);
+  const std::string told = left_out.empty() ? "" : ",\"leftOut\":" + json::array_of(left_out);
+  data += told;
   if (command.archives.size() > limits::archive_names) {
     builder.out.line_positions.push_back({.agent = state.id(), .seq = builder.next_seq()});
     builder.out.line_positions.back().archives = {command.archives.begin() + limits::archive_names,
@@ -65,7 +91,9 @@ Result<Decision> decide(const AgentState& state, const RestoreSession& command, 
   for (const std::string& topic : command.topics)
     builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", topic);
   builder.out.through_checkpoint = true;
-  return answer_session(builder, session, 200);
+  Decision out = answer_session(builder, session, 200);
+  out.body.insert(out.body.size() - 1, told);
+  return out;
 }
 
 }  // namespace sessiond::decide

@@ -1,7 +1,10 @@
 // Which session is the parent of which, and the decision of spawn.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/usage.hpp"
 #include "store/names.hpp"
@@ -107,6 +110,7 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
     edit.put_string("channel", parent.channel);
   put_parent(edit, parent, depth);
   for (const std::string& field : context.rules->require_fields) {
+    if (std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end()) continue;  // the parent's own
     const auto of_parent = json::find(*parent.entry(), field);
     if (of_parent && value_of(edit, field) == nullptr) edit.put(field, std::string(*of_parent));
   }

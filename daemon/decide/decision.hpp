@@ -82,6 +82,9 @@ struct Context {
   std::string* rests_on = nullptr;
   std::uint64_t oldest_seq = 0;         // the oldest seq that the journal still has
   const FetchedIds* on_disk = nullptr;  // the answers to Need::What::id_files
+  // Tells whether a session of another agent has this SDK session id. Nothing: Need::What::sdk_session finds out.
+  // Empty: there is no other agent.
+  std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
   Sight sight{};
 };
 
@@ -92,6 +95,7 @@ struct Need {
     entry_ids,       // the ids in `file`
     lines,           // the stored lines of `ids` in `file`
     id_files,        // the files of the session id `file`: Context::on_disk
+    sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };
   What what;
   std::string file;

@@ -26,6 +26,11 @@ const Session* bearer(const AgentState& state, const std::string& id) {
   return owner ? owner->session : nullptr;
 }
 
+const AgentState& whole_state(const DecisionBuilder& builder) {
+  const AgentState* all = builder.context().sight.all;
+  return all != nullptr ? *all : builder.state();
+}
+
 bool is_another(const Session* session, const Session* self) {
   return session != nullptr && (self == nullptr || session->key() != self->key());
 }
@@ -61,7 +66,7 @@ std::string fresh_session_id(const AgentState& state, const Context& context, Id
 Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
                               const Session* self) {
   const Context& context = builder.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
+  const AgentState& state = whole_state(builder);
   if (self != nullptr && self->session_id == id) return {};
   TRY(store::check_new_session_id(id));
   const auto taken = [&id] { return fail(Code::session_exists, fmt::format("the session id {} is taken", id)); };
@@ -86,9 +91,23 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   return {};
 }
 
+Result<void> claim_sdk_session(DecisionBuilder& builder, const Session& session, std::string_view had) {
+  const std::string& id = session.sdk_session_id;
+  if (id.empty() || id == had) return {};
+  const auto is_other = [&session](const Session* other) { return other->key() != session.key(); };
+  std::optional<bool> taken = std::ranges::any_of(of_sdk_session(whole_state(builder), id), is_other);
+  if (!*taken && builder.context().sdk_id_elsewhere) taken = builder.context().sdk_id_elsewhere(id);
+  if (!taken) {
+    builder.out.need = Need{Need::What::sdk_session, id};
+  } else if (*taken) {
+    return fail(Code::sdk_session_taken, "another session has this SDK session id");
+  }
+  return {};
+}
+
 std::string earlier_sessions(const DecisionBuilder& builder, std::string_view key, std::string_view except) {
   const Context& context = builder.context();
-  const AgentState& state = context.sight.all != nullptr ? *context.sight.all : builder.state();
+  const AgentState& state = whole_state(builder);
   std::string list;
   std::size_t count = 0;
   for (const ArchiveRecord* record : state.archives.of_key(key) | std::views::reverse) {

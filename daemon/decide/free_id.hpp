@@ -7,6 +7,8 @@
 //     the archives belong to.
 //   - A purged id is taken as long as the journal holds the purge.
 // The refusal is the same in each case, so it does not reveal which one it is.
+//
+// An SDK session id is free if no other session of any agent is mapped to it (sdk_session.hpp). Archives hold none.
 #pragma once
 
 #include <string>
@@ -28,6 +30,11 @@ std::string fresh_session_id(const AgentState& state, const Context& context, Id
 // is then meaningless.
 Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, std::string_view key,
                               const Session* self);
+
+// Checks that `session`, as a decision leaves it, takes no SDK session id that another session has; `had` is its id
+// before. Doubles that a foreign program wrote stay as they are. sdk_session_taken. If other agents have to be asked
+// first, sets builder.out.need; the result is then meaningless.
+Result<void> claim_sdk_session(DecisionBuilder& builder, const Session& session, std::string_view had);
 
 // Returns what the history of a new session shows of earlier sessions with the same key: a JSON array, or "" if there
 // is nothing. `except`: a session id that is left out.

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "daemon/decide/sdk_session.hpp"
 #include "policy/usage.hpp"
 #include "store/names.hpp"
 
@@ -28,9 +29,11 @@ constexpr std::array<Named<std::string Session::*>, 5> texts{{{"sessionId", &Ses
                                                               {"label", &Session::label},
                                                               {"name", &Session::name},
                                                               {"spawnedBy", &Session::spawned_by}}};
-// The members that channel, chat_type, created_at and started_at are made of: of several, or of one and the key.
-constexpr std::array<std::string_view, 7> joined{"channel",  "provider",  "lastChannel",     "lastProvider",
-                                                 "chatType", "createdAt", "sessionStartedAt"};
+// The members that channel, chat_type, created_at, started_at and sdk_session_id are made of: of several, or of one and
+// the key.
+constexpr std::array<std::string_view, 10> joined{
+    "channel",   "provider",         "lastChannel",  "lastProvider",       "chatType",
+    "createdAt", "sessionStartedAt", "sdkSessionId", "claudeCliSessionId", "cliSessionIds"};
 
 }  // namespace
 
@@ -54,7 +57,7 @@ const sessions::RawEntry& Session::entry() const {
 
 const ShownEntry& Session::shown() const {
   const sessions::RawEntry& now = entry();
-  if (!shown_) shown_ = std::make_shared<const ShownEntry>(now);
+  if (!shown_) shown_ = std::make_shared<const ShownEntry>(now, sdk_session_id);
   return *shown_;
 }
 
@@ -119,6 +122,7 @@ void Session::read_fields() {
   ephemeral = false;
   std::string legacy_channel;
   std::string last_channel;
+  SdkSessionId sdk;
   for (const json::Member& member : json::members(*entry_)) {
     // Foreign entries may spell a name with escapes: "upd\u0061tedAt" is one of ours.
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
@@ -136,9 +140,10 @@ void Session::read_fields() {
       created_at = json::as_int(member.value).value_or(0);  // 0: see below
     else if (field == "sessionStartedAt")
       started_at = json::as_int(member.value);
-    else
+    else if (!sdk.take(field, member.value))
       take_field(field, member.value);
   }
+  sdk_session_id = sdk.id();
   if (chat_type == "dm") chat_type = "direct";
   if (channel.empty()) channel = legacy_channel;
   const store::KeyParts parts = store::parse_key(*key_);

@@ -22,7 +22,13 @@ struct Counters {
   std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
 };
 
-class Session : public Counters {
+// What the SessionIndex keeps with a session.
+struct Linked {
+  std::uint64_t order = 0;       // position in the order of insertion
+  std::size_t linked_bytes = 0;  // size of the entry that was counted
+};
+
+class Session : public Counters, public Linked {
  public:
   Session(std::string key, sessions::RawEntry entry);
 
@@ -38,6 +44,7 @@ class Session : public Counters {
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, spawned_by;
+  std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
   std::uint64_t rev = 0;
   std::int64_t created_at = 0, updated_at = 0;
   std::optional<std::int64_t> archived_at, last_interaction_at;
@@ -46,8 +53,6 @@ class Session : public Counters {
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;
-  std::uint64_t order = 0;       // position in the order of insertion into the SessionIndex
-  std::size_t linked_bytes = 0;  // size of the entry that the SessionIndex counted
 
  private:
   void replace_entry(std::string entry) const;

@@ -51,6 +51,23 @@ const Session* SessionIndex::find_session_id(std::string_view session_id) const 
   return first_of(by_session_id_, session_id);
 }
 
+std::vector<const Session*> of_sdk_session(const SessionIndex& index, std::string_view id) {
+  std::vector<const Session*> out;
+  const auto [from, to] = index.by_sdk_hash().equal_range(StringHash()(id));
+  for (auto at = from; at != to; ++at) {
+    if (at->second->sdk_session_id == id) out.push_back(at->second);
+  }
+  return out;
+}
+
+std::vector<std::size_t> sdk_hashes(const SessionIndex& index) {
+  std::vector<std::size_t> out;
+  out.reserve(index.by_sdk_hash().size());
+  for (const auto& [hash, session] : index.by_sdk_hash()) out.push_back(hash);
+  std::ranges::sort(out);
+  return out;
+}
+
 std::vector<const Session*> SessionIndex::children(std::string_view key) const {
   std::vector<const Session*> out;
   auto [from, to] = by_parent_.equal_range(store::folded_key(key));
@@ -152,6 +169,7 @@ void SessionIndex::link(Session& session) {
   entry_bytes_ += session.linked_bytes;
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
+  if (!session.sdk_session_id.empty()) by_sdk_hash_.emplace(StringHash()(session.sdk_session_id), &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
@@ -160,6 +178,7 @@ void SessionIndex::unlink(Session& session) {
   entry_bytes_ -= session.linked_bytes;
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
+  if (!session.sdk_session_id.empty()) erase_pair(by_sdk_hash_, StringHash()(session.sdk_session_id), &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }

@@ -1,6 +1,7 @@
 // The sessions of one agent in memory, and the indexes by which they are found and listed.
 //
-// A session is found by its key, by its session id, by its parent, and by the name of its transcript. Stores that
+// A session is found by its key, by its session id, by its SDK session id, by its parent, and by the name of its
+// transcript. Stores that
 // foreign programs wrote break the rules of ours: two sessions may share a session id, keys may differ only in case,
 // and parents may form a ring. Where several sessions match, the one that was inserted first is returned.
 //
@@ -51,6 +52,9 @@ class SessionIndex {
   // Returns the sessions whose spawnedBy names the session `key`, in any spelling; the oldest first.
   std::vector<const Session*> children(std::string_view key) const;
 
+  // By StringHash of sdk_session_id; of_sdk_session finds in it.
+  const std::unordered_multimap<std::size_t, Session*>& by_sdk_hash() const { return by_sdk_hash_; }
+
   // Returns the file name of a session's transcript: its own, or that of a topic.
   static std::string file_of(const Session& session, const std::optional<std::string>& topic);
   // Finds the session whose own transcript (not a topic's) has this file name. Null if none.
@@ -75,13 +79,20 @@ class SessionIndex {
 
   StringMap<std::unique_ptr<Session>> by_key_;
   StringMultimap<Session*> by_session_id_;
-  StringMultimap<Session*> by_parent_;   // by folded_key(spawnedBy)
-  StringMultimap<Session*> by_file_;     // sessions that name a sessionFile, by file_of
+  std::unordered_multimap<std::size_t, Session*> by_sdk_hash_;  // by StringHash of sdk_session_id
+  StringMultimap<Session*> by_parent_;                          // by folded_key(spawnedBy)
+  StringMultimap<Session*> by_file_;                            // sessions that name a sessionFile, by file_of
   StringMultimap<Session*> mixed_case_;  // sessions whose key is not lower-case, by the lower-case key; few
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;
   std::uint64_t next_order_ = 0;
   std::uint64_t entry_bytes_ = 0;
 };
+
+// Returns the sessions that are mapped to this session of the SDK: one, or more in a store that a foreign program
+// wrote.
+std::vector<const Session*> of_sdk_session(const SessionIndex& index, std::string_view id);
+// Returns the hashes of all SDK session ids, sorted.
+std::vector<std::size_t> sdk_hashes(const SessionIndex& index);
 
 }  // namespace sessiond::decide

@@ -14,9 +14,11 @@ namespace {
 constexpr std::array<std::string_view, 7> not_shown{"key",       "agent",           "rev", "sessionId", "createdAt",
                                                     "updatedAt", "previousSessions"};
 
-sessions::RawEntry shown_text(sessions::RawEntry entry) {
-  if (const json::Edit renamed = delivery::legacy_view(*entry); !renamed.empty())
-    entry = std::make_shared<const std::string>(json::apply(*entry, renamed));
+sessions::RawEntry shown_text(sessions::RawEntry entry, std::string_view sdk_session_id) {
+  json::Edit renamed = delivery::legacy_view(*entry);
+  if (!sdk_session_id.empty() && json::find(*entry, "sdkSessionId").value_or("null") == "null")
+    renamed.put_string("sdkSessionId", sdk_session_id);
+  if (!renamed.empty()) entry = std::make_shared<const std::string>(json::apply(*entry, renamed));
   if (store::invalid_utf8(*entry))  // a foreign program wrote them
     entry = std::make_shared<const std::string>(store::replace_invalid_utf8(*entry));
   return entry;
@@ -42,7 +44,8 @@ void for_each_shown(std::string_view object, Use use) {
 
 }  // namespace
 
-ShownEntry::ShownEntry(const sessions::RawEntry& entry) : text_(shown_text(entry)) {
+ShownEntry::ShownEntry(const sessions::RawEntry& entry, std::string_view sdk_session_id)
+    : text_(shown_text(entry, sdk_session_id)) {
   for_each_shown(*text_, [this](Part part, std::string_view, std::string_view member) {
     const bool snapshot = part == Part::snapshot;
     Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();

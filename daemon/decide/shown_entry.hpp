@@ -1,8 +1,9 @@
 // The members of an entry that the API shows, prepared for many readings.
 //
 // Lists show an entry far more often than it changes. So what depends on the entry alone is found once: legacy names
-// are replaced (delivery::legacy_view), bytes that are not UTF-8 become U+FFFD, and the stretches of the text are noted
-// that are shown as they are. Showing an entry then copies one to three stretches. On disk the entry stays as it is.
+// are replaced (delivery::legacy_view, sdk_session.hpp), bytes that are not UTF-8 become U+FFFD, and the stretches of
+// the text are noted that are shown as they are. Showing an entry then copies one to three stretches. On disk the entry
+// stays as it is.
 #pragma once
 
 #include <string>
@@ -15,7 +16,8 @@ namespace sessiond::decide {
 
 class ShownEntry {
  public:
-  explicit ShownEntry(const sessions::RawEntry& entry);
+  // `sdk_session_id`: the id that is shown as sdkSessionId if the entry has none; "" for none.
+  ShownEntry(const sessions::RawEntry& entry, std::string_view sdk_session_id);
 
   // Both append members, each with a comma before it. `snapshots`: also skillsSnapshot and systemPromptReport.
   // Left out are the members that the daemon shows itself (key, agent, rev, sessionId, createdAt, updatedAt), and

@@ -89,7 +89,9 @@ Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit
   if (changes.empty()) return {};
   if (value_of(changes, "updatedAt") == nullptr) changes.put_int("updatedAt", moved_to(session, builder.context().now));
   const sessions::RawEntry before = session.entry();
+  const std::string sdk_session = session.sdk_session_id;
   builder.update(session, std::move(changes));
+  TRY(claim_sdk_session(builder, session, sdk_session));
   return check_entry_growth(builder, *before, *session.entry(), "");
 }
 
@@ -133,6 +135,7 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   json::Edit rev;
   rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
   Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));
+  TRY(claim_sdk_session(builder, session, ""));
   builder.emit(journal::EventType::session_created, session, data.text());
   return session;
 }

@@ -34,10 +34,11 @@ Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view
 using SameValue = bool (*)(std::string_view, std::string_view);
 json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue same);
 // Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
-// validation_failed if a limit is reached.
+// validation_failed if a limit is reached, sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
 // Makes a session with the session id, the times and then `edit`, which must name each member once. Emits
-// session.created. session_exists, or validation_failed below `pointer` if a limit is reached.
+// session.created. session_exists, validation_failed below `pointer` if a limit is reached, sdk_session_taken; may set
+// builder.out.need (claim_sdk_session).
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
 

@@ -19,8 +19,8 @@ template <class Value>
 using StringMultimap = std::unordered_multimap<std::string, Value, StringHash, std::equal_to<>>;
 using StringSet = std::unordered_set<std::string, StringHash, std::equal_to<>>;
 
-template <class Value>
-void erase_pair(StringMultimap<Value>& map, std::string_view key, const std::remove_pointer_t<Value>* value) {
+template <class Map, class Key>
+void erase_pair(Map& map, const Key& key, const std::remove_pointer_t<typename Map::mapped_type>* value) {
   auto [from, to] = map.equal_range(key);
   for (auto at = from; at != to; ++at) {
     if (at->second == value) {

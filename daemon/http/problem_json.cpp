@@ -32,6 +32,7 @@ constexpr auto statuses = [] {
       {session_archived, 409},
       {session_reset, 409},
       {session_busy, 409},
+      {sdk_session_taken, 409},
       {entry_id_conflict, 409},
       {idempotency_in_flight, 409},
       {precondition_failed, 412},

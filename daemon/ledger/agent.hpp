@@ -5,8 +5,10 @@
 #include <boost/asio/strand.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/ledger/checkpoint_file.hpp"
@@ -24,10 +26,13 @@ void note_usable(Agent& agent);  // its store can be used again
 // changes of foreign programs are merged.
 enum class Turn : std::uint8_t { none, loading, looking, checkpointing };
 
-// Kept of an agent's file that has left memory, as long as a foreign program may still undo our last writes.
-struct LeftHistory {
-  std::shared_ptr<sessions::EntryHistory> entries{};
-  std::int64_t until = 0;  // steady ms
+// Kept of an agent that has left memory.
+struct LeftMemory {
+  std::shared_ptr<sessions::EntryHistory> history{};  // of its file: a foreign program may still undo our last writes
+  std::int64_t history_until = 0;                     // steady ms
+  // decide::sdk_hashes of its sessions. Nothing: not known, or it is in memory.
+  std::optional<std::vector<std::size_t>> sdk_hashes{};
+  std::uint64_t times = 0;  // how often it has left
 };
 
 // When an agent's sessions.json is to be written again, and what keeps that back.
@@ -62,7 +67,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   asio::strand<asio::thread_pool::executor_type> strand;
   std::shared_ptr<decide::AgentState> state{};     // null: not loaded
   std::shared_ptr<sessions::SessionsFile> file{};  // null: not in memory. Its calls block: they run on `strand`
-  LeftHistory history{};
+  LeftMemory left{};
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
   bool rebuild = false;             // a batch failed: what is durable beyond the file is in the journal

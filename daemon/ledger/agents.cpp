@@ -19,6 +19,21 @@ namespace {
 constexpr std::uint64_t big_store =
     8ULL << 20;  // bytes; read one at a time, which leaves disk threads for other agents
 
+// Frees the state of an agent that has left memory on a disk thread, since that takes time, and keeps the hashes of its
+// SDK session ids, unless it has come and gone meanwhile: `times` is how often it had left.
+asio::awaitable<void> free_memory(LedgerEnv& env, std::shared_ptr<Agent> agent, std::uint64_t times,
+                                  std::shared_ptr<decide::AgentState> state,
+                                  std::shared_ptr<sessions::SessionsFile> file) {
+  auto hashes =
+      co_await runtime::run_on(env.disk.get_executor(), [state = std::move(state), file = std::move(file)]() mutable {
+        std::vector<std::size_t> found = decide::sdk_hashes(*state);
+        state.reset();
+        file.reset();
+        return found;
+      });
+  if (!agent->state && agent->left.times == times) agent->left.sdk_hashes = std::move(hashes);
+}
+
 }  // namespace
 
 void note_usable(Agent& agent) {
@@ -78,7 +93,7 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   const std::string id = agent->id;
   const bool known = agent->reached.store != 0 && !agent->empty;
   LoadRequest request{.file = agent->file,
-                      .history = agent->history.entries,
+                      .history = agent->left.history,
                       .replay_from = agent->rebuild ? agent->reached.store + 1 : 0,
                       .archived_from = hooks_.archived_from(id),
                       .known_to = known ? agent->reached.store : 0,
@@ -177,7 +192,8 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
     if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
-  agent.history.entries.reset();
+  agent.left.history.reset();
+  agent.left.sdk_hashes.reset();
   agent.state = std::move(loaded.state);
   agent.on_disk = loaded.exists;
   agent.looked = agent.touched = store::steady_ms();
@@ -298,18 +314,19 @@ asio::awaitable<std::vector<std::string>> Agents::ids() {
 void Agents::unload_idle(std::uint64_t seq) {
   const std::int64_t now = store::steady_ms();
   for (auto& [id, agent] : agents_) {
-    if (agent->history.entries && agent->turn != Turn::loading && now > agent->history.until)
-      asio::post(env_.disk, [gone = std::exchange(agent->history.entries, {})] {});
+    if (agent->left.history && agent->turn != Turn::loading && now > agent->left.history_until)
+      asio::post(env_.disk, [gone = std::exchange(agent->left.history, {})] {});
     const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
                       !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
                       !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
                       now - agent->touched < env_.ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
-    agent->history.entries = agent->file->history();
+    agent->left.history = agent->file->history();
     agent->empty = agent->state->size() == 0;
-    agent->history.until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
-    asio::post(env_.disk, [gone = std::exchange(agent->state, {}), file = std::exchange(agent->file, {})] {
-    });  // freeing them takes time
+    agent->left.history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
+    const std::uint64_t times = ++agent->left.times;
+    auto gone = free_memory(env_, agent, times, std::exchange(agent->state, {}), std::exchange(agent->file, {}));
+    env_.background.run(std::move(gone), "free_memory");
     agent->reached.store = std::max(agent->reached.store, commits_.durable());
     readers_.unload(id);
     flusher_.unload(id);
@@ -329,6 +346,8 @@ asio::awaitable<bool> Agents::forget(std::string id) {
   const auto agent = found->second;
   while (agent->turn != Turn::none) co_await agent->waiting.wait(0);
   agent->state.reset();
+  agent->left.sdk_hashes.reset();
+  ++agent->left.times;
   agent->rebuild = true;
   co_return true;
 }

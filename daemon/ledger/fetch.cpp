@@ -33,6 +33,7 @@ asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::str
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids) {
+  if (need.what == decide::Need::What::sdk_session) co_return co_await parts.sdk_sessions.learn(need.file);
   const auto state = parts.agents.find_or_add(agent).state;
   const std::uint64_t forgotten = state ? state->transcripts.forgotten(need.file) : 0;
   // Renames and lines that were committed before the read must be in the files first.
@@ -86,6 +87,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       co_return Result<void>{};
     }
     case decide::Need::What::id_files:
+    case decide::Need::What::sdk_session:
       break;  // fetched above
     case decide::Need::What::lines: {
       CO_TRY(auto found, co_await parts.readers.read(agent, need.file, [ids = need.ids](transcripts::Transcript& from) {

@@ -165,6 +165,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     decide::Context now = parts_.commits.context(intent.actor, "api");
     now.rests_on = &rests_on;
     now.on_disk = &ids;
+    now.sdk_id_elsewhere = [this, &agent](std::string_view id) { return parts_.sdk_sessions.is_elsewhere(id, agent); };
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
       if (parts_.env.rules.shared && (!hold || hold->file != rests_on)) {
@@ -182,8 +183,9 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       }
     }
     if (!decided) {
-      // The refusal shows the state, which must be durable first.
-      CO_TRY(co_await parts_.commits.wait_until_durable(state.last_seq));
+      // The refusal shows the state, which must be durable first; that of an SDK session id, the state of all agents.
+      const bool of_all = decided.error().code == Code::sdk_session_taken;
+      CO_TRY(co_await parts_.commits.wait_until_durable(of_all ? parts_.commits.last() : state.last_seq));
       co_return std::unexpected(std::move(decided.error()));
     }
     decision = std::move(*decided);
@@ -226,6 +228,13 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     CO_TRY(co_await parts_.checkpointer.write_until(agent, last));
   }
   co_return reply;
+}
+
+asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::string> sdk_session) {
+  if (!sdk_session) co_return co_await parts_.agents.ids();
+  // Fails if a store cannot be read now. Its agent is listed, and whoever shows it learns why.
+  static_cast<void>(co_await parts_.sdk_sessions.learn(*sdk_session));
+  co_return parts_.sdk_sessions.agents_with(*sdk_session);
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {

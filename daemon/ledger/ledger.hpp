@@ -107,7 +107,8 @@ class Ledger {
   }
   // Brings the agent into memory.
   asio::awaitable<Result<void>> load(std::string id) { return parts_.agents.load(std::move(id), false); }
-  asio::awaitable<std::vector<std::string>> agent_ids() { return parts_.agents.ids(); }
+  // Lists all agents, or those that may have a session of an SDK session id. Sorted.
+  asio::awaitable<std::vector<std::string>> agent_ids(std::optional<std::string> sdk_session = {});
   // The output gate: waits until everything up to `seq` is durable.
   asio::awaitable<Result<void>> wait_until_durable(std::uint64_t seq) { return parts_.commits.wait_until_durable(seq); }
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.

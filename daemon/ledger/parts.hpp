@@ -6,6 +6,7 @@
 #include "daemon/ledger/checkpointer.hpp"
 #include "daemon/ledger/follower.hpp"
 #include "daemon/ledger/lent_locks.hpp"
+#include "daemon/ledger/sdk_sessions.hpp"
 #include "daemon/ledger/transcript_locks.hpp"
 
 namespace sessiond::ledger {
@@ -21,6 +22,7 @@ struct LedgerParts {
   TranscriptFlusher flusher{env, notices, adopting};
   TranscriptReaders readers{env, flusher};
   Agents agents{env, commits, notices, flusher, readers, adopting};
+  SdkSessions sdk_sessions{env, agents};
   Follower follower{env, commits, notices, agents, flusher, readers, adopting};
   TranscriptLocks locks{env, commits, agents, flusher, follower};
   Checkpointer checkpointer{env, commits, notices, agents, flusher, journal_files};

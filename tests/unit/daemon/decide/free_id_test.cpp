@@ -81,6 +81,28 @@ TEST_CASE("fault 2: who may take an id that only files bear") {
   CHECK(takes("purged"));
 }
 
+TEST_CASE("an SDK session id has one session, in all agents") {
+  World world;
+  world.store("agent:main:one", R"({"sessionId":"1","claudeCliSessionId":"a"})");
+  world.store("agent:main:two", R"({"sessionId":"2"})");
+  const auto patch = [&world](std::string_view key, std::string_view change) {
+    return world.ask(PatchSession{.target = {.key = std::string(key)}, .patch = std::string(change)});
+  };
+  const auto taken = patch("agent:main:two", R"({"sdkSessionId":"a"})");
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().code == Code::sdk_session_taken);
+  CHECK_FALSE(taken.error().detail.contains("one"));
+  CHECK_FALSE(patch("agent:main:two", R"({"cliSessionIds":{"x":"a"}})"));
+  CHECK(patch("agent:main:one", R"({"sdkSessionId":"a"})"));
+  CHECK(patch("agent:main:two", R"({"sdkSessionId":"b"})"));
+  CHECK_FALSE(world.ask(CreateSession{.key = "new", .entry = edit_of(R"({"sdkSessionId":"a"})")}));
+  // A double that a foreign program wrote stays; only what takes the id is refused.
+  world.store("agent:main:two", R"({"sessionId":"2","sdkSessionId":"a"})");
+  CHECK(of_sdk_session(world.state, "a").size() == 2);
+  CHECK(patch("agent:main:two", R"({"sdkSessionId":"a","label":"x"})"));
+  CHECK(sdk_hashes(world.state).size() == 2);
+}
+
 TEST_CASE("fault 50: what a listing found of an archive is its record's") {
   AgentState state("main");
   const std::string name = "a.jsonl.deleted.2026-02-21T21-31-50.885Z";

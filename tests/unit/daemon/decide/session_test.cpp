@@ -33,6 +33,30 @@ TEST_CASE("what is read out of an entry") {
   CHECK(session.ephemeral);
 }
 
+TEST_CASE("the session of the SDK: its own field, else what earlier versions wrote") {
+  struct Case {
+    std::string_view entry, id, shown;
+  };
+  for (const Case& one :
+       std::vector<Case>{{R"({"sdkSessionId":"a","claudeCliSessionId":"b"})", "a", R"("a")"},
+                         {R"({"claudeCliSessionId":"c","cliSessionIds":{"claude-cli":"d"}})", "c", R"("c")"},
+                         {R"({"sdkSessionId":null,"cliSessionIds":{"claude-cli":"e","x":"f"}})", "e", R"("e")"},
+                         {R"({"cliSessionIds":{"x":"g"}})", "g", R"("g")"},
+                         {R"({"cliSessionIds":{"x":"h","y":"i"}})", "", "-"},
+                         {R"({"cliSessionIds":{"claude-cli":null,"x":"j"}})", "", "-"},
+                         {R"({"cliSessionIds":{}})", "", "-"},
+                         {R"({"cliSessionIds":"k"})", "", "-"},
+                         {R"({"sdkSessionId":7,"claudeCliSessionId":"l"})", "", "7"},
+                         {R"({"sdkSessionId":"","claudeCliSessionId":"m"})", "", R"("")"},
+                         {R"({"sdkSess\u0069onId":"n"})", "n", "-"}}) {
+    CAPTURE(one.entry);
+    const Session session("agent:main:x", raw(one.entry));
+    CHECK(session.sdk_session_id == one.id);
+    if (!one.entry.contains('\\')) CHECK(at(session_json("main", session), "sdkSessionId") == one.shown);
+    CHECK(*session.entry() == one.entry);
+  }
+}
+
 TEST_CASE("absent, of another kind, and nonsense") {
   for (const std::string_view entry :
        {"{}", R"({"sessionId":7,"rev":"x","updatedAt":null,"messageCount":"3","archivedAt":{},"ephemeral":1})",

@@ -25,6 +25,7 @@ HandlerResult whoami(Api& api, http::Request& request) {
   writer.raw("agents", json::array_of(who.agents));
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
+  if (!who.key.empty()) writer.string("key", who.key);
   writer.string("note", who.note);
   if (const std::string csrf = api.authenticator.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
   co_return json_response(writer.text());

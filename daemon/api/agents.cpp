@@ -17,7 +17,7 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
     sessions = 0;
     updated = 0;
     for (const decide::Session* session : state.by_updated()) {
-      if (!principal.sees(state.id(), session->key(), session->channel)) continue;
+      if (!sees(principal, state, *session)) continue;
       ++sessions;
       updated = session->updated_at;
     }

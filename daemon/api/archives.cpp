@@ -56,9 +56,10 @@ std::string archive_json(const decide::ArchiveRecord& record) {
                      json::quote(record.reason));
 }
 
-bool sees(const auth::Principal& principal, const std::string& agent, const decide::ArchiveRecord& record) {
-  return principal.sees_whole_agent(agent) ||
-         (!record.key.empty() && principal.sees(agent, record.key, record.channel));
+bool sees_archive(const auth::Principal& principal, const decide::AgentState& state,
+                  const decide::ArchiveRecord& record) {
+  return principal.sees_whole_agent(state.id()) ||
+         (!record.key.empty() && sees(principal, state, record.key, record.channel));
 }
 
 // `records`: pairs of a record and whether the token may see it, newest first. Of a record that it may not see, a
@@ -106,7 +107,7 @@ HandlerResult of_key(Api& api, http::Request& request) {
           records = state.archives.of_id(path.target.key);
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {
           return (record->archived_as.empty() && record->entry_as.empty()) ||
-                 !sees(request.principal, path.agent, *record);
+                 !sees_archive(request.principal, state, *record);
         });
         if (!session && records.empty()) return std::unexpected(session.error());
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {
@@ -134,8 +135,8 @@ HandlerResult of_deleted_keys(Api& api, http::Request& request) {
         const auto shown = [&](const auto& pair) {
           const decide::ArchiveRecord& record = pair.second;
           const decide::Session* lives = record.key.empty() ? nullptr : state.find_key(record.key);
-          const bool living = lives != nullptr && principal.sees(agent, lives->key(), lives->channel);
-          return std::pair(&record, !living && sees(principal, agent, record));
+          const bool living = lives != nullptr && sees(principal, state, *lives);
+          return std::pair(&record, !living && sees_archive(principal, state, record));
         };
         return answer_page(api, page,
                            std::ranges::subrange(all.begin(), end) | std::views::reverse | std::views::transform(shown),

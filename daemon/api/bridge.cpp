@@ -94,7 +94,7 @@ HandlerResult inbound(Api& api, http::Request& request) {
                     const decide::AgentState& state, const decide::Context& context,
                     const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const decide::Session* there = state.find_key(route.key);
-    if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel) &&
+    if (there != nullptr && !sees(principal, state, *there) &&
         !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
       return refusal();
     }

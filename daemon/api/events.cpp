@@ -36,16 +36,29 @@ HandlerResult agent_stream(Api& api, http::Request& request) {
   co_return co_await stream_for(api, request, {.agent = agent, .key = {}});
 }
 
-asio::awaitable<Result<decide::Session>> session_of(Api& api, const http::Request& request, const SessionPath& path) {
-  co_return co_await show_session(
-      api, request, path, false,
-      [](const decide::Session& session, const ledger::Seen&) -> Result<decide::Session> { return session; });
+// The envelope of an event about the session of a path.
+asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Request& request,
+                                                       const SessionPath& path) {
+  co_return co_await api.ledger.show(
+      path.agent, false, [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<journal::Envelope> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        seen.only(*session, path.target.key);
+        return journal::Envelope{.time = store::unix_ms(),
+                                 .agent = path.agent,
+                                 .key = session->key(),
+                                 .session_id = session->session_id,
+                                 .channel = session->channel,
+                                 .chat_type = session->chat_type,
+                                 .lineage = api.ledger.parts().env.lineage.of(state, *session),
+                                 .actor = request.principal.id,
+                                 .source = "api"};
+      });
 }
 
 HandlerResult session_stream(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto session, co_await session_of(api, request, path));
-  co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key()});
+  CO_TRY(auto session, co_await envelope_of(api, request, path));
+  co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key});
 }
 
 // Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
@@ -63,17 +76,9 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type)
     }
   }
   CO_TRY(fields.done());
-  CO_TRY(auto session, co_await session_of(api, request, path));
-  event.envelope = {.time = store::unix_ms(),
-                    .type = type,
-                    .agent = path.agent,
-                    .key = session.key(),
-                    .session_id = session.session_id,
-                    .channel = session.channel,
-                    .chat_type = session.chat_type,
-                    .topic = std::move(topic),
-                    .actor = request.principal.id,
-                    .source = "api"};
+  CO_TRY(event.envelope, co_await envelope_of(api, request, path));
+  event.envelope.type = type;
+  event.envelope.topic = std::move(topic);
   api.streams.publish(std::move(event));
   co_return no_content();
 }

@@ -94,7 +94,7 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
   if (records.empty()) records = state.archives.of_id(path.target.key);
   for (const decide::ArchiveRecord* record : records | std::views::reverse) {
     if (record->key.empty() || record->purged || record->topic || decide::ending_of(*record).empty()) continue;
-    if (!principal.sees(path.agent, record->key, record->channel)) continue;
+    if (!sees(principal, state, record->key, record->channel)) continue;
     if (session_id && record->session_id != *session_id) continue;
     if (archive && record->entry_as != *archive + std::string(transcripts::entry_suffix) &&
         std::ranges::find(record->archived_as, *archive) == record->archived_as.end())

@@ -154,6 +154,8 @@ class Scanner {
     bool whole = true;
     if (query_.sdk_session_id) {
       whole = look_at(decide::of_sdk_session(state_, *query_.sdk_session_id));
+    } else if (!principal_.key.empty()) {
+      whole = look_at(decide::family_of(state_, principal_.key));
     } else {
       whole = look_at_all();
     }
@@ -209,7 +211,7 @@ class Scanner {
     if (after_ && !behind(query_.sort, position_of(*session), *after_)) return true;
     last_ = session;
     // Skips what the token may not see before counting, so that neither cursor nor page end depends on it.
-    if (!principal_.sees(state_.id(), session->key(), session->channel)) return true;
+    if (!sees(principal_, state_, *session)) return true;
     if (matches(query_, *session)) progress_.found.push_back(position_of(*session));
     if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
     if (++progress_.looked < limits::list_scan) return true;
@@ -255,7 +257,7 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     const auto state = std::ranges::find(states, at.agent, &decide::AgentState::id);
     const decide::Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
     // It may have been deleted or moved out of the token's scope since it was examined.
-    if (session == nullptr || !request.principal.sees(at.agent, session->key(), session->channel)) continue;
+    if (session == nullptr || !sees(request.principal, **state, *session)) continue;
     read += session->entry()->size();
     begin_element(body);
     decide::append_session(body, at.agent, *session, query.view);

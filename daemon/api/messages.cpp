@@ -214,7 +214,7 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
 void add_message_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", auth::Permission::write, post, {"topic"});
+  on("POST", one + "/messages", auth::Permission::append, post, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "view"});

@@ -74,8 +74,10 @@ Case read_case(Fields& fields) {
   return out;
 }
 
-// Whether a case lies within the token's scope. A part that the case leaves out counts as inside.
-bool may_ask(const auth::Principal& principal, const policy::SendQuestion& question) {
+// Whether a case lies within the token's scope. A part that the case leaves out counts as inside, and so does a session
+// that was found. A token of role session asks only about those.
+bool may_ask(const auth::Principal& principal, const policy::SendQuestion& question, bool found) {
+  if (!principal.key.empty()) return found;
   std::string agent(store::parse_key(question.key).agent);
   if (agent.empty() && !principal.agents.empty()) agent = principal.agents.front();
   return principal.sees(agent, question.key.empty() ? principal.key_prefix : question.key,
@@ -110,7 +112,7 @@ Result<std::string> evaluate_case(const http::Request& request, const policy::Se
                                   bool with_trace, bool trace_of_one) {
   const std::string_view entry = asked.entry ? std::string_view(*asked.entry) : "{}";
   const policy::SendQuestion question = policy::send_question(asked.key, json::Index(entry), asked.call);
-  if (!may_ask(request.principal, question))
+  if (!may_ask(request.principal, question, asked.entry != nullptr))
     return fail(Code::forbidden, "this token may ask only about sessions within its scope");
   return policy::to_json(policy::evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }

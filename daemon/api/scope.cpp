@@ -14,11 +14,34 @@ bool sees_archives(const auth::Principal& principal, const decide::AgentState& s
   if (principal.sees_whole_agent(state.id())) return true;
   const auto records = state.archives.of_id(session_id);
   return !records.empty() && std::ranges::all_of(records, [&](const decide::ArchiveRecord* record) {
-    return !record->key.empty() && principal.sees(state.id(), record->key, record->channel);
+    return !record->key.empty() && sees(principal, state, record->key, record->channel);
   });
 }
 
+// Whether the session of an event lies within the scope, also one that the event makes.
+bool holds(const auth::Principal& principal, const decide::AgentState& state, const journal::Event& event) {
+  const journal::Envelope& about = event.envelope;
+  if (sees(principal, state, about.key, about.channel)) return true;
+  if (principal.key.empty() || event.envelope.type != journal::EventType::session_created) return false;
+  const auto parent = json::string_at(json::find(event.data, "entry").value_or("{}"), "spawnedBy");
+  const decide::Session* there = parent ? state.find_key(*parent) : nullptr;
+  return there != nullptr && sees(principal, state, *there);
+}
+
 }  // namespace
+
+bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::Session& session) {
+  if (principal.sees(state.id(), session.key(), session.channel)) return true;
+  return !principal.key.empty() && principal.sees_agent(state.id()) &&
+         decide::descends_from(state, session, principal.key);
+}
+
+bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
+          std::string_view channel) {
+  if (principal.sees(state.id(), key, channel)) return true;
+  const decide::Session* there = principal.key.empty() ? nullptr : state.find_key(key);
+  return there != nullptr && sees(principal, state, *there);
+}
 
 std::unexpected<Problem> no_such_agent(std::string_view agent) {
   return fail(Code::agent_not_found, fmt::format("there is no agent {}", agent));
@@ -48,8 +71,7 @@ Problem as_seen(Problem problem, const http::Request& request) {
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
                                        const auth::Principal& principal) {
   const decide::Session* session = state.find(target.key);
-  if (session == nullptr || !principal.sees(state.id(), session->key(), session->channel))
-    return no_such_session(state.id(), target.key);
+  if (session == nullptr || !sees(principal, state, *session)) return no_such_session(state.id(), target.key);
   return session;
 }
 
@@ -72,11 +94,12 @@ const decide::Session* session_named(const decide::AgentState& state, const deci
   return nullptr;
 }
 
-Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal) {
+Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal,
+                                      const decide::AgentState& state) {
   if (!decided || decided->events.empty()) return decided;
   const journal::Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
   if (principal.sees_whole_agent(about.agent)) return decided;
-  if (!principal.sees(about.agent, about.key, about.channel))
+  if (!holds(principal, state, decided->events.back()))
     return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
   for (const journal::Event& event : decided->events) {
     for (const std::string_view part : {"set", "entry"}) {

@@ -1,7 +1,8 @@
 // The limits of what a token sees. A token may be confined to agents, to sessions whose key begins with a prefix, and
-// to a channel (Principal). For such a token, a session outside its scope does not exist: each answer about it is, to
-// the byte, the answer that a missing session gets. Every new answer that counts, lists or names something asks
-// `Principal::sees`, `sees_whole_agent` or `sees_everything`; tests/api/test_scope.py tries all routes.
+// to a channel, or to one session and its descendants (Principal). For such a token, a session outside its scope does
+// not exist: each answer about it is, to the byte, the answer that a missing session gets. Every new answer that
+// counts, lists or names something asks `sees`, `sees_whole_agent` or `sees_everything`; tests/api/test_scope.py tries
+// all routes.
 #pragma once
 
 #include <concepts>
@@ -24,6 +25,12 @@ Result<void> require_full_scope(const http::Request& request, std::string_view a
 // becomes session_not_found, and the detail of `degraded` names nothing.
 Problem as_seen(Problem problem, const http::Request& request);
 
+// Tells whether the token sees a session: one that lives, or that had this key and channel. A token of role session
+// sees its own, and those that descend from it.
+bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::Session& session);
+bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
+          std::string_view channel);
+
 // The session of a path; session_not_found when it is absent or the token may not see it. Never an archived transcript.
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
                                        const auth::Principal& principal);
@@ -39,7 +46,8 @@ const decide::Session* session_named(const decide::AgentState& state, const deci
 
 // Checks what a decision would do: forbidden when it makes or changes a session so that it lies outside the token's
 // scope, is answered in another channel than the token's, or reaches another transcript through `sessionFile`.
-Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal);
+Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal,
+                                      const decide::AgentState& state);
 
 // Decides a command within the token's scope. A command about a session that the token may not see is decided on an
 // agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
@@ -52,7 +60,7 @@ ledger::Decide scoped(Command command, auth::Principal principal) {
     decide::Context seen = context;
     seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
                   .sees = [&](std::string_view of_key,
-                              std::string_view channel) { return principal.sees(state.id(), of_key, channel); },
+                              std::string_view channel) { return sees(principal, state, of_key, channel); },
                   .all = &state};
     const auto decided_on = [&](const decide::AgentState& known) -> Result<decide::Decision> {
       if constexpr (requires { decide::decide(known, command, seen, lines); }) {
@@ -73,12 +81,12 @@ ledger::Decide scoped(Command command, auth::Principal principal) {
       key = command.key;
       there = session_named(state, command);
     }
-    if (there != nullptr && !principal.sees(state.id(), there->key(), there->channel)) {
+    if (there != nullptr && !sees(principal, state, *there)) {
       auto absent = decided_on(decide::AgentState(state.id()));
       if (!absent || absent->events.empty()) return absent;
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
     }
-    return within_scope(decided_on(state), principal);
+    return within_scope(decided_on(state), principal, state);
   };
 }
 

@@ -189,7 +189,7 @@ HandlerResult children(Api& api, http::Request& request) {
         std::string body = "{\"data\":[";
         bool more = false;
         for (const decide::Session* child : state.children(session->key())) {
-          if (!request.principal.sees(path.agent, child->key(), child->channel)) continue;
+          if (!sees(request.principal, state, *child)) continue;
           more = body.size() > limits::page_bytes;
           if (more) break;
           begin_element(body);
@@ -286,7 +286,7 @@ void add_session_routes(http::Router& router, Api& api) {
      [](Api& a, http::Request& request) { return archive_to(a, request, true); });
   on("POST", one + "/unarchive", auth::Permission::write,
      [](Api& a, http::Request& request) { return archive_to(a, request, false); });
-  on("POST", one + "/spawn", auth::Permission::write, spawn);
+  on("POST", one + "/spawn", auth::Permission::spawn, spawn);
   on("GET", one + "/children", auth::Permission::read, children);
   on("GET", one + "/topics", auth::Permission::read, topics);
   on("DELETE", one + "/topics/{topic}", auth::Permission::write, delete_topic);

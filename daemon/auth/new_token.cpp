@@ -25,6 +25,24 @@ void check_text(std::string_view text, std::string_view pointer, Faults& faults)
   if (has_control(text)) faults.push_back({std::string(pointer), "holds a control character"});
 }
 
+// A token of role session has one agent and a key of it, and no other limits; no other token has a key.
+void check_session(const NewToken& asked, TokenInfo& info, Faults& faults) {
+  if (info.role != Role::session) {
+    if (!asked.key.empty()) faults.push_back({"/key", "is for role session only; others take keyPrefix"});
+    return;
+  }
+  if (asked.agents.size() != 1) faults.push_back({"/agents", "role session needs one agent"});
+  if (!asked.key_prefix.empty()) faults.push_back({"/keyPrefix", "is not for role session"});
+  if (!asked.channel.empty()) faults.push_back({"/channel", "is not for role session"});
+  if (asked.key.empty()) faults.push_back({"/key", "role session needs the key of its session"});
+  if (asked.key.empty() || info.agents.size() != 1) return;
+  if (auto key = store::canonical_key(asked.key, info.agents.front())) {
+    info.key = std::move(*key);
+  } else {
+    faults.push_back({"/key", key.error().detail});
+  }
+}
+
 TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   TokenInfo info{.key_prefix = asked.key_prefix,
                  .channel = store::lower(store::trim(asked.channel)),
@@ -34,7 +52,7 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   if (const auto known = role(asked.role)) {
     info.role = *known;
   } else {
-    faults.push_back({"/role", "must be one of admin, operator, bridge, runner, viewer, metrics"});
+    faults.push_back({"/role", "must be one of admin, operator, bridge, runner, viewer, metrics, session"});
   }
   for (std::size_t i = 0; i < asked.agents.size(); ++i) {
     const std::string& agent = asked.agents[i];
@@ -46,7 +64,9 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   }
   check_text(asked.key_prefix, "/keyPrefix", faults);
   check_text(asked.channel, "/channel", faults);
+  check_text(asked.key, "/key", faults);
   check_text(asked.note, "/note", faults);
+  if (role(asked.role)) check_session(asked, info, faults);
   // "  " would be trimmed to "", which is no limit.
   if (info.channel.empty() && !asked.channel.empty()) faults.push_back({"/channel", "is blank"});
   if (asked.expires_at && *asked.expires_at <= now) faults.push_back({"/expiresAt", "must lie in the future"});
@@ -99,6 +119,8 @@ void read_member(const json::Member& member, NewToken& asked, Faults& faults) {
     if (!absent) read_limit(member, asked.key_prefix, faults);
   } else if (name == "channel") {
     if (!absent) read_limit(member, asked.channel, faults);
+  } else if (name == "key") {
+    if (!absent) read_limit(member, asked.key, faults);
   } else if (name == "note") {
     if (auto text = json::as_string(member.value))
       asked.note = std::move(*text);

@@ -18,16 +18,17 @@ struct NewToken {
   std::vector<std::string> agents{};  // empty: all
   std::string key_prefix{};
   std::string channel{};
+  std::string key{};  // of role session: its session
   std::string note{};
   std::optional<std::int64_t> expires_at{};  // ms since the epoch, in the future
 };
 
-// Parses {"role","agents"?,"keyPrefix"?,"channel"?,"expiresAt"?,"note"?}; a null counts as absent. bad_request when the
-// body is not a JSON object, else validation_failed.
+// Parses {"role","agents"?,"keyPrefix"?,"channel"?,"key"?,"expiresAt"?,"note"?}; a null counts as absent. bad_request
+// when the body is not a JSON object, else validation_failed.
 Result<NewToken> parse_new_token(std::string_view body, std::int64_t now);
 
-// Returns the token's properties without an id: the channel trimmed and lower-cased, each agent once. validation_failed
-// with every fault.
+// Returns the token's properties without an id: the channel trimmed and lower-cased, each agent once, the key in
+// canonical form. The session of the key need not exist. validation_failed with every fault.
 Result<TokenInfo> check_new_token(const NewToken& asked, std::int64_t now);
 
 }  // namespace sessiond::auth

@@ -10,11 +10,12 @@ namespace sessiond::auth {
 namespace {
 
 // In the order of the enums.
-constexpr std::array<std::string_view, 6> role_names{"admin", "operator", "bridge", "runner", "viewer", "metrics"};
-constexpr std::array<std::string_view, 12> permission_names{"open",        "read",   "stream",  "ticket",
-                                                            "write",       "bridge", "send",    "policy",
+constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
+                                                     "viewer", "metrics",  "session"};
+constexpr std::array<std::string_view, 14> permission_names{"open",        "read",   "stream",  "ticket", "write",
+                                                            "append",      "spawn",  "bridge",  "send",   "policy",
                                                             "maintenance", "tokens", "metrics", "self"};
-static_assert(role_names.size() == static_cast<std::size_t>(Role::metrics) + 1);
+static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
 
 using Permissions = std::uint32_t;
@@ -31,17 +32,20 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, ticket, write, bridge, send, policy, maintenance, tokens, Permission::metrics});
+      return of(
+          {read, stream, ticket, write, append, spawn, bridge, send, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, bridge, send, policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, policy, maintenance, Permission::metrics});
     case Role::bridge:
       return of({read, stream, ticket, Permission::bridge, send});
     case Role::runner:
-      return of({read, stream, ticket, write, send});
+      return of({read, stream, ticket, write, append, spawn, send});
     case Role::viewer:
       return of({read, stream, ticket});
     case Role::metrics:
       return of({Permission::metrics});
+    case Role::session:
+      return of({read, stream, append, spawn});
   }
   return 0;
 }
@@ -83,13 +87,16 @@ bool Principal::sees_agent(std::string_view agent) const {
 }
 
 bool Principal::sees(std::string_view agent, std::string_view key, std::string_view session_channel) const {
-  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, key);
+  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, key) &&
+         (this->key.empty() || store::folded_key(key) == store::folded_key(this->key));
 }
 
 bool Principal::sees_whole_agent(std::string_view agent) const {
-  return sees_agent(agent) && key_prefix.empty() && channel.empty();
+  return sees_agent(agent) && key_prefix.empty() && channel.empty() && key.empty();
 }
 
-bool Principal::sees_everything() const { return agents.empty() && key_prefix.empty() && channel.empty(); }
+bool Principal::sees_everything() const {
+  return agents.empty() && key_prefix.empty() && channel.empty() && key.empty();
+}
 
 }  // namespace sessiond::auth

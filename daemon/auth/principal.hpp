@@ -1,5 +1,5 @@
 // The sender of a request and its rights: a role says what it may do; agents, an optional key prefix and an optional
-// channel say in which sessions.
+// channel say in which sessions. A token of role session has one session instead, and all that descend from it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sessiond::auth {
 
-enum class Role : std::uint8_t { admin, operator_, bridge, runner, viewer, metrics };
+enum class Role : std::uint8_t { admin, operator_, bridge, runner, viewer, metrics, session };
 std::string_view name(Role role);
 std::optional<Role> role(std::string_view name);
 
@@ -20,7 +20,9 @@ enum class Permission : std::uint8_t {
   read,         // GET of sessions and messages
   stream,       // event streams: only these routes accept a ticket instead of a token
   ticket,       // making a ticket for them
-  write,        // sessions and messages
+  write,        // sessions
+  append,       // messages
+  spawn,        // children of a session
   bridge,       // inbound, route
   send,         // outbound
   policy,       // PUT of the send policy
@@ -37,6 +39,7 @@ struct Principal {
   std::vector<std::string> agents{};  // empty: all
   std::string key_prefix{};           // empty: all
   std::string channel{};              // empty: all
+  std::string key{};                  // of role session: its session; else empty
   std::string note{};
 
   // Says whether the role allows it. An anonymous sender may only use open routes. `tokens` also requires
@@ -44,9 +47,10 @@ struct Principal {
   // that reach every agent check sees_everything() themselves.
   bool may(Permission permission) const;
   bool sees_agent(std::string_view agent) const;
-  // `session_channel` is the session's committed channel.
+  // `session_channel` is the session's committed channel. Of role session this tells only of its own session: those
+  // that descend from it are known to api::sees and to stream::StreamView.
   bool sees(std::string_view agent, std::string_view key, std::string_view session_channel) const;
-  bool sees_whole_agent(std::string_view agent) const;  // restricted by neither key prefix nor channel
+  bool sees_whole_agent(std::string_view agent) const;  // restricted by neither key prefix, channel nor session
   bool sees_everything() const;
 };
 

@@ -39,6 +39,7 @@ TokenHash sign(std::string_view random, const TicketClaims& claims, const Princi
   for (const std::string& agent : principal.agents) out.string("agent", agent);
   out.string("keyPrefix", principal.key_prefix);
   out.string("channel", principal.channel);
+  if (!principal.key.empty()) out.string("key", principal.key);
   out.close();
   return hmac_sha256(secret, text);
 }

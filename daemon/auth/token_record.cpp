@@ -17,6 +17,7 @@ void write_members(json::ObjectWriter& out, const TokenInfo& info) {
   out.raw("agents", json::array_of(info.agents));
   if (!info.key_prefix.empty()) out.string("keyPrefix", info.key_prefix);
   if (!info.channel.empty()) out.string("channel", info.channel);
+  if (!info.key.empty()) out.string("key", info.key);
   if (!info.note.empty()) out.string("note", info.note);
   out.integer("createdAt", info.created_at);
   if (info.expires_at) out.integer("expiresAt", *info.expires_at);
@@ -68,6 +69,7 @@ Read read_member(std::string_view name, std::string_view value, TokenRecord& rec
   if (name == "agents") return checked(read_agents(value, info.agents));
   if (name == "keyPrefix") return checked(read_text(value, info.key_prefix));
   if (name == "channel") return checked(read_text(value, info.channel));
+  if (name == "key") return checked(read_text(value, info.key) && !info.key.empty());
   if (name == "note") return checked(read_text(value, info.note));
   if (name == "createdAt") {
     std::optional<std::int64_t> created_at;
@@ -102,6 +104,9 @@ Result<TokenRecord> read_record(std::string_view object, const std::string& poin
   }
   // `agents` may be left out, which means every agent, as [] does.
   if (!has_id || !has_hash || !has_role) return damage(pointer, "needs id, hash and role");
+  // Without them a token of role session would have no limit.
+  const bool bound = !record.info.key.empty() && record.info.agents.size() == 1;
+  if (record.info.role == Role::session && !bound) return damage(pointer, "role session needs one agent and a key");
   return record;
 }
 
@@ -120,6 +125,7 @@ Principal principal_of(const TokenInfo& info) {
           .agents = info.agents,
           .key_prefix = info.key_prefix,
           .channel = info.channel,
+          .key = info.key,
           .note = info.note};
 }
 

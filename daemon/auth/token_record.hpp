@@ -21,6 +21,7 @@ struct TokenInfo {
   std::vector<std::string> agents{};  // empty: all
   std::string key_prefix{};           // empty: all
   std::string channel{};              // empty: all
+  std::string key{};                  // of role session: its session; else empty
   std::string note{};
   std::int64_t created_at = 0;
   std::optional<std::int64_t> expires_at{};

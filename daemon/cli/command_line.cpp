@@ -141,10 +141,11 @@ class CommandLine {
     token.footer(help::token);
     auto [create, options] = add<TokenCreate>(token, "create", "Make a token and print it", help::token_create);
     auth::NewToken& wish = options.wish;
-    create.add_option("--role", wish.role, "admin, operator, bridge, runner, viewer or metrics")
+    create.add_option("--role", wish.role, "admin, operator, bridge, runner, viewer, metrics or session")
         ->type_name("ROLE")
         ->required()
-        ->check(CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics"}).description(""));
+        ->check(
+            CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics", "session"}).description(""));
     create.add_option("--agent", wish.agents, "Only this agent (repeat for more); all agents by default")
         ->type_name("AGENT")
         ->allow_extra_args(false)
@@ -154,6 +155,9 @@ class CommandLine {
         ->check(not_empty());
     create.add_option("--channel", wish.channel, "Only sessions of this channel")
         ->type_name("CHANNEL")
+        ->check(not_empty());
+    create.add_option("--key", wish.key, "Of role session: the session, which with all it spawns is all that it sees")
+        ->type_name("KEY")
         ->check(not_empty());
     create.add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
     create.add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")

@@ -52,13 +52,15 @@ Only the SHA-256 of a token is ever stored.
 Roles:
   admin      everything            bridge    inbound, outbound, read, events
   operator   read, write, upkeep   runner    what an agent's run needs
-  viewer     read and events       metrics   /metrics only)";
+  viewer     read and events       metrics   /metrics only
+  session    one session and what it spawned: read, append, spawn)";
 
 inline constexpr const char* token_create = R"(Prints only the token on stdout. It is shown only this once.
 
 Examples:
   sessiond token create --role viewer --note "dashboard of ops"
   TOKEN=$(sessiond token create --role bridge --agent main --channel slack)
+  sessiond token create --role session --agent main --key agent:main:slack:direct:u1
   sessiond token create --role viewer --key-prefix agent:main:slack: --expires-at $(date -d '+30 days' +%s000)
 
 Exit codes:

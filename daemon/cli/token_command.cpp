@@ -30,6 +30,7 @@ std::string limits_of(const auth::TokenInfo& info) {
   std::string text = info.agents.empty() ? "all agents" : fmt::format("{}", fmt::join(info.agents, ","));
   if (!info.key_prefix.empty()) text += fmt::format(" keys {}*", info.key_prefix);
   if (!info.channel.empty()) text += fmt::format(" channel {}", info.channel);
+  if (!info.key.empty()) text += fmt::format(" session {}", info.key);
   return text;
 }
 

@@ -105,6 +105,7 @@ std::string to_json(const auth::NewToken& wish) {
   if (!wish.agents.empty()) out.raw("agents", json::array_of(wish.agents));
   if (!wish.key_prefix.empty()) out.string("keyPrefix", wish.key_prefix);
   if (!wish.channel.empty()) out.string("channel", wish.channel);
+  if (!wish.key.empty()) out.string("key", wish.key);
   if (!wish.note.empty()) out.string("note", wish.note);
   if (wish.expires_at) out.integer("expiresAt", *wish.expires_at);
   return out.text();
@@ -124,6 +125,7 @@ Result<std::vector<auth::TokenInfo>> parse_token_list(std::string_view body) {
                          .role = *named,
                          .key_prefix = json::string_at(item, "keyPrefix").value_or(""),
                          .channel = json::string_at(item, "channel").value_or(""),
+                         .key = json::string_at(item, "key").value_or(""),
                          .note = json::string_at(item, "note").value_or(""),
                          .created_at = json::int_at(item, "createdAt").value_or(0),
                          .expires_at = json::int_at(item, "expiresAt"),

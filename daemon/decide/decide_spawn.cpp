@@ -13,17 +13,9 @@
 namespace sessiond::decide {
 namespace {
 
-constexpr int most_ancestors = 1000;  // looked at; in a foreign store parents may form a ring
-
 // Tells whether `key` names the parent or one of its ancestors.
 bool is_above(const AgentState& state, const Session& parent, std::string_view key) {
-  const std::string folded = store::folded_key(key);
-  const Session* at = &parent;
-  for (int i = 0; at != nullptr && i < most_ancestors; ++i) {
-    if (store::folded_key(at->key()) == folded || store::folded_key(at->spawned_by) == folded) return true;
-    at = at->spawned_by.empty() ? nullptr : state.find_key(at->spawned_by);
-  }
-  return false;
+  return store::folded_key(parent.key()) == store::folded_key(key) || descends_from(state, parent, key);
 }
 
 std::unexpected<Problem> descends_from_itself(std::string pointer, std::string_view key) {

@@ -71,18 +71,20 @@ std::string DecisionBuilder::as_of() const {
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
                            const std::optional<std::string>& topic, std::optional<json::Edit> edit) {
-  out.events.push_back(journal::make_event({.seq = next_seq(),
-                                            .time = context_.now,
-                                            .type = type,
-                                            .agent = state_.id(),
-                                            .key = session.key(),
-                                            .session_id = session.session_id,
-                                            .channel = session.channel,
-                                            .chat_type = session.chat_type,
-                                            .topic = topic,
-                                            .actor = std::string(context_.actor),
-                                            .source = std::string(context_.source)},
-                                           data));
+  out.events.push_back(
+      journal::make_event({.seq = next_seq(),
+                           .time = context_.now,
+                           .type = type,
+                           .agent = state_.id(),
+                           .key = session.key(),
+                           .session_id = session.session_id,
+                           .channel = session.channel,
+                           .chat_type = session.chat_type,
+                           .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
+                           .topic = topic,
+                           .actor = std::string(context_.actor),
+                           .source = std::string(context_.source)},
+                          data));
   out.events.back().edit = std::move(edit);
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
 #include "store/journal/event.hpp"
 #include "store/journal/line_position.hpp"
@@ -77,6 +78,7 @@ struct Context {
   std::string_view source = "api";
   const Rules* rules = nullptr;
   IdSource* ids = nullptr;
+  const Lineage* lineage = nullptr;  // marks events; null: they are not marked
   // Output: the transcript whose end the decision depends on. The ledger then makes sure that the file still ends
   // there, also if the decision is a refusal; otherwise it decides again.
   std::string* rests_on = nullptr;

@@ -34,6 +34,7 @@ decide::Context Commits::context(std::string_view actor, std::string_view source
           .source = source,
           .rules = &env_.rules,
           .ids = &ids_,
+          .lineage = &env_.lineage,
           .oldest_seq = journal_->oldest()};
 }
 

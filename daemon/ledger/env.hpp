@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "config/config.hpp"
+#include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
 #include "daemon/ledger/background.hpp"
 #include "daemon/ledger/paths.hpp"
@@ -25,12 +26,14 @@ inline constexpr std::int64_t transcript_lock_timeout_ms = 60'000;
 
 struct LedgerEnv {
   LedgerEnv(asio::io_context& loop, asio::thread_pool& threads, const config::Config& configured,
-            decide::Rules decided_by)
+            decide::Rules decided_by, std::string journal_secret)
       : io(loop),
         disk(threads),
         config(configured),
         rules(std::move(decided_by)),
         paths(configured.state_dir, configured.store.path_template),
+        secret(std::move(journal_secret)),
+        lineage(secret),
         background(loop) {}
   LedgerEnv(const LedgerEnv&) = delete;
   LedgerEnv& operator=(const LedgerEnv&) = delete;
@@ -52,6 +55,8 @@ struct LedgerEnv {
   const config::Config config;
   decide::Rules rules;
   const Paths paths;
+  const std::string secret;  // journal/cursor.key: signs whatever the daemon has to recognize after a restart
+  const decide::Lineage lineage;
   Background background;
   std::minstd_rand jitter{std::random_device{}()};
   const std::int64_t started = store::unix_ms();

@@ -145,7 +145,7 @@ class Ledger {
  private:
   Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
          std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
-         std::unique_ptr<journal::AgeClock> clock);
+         std::unique_ptr<journal::AgeClock> clock, std::string secret);
 
   LedgerParts parts_;
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed

@@ -261,8 +261,8 @@ class Recovery {
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
                std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
-               std::unique_ptr<journal::AgeClock> clock)
-    : parts_{.env = {io, disk, config, std::move(rules)},
+               std::unique_ptr<journal::AgeClock> clock, std::string secret)
+    : parts_{.env = {io, disk, config, std::move(rules), std::move(secret)},
              .journal_files = *journal,
              .commits = {parts_.env, std::move(journal), std::move(answers), std::move(clock)}} {
   parts_.commits.set_hooks(
@@ -309,6 +309,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                 "sessions.json is looked at, then renamed over: what a program that ignores its lock writes in "
                 "between is lost"}});
   const std::vector<std::string> moved = clear_the_way(paths);
+  TRY(auto secret, journal_secret(paths.journal_dir() / "cursor.key"));
   TRY(auto checkpoint, read_checkpoint(paths.journal_dir() / "CHECKPOINT"));
   TRY(const auto files, journal_bounds(paths, checkpoint, repair));
   TRY(auto journal, journal::FileJournal::open({.dir = paths.journal_dir(),
@@ -329,8 +330,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                          .max_bytes = config.idempotency.max_bytes,
                          .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
   auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), journal->head());
-  std::unique_ptr<Ledger> ledger(
-      new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers), std::move(clock)));
+  std::unique_ptr<Ledger> ledger(new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers),
+                                            std::move(clock), std::move(secret)));
   LedgerParts& parts = ledger->parts_;
   parts.commits.journal().tail([&io, commits = &parts.commits](journal::BatchOutcome outcome) {
     asio::post(io, [commits, outcome = std::move(outcome)]() mutable { commits->on_outcome(std::move(outcome)); });

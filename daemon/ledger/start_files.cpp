@@ -32,6 +32,22 @@ Result<std::uint64_t> highest_rev(const Paths& paths) {
 
 }  // namespace
 
+Result<std::string> journal_secret(const std::filesystem::path& path) {
+  auto kept = store::read_file(path);
+  if (kept && kept->size() == 64) return kept;
+  if (!kept && kept.error().code != Code::not_found) return kept;
+  if (kept)
+    log::warn("cursor_key_replaced", {{"path", path.string()},
+                                      {"why", "it was damaged"},
+                                      {"next",
+                                       "list cursors and stream tickets given out before are refused; a replay does "
+                                       "not show older events of spawned "
+                                       "sessions to tokens of role session"}});
+  std::string fresh = store::random_hex(64);
+  TRY(store::replace_file(path, fresh));
+  return fresh;
+}
+
 Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair) {
   TRY(auto segments, journal::list_segments(paths.journal_dir()));
   JournalBounds files{.first_seq = checkpoint.seq + 1, .least_head = checkpoint.seq};

@@ -17,6 +17,9 @@ struct JournalBounds {
 Result<JournalBounds> journal_bounds(const Paths& paths, const Checkpoint& checkpoint, bool repair);
 // Moves obstacles aside (obstacles.hpp). Returns a sentence for each.
 std::vector<std::string> clear_the_way(const Paths& paths);
+// Returns the random bytes that sign list cursors, stream tickets, login cookies and the lineage in events. They are
+// kept in a file, so that what was signed stays valid after a restart.
+Result<std::string> journal_secret(const std::filesystem::path& path);
 // Removes temporary files that a killed daemon left.
 void remove_left_temps(const Paths& paths);
 

@@ -73,21 +73,6 @@ Problem keeps_sqlite(const std::vector<std::filesystem::path>& databases) {
                             databases.size() == 1 ? "" : fmt::format(" ({} more)", databases.size() - 1))};
 }
 
-// Returns the random bytes that sign list cursors, stream tickets and login cookies. They are kept in a file, so that
-// what was signed stays valid after a restart.
-Result<std::string> cursor_secret(const std::filesystem::path& path) {
-  auto kept = store::read_file(path);
-  if (kept && kept->size() == 64) return kept;
-  if (!kept && kept.error().code != Code::not_found) return kept;
-  if (kept)
-    log::warn("cursor_key_replaced", {{"path", path.string()},
-                                      {"why", "it was damaged"},
-                                      {"next", "list cursors and stream tickets given out before are refused"}});
-  std::string fresh = store::random_hex(64);
-  TRY(store::replace_file(path, fresh));
-  return fresh;
-}
-
 // Reads policy.json, which overrides the configuration; it exists once a client has PUT a policy.
 Result<void> read_policy(const std::filesystem::path& path, decide::Rules& rules) {
   auto text = store::read_file(path);
@@ -369,15 +354,14 @@ int serve(const ServeOptions& options) {
   if (!ledger) return refuse("cannot_open", ledger.error());
   // Destroyed before the ledger, also when the start fails half-way: the disk threads work for the ledger.
   const std::shared_ptr<void> disk_joiner(nullptr, [&disk](void*) { disk.join(); });
-  auto secret = cursor_secret(state_dir / "journal" / "cursor.key");
-  if (!secret) return refuse("cannot_open", secret.error());
-  auth::Tickets tickets(state_dir / "journal" / "tickets", *secret, **tokens);
+  const std::string& secret = (*ledger)->parts().env.secret;
+  auth::Tickets tickets(state_dir / "journal" / "tickets", secret, **tokens);
   if (auto read = tickets.load(); !read) log::warn("tickets_unreadable", {{"error", read.error().detail}});
-  auth::LoginCookies cookies(state_dir / "journal" / "logouts", *secret);
+  auth::LoginCookies cookies(state_dir / "journal" / "logouts", secret);
   if (auto read = cookies.load((*ledger)->parts().commits.clock().now()); !read)
     log::warn("logouts_unreadable", {{"error", read.error().detail}, {"next", "every browser has to log in again"}});
 
-  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, std::move(*secret), manager);
+  Daemon daemon(options, *config, io, disk, **ledger, **tokens, tickets, cookies, secret, manager);
   if (auto listening = daemon.listen(); !listening) return refuse("cannot_listen", listening.error());
   // Made last, so that a start that fails leaves no token behind that was shown to nobody.
   auto first = auth::make_first_token(**tokens, admin_token_path(), state_dir, store::unix_ms());

@@ -10,7 +10,7 @@ std::string key_of(const StreamView& view) {
   std::string key = who.id;
   key.append({'\0', static_cast<char>(who.role), '\0'});
   for (const std::string& agent : who.agents) key.append(agent).append(1, ',');
-  for (const std::string& part : {who.key_prefix, who.channel, view.scope.agent, view.scope.key})
+  for (const std::string& part : {who.key_prefix, who.channel, who.key, view.scope.agent, view.scope.key})
     key.append(1, '\0').append(part);
   return key.append(1, '\0').append(view.filter.json(view.scope));
 }

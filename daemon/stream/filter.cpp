@@ -124,8 +124,10 @@ std::string EventFilter::json(const StreamScope& scope) const {
   return writer.text();
 }
 
-bool sees(const auth::Principal& principal, const journal::Envelope& event) {
-  if (!event.key.empty()) return principal.sees(event.agent, event.key, event.channel);
+bool StreamView::sees(const journal::Envelope& event) const {
+  if (!event.key.empty() && principal.sees(event.agent, event.key, event.channel)) return true;
+  if (!lineage.empty()) return principal.sees_agent(event.agent) && event.lineage.contains(lineage);
+  if (!event.key.empty()) return false;
   return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);
 }
 
@@ -136,7 +138,7 @@ bool StreamView::shows_all() const {
 bool StreamView::shows(const journal::Envelope& event) const {
   if (!scope.agent.empty() && event.agent != scope.agent) return false;
   if (!scope.key.empty() && event.key != scope.key) return false;
-  return filter.matches(event) && sees(principal, event);
+  return filter.matches(event) && sees(event);
 }
 
 }  // namespace sessiond::stream

@@ -44,17 +44,19 @@ class EventFilter {
   std::optional<std::string> topic_{};
 };
 
-// Says whether this token may see the event. An event without a key is shown to tokens that see the whole agent, one
-// without an agent to tokens that see everything.
-bool sees(const auth::Principal& principal, const journal::Envelope& event);
-
+// An event without a key is shown to tokens that see the whole agent, one without an agent to tokens that see
+// everything.
 struct StreamView {
   StreamScope scope{};
   EventFilter filter{};
   auth::Principal principal{};
+  std::string lineage{};  // decide::Lineage::tag of the principal's session; empty: its role is another
 
   bool shows(const journal::Envelope& event) const;
   bool shows_all() const;  // every event there can be: filtering can be left out
+
+ private:
+  bool sees(const journal::Envelope& event) const;
 };
 
 }  // namespace sessiond::stream

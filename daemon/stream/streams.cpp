@@ -120,6 +120,10 @@ void Streams::publish_pending() {
   each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
 
+std::string Streams::lineage_of(const auth::Principal& who) const {
+  return who.key.empty() ? "" : ledger_.parts().env.lineage.tag(who.agents.front(), who.key);
+}
+
 asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& request, StreamScope scope) {
   CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
   CO_TRY(auto asked, asked_position(request));
@@ -131,12 +135,15 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& re
     if (const auto settled = co_await ledger_.wait_until_durable(asked->seq); !settled)
       log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
   }
-  co_return Subscription{.id = next_id_++,
-                         .view = std::make_shared<const StreamView>(StreamView{
-                             .scope = std::move(scope), .filter = std::move(filter), .principal = request.principal}),
-                         .options = options,
-                         .asked = std::move(asked),
-                         .request_id = request.request_id};
+  co_return Subscription{
+      .id = next_id_++,
+      .view = std::make_shared<const StreamView>(StreamView{.scope = std::move(scope),
+                                                            .filter = std::move(filter),
+                                                            .principal = request.principal,
+                                                            .lineage = lineage_of(request.principal)}),
+      .options = options,
+      .asked = std::move(asked),
+      .request_id = request.request_id};
 }
 
 Result<http::Quota<std::string>::Slot> Streams::take_slot(const auth::Principal& who) {

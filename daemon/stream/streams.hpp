@@ -66,6 +66,8 @@ class Streams {
   };
   void deliver(std::vector<journal::Event> events);
   boost::asio::awaitable<Result<Subscription>> subscribe(const http::Request& request, StreamScope scope);
+  // The mark of events about sessions that descend from this token's session; empty if the token has another role.
+  std::string lineage_of(const auth::Principal& who) const;
   // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
   // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
   Result<http::Quota<std::string>::Slot> take_slot(const auth::Principal& who);

@@ -16,7 +16,8 @@ constexpr std::chrono::seconds linger_time{2};  // for the client to close, once
 constexpr std::chrono::seconds page_time{1};    // a blocked client keeps its pages so long, then reads them again
 
 bool same_scope(const auth::Principal& a, const auth::Principal& b) {
-  return a.role == b.role && a.agents == b.agents && a.key_prefix == b.key_prefix && a.channel == b.channel;
+  return a.role == b.role && a.agents == b.agents && a.key_prefix == b.key_prefix && a.channel == b.channel &&
+         a.key == b.key;
 }
 
 }  // namespace

@@ -22,14 +22,15 @@ struct Text {
   std::string Envelope::* field;
 };
 // The members that are left out when they are empty: those before `topic`, and those after it.
-constexpr std::array<Text, 7> texts{{{"agent", &Envelope::agent},
+constexpr std::array<Text, 8> texts{{{"agent", &Envelope::agent},
                                      {"key", &Envelope::key},
                                      {"sessionId", &Envelope::session_id},
                                      {"channel", &Envelope::channel},
                                      {"chatType", &Envelope::chat_type},
+                                     {"lineage", &Envelope::lineage},
                                      {"actor", &Envelope::actor},
                                      {"source", &Envelope::source}}};
-constexpr std::size_t before_topic = 5;
+constexpr std::size_t before_topic = 6;
 
 }  // namespace
 

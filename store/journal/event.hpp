@@ -54,6 +54,8 @@ struct Envelope {
   std::string session_id{};
   std::string channel{};
   std::string chat_type{};
+  // The sessions that it descends from, nearest first: decide::Lineage::tag of each, with spaces between.
+  std::string lineage{};
   std::optional<std::string> topic{};
   std::string actor{};   // who did it: a token id, "cli", "external", …
   std::string source{};  // api | external | recovery | …

@@ -18,13 +18,16 @@ def marker() -> str:
 class Place:
     """A session, what is known of it, and the words that give it away."""
 
-    def __init__(self, agent, channel, key, session_id, markers, named=()):
+    def __init__(self, agent, channel, key, session_id, markers, named=(), parents=()):
         self.agent, self.channel, self.key, self.session_id = agent, channel, key, session_id
+        self.parents = parents  # the keys of the sessions that it descends from
         self.markers = set(markers) | {session_id}
         self.named = set(named)  # of the markers, those that its key consists of
         self.message_id = None
 
     def seen_by(self, scope) -> bool:
+        if "key" in scope and scope["key"] not in (self.key, *self.parents):
+            return False
         return (self.agent in scope.get("agents", [self.agent]) and self.key.startswith(scope.get("keyPrefix", ""))
                 and scope.get("channel", self.channel) == self.channel)
 
@@ -45,7 +48,8 @@ class Store:
                 self.direct(agent, channel)
                 self.archived(agent, channel)
                 self.reset(agent, channel)
-                self.child(group, {"channel": channel})
+                child = self.child(group, {"channel": channel})
+                self.child(child, {"channel": channel})
                 self.child(group, {})
             self.imported(agent)
         self.policy()
@@ -105,9 +109,11 @@ class Store:
         """With its parent's channel, or with none, as runners make them."""
         label, task = marker(), marker()
         made = self.done(self.api.post(S(parent.key, parent.agent, "spawn"), {"label": label, "task": task, "entry": entry}))
-        place = Place(parent.agent, entry.get("channel", ""), made["key"], made["sessionId"], [label, task])
+        place = Place(parent.agent, entry.get("channel", ""), made["key"], made["sessionId"], [label, task],
+                      parents=(parent.key, *parent.parents))
         place.markers.add(made["key"].rsplit(":", 1)[1])
         self.places.append(place)
+        return place
 
     def imported(self, agent):
         """A key that names no channel, in a session that has one."""
@@ -125,6 +131,12 @@ class Store:
         self.secrets.add(note)
         self.done(self.api.post("/v1/admin/tokens", {"role": "viewer", "note": note}))
 
+    def bind(self, scope):
+        """The scope of a token of role session: `parent` stands for a session that has grandchildren."""
+        if scope.get("key") != "parent":
+            return scope
+        return {**scope, "key": next(p.parents[-1] for p in self.places if p.agent in scope["agents"] and len(p.parents) == 2)}
+
     def hidden_from(self, scope):
         return [place for place in self.places if not place.seen_by(scope)]
 
@@ -136,7 +148,7 @@ class Store:
         words = set(self.secrets)
         for place in self.hidden_from(scope):
             words |= place.markers
-        if "agents" in scope or "keyPrefix" in scope:
+        if "agents" in scope or "keyPrefix" in scope or "key" in scope:
             words.add(self.third)
         for place in self.seen_in(scope):
             words -= place.markers

@@ -15,6 +15,7 @@ SCOPES = {
     "admin codex": ("admin", {"agents": ["codex"]}),
     "metrics slack": ("metrics", {"channel": "slack"}),
     "operator of an empty channel": ("operator", {"channel": "irc"}),
+    "session of a parent": ("session", {"agents": ["codex"], "key": "parent"}),  # Store.bind names the session
 }
 VOLATILE = {"date", "x-request-id", "content-length"}
 
@@ -25,6 +26,7 @@ class Token:
     def __init__(self, case, name, store):
         self.case, self.name, self.store = case, name, store
         self.role, self.scope = SCOPES[name]
+        self.scope = store.bind(self.scope)
         self.text = case.daemon.token(self.role, **self.scope)
         self.client = case.daemon.client(self.text)
         self.cases, self.leaks = 0, []

@@ -12,13 +12,17 @@ from harness.sse import StreamRefused
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "bridge", "send", "policy", "maintenance", "metrics"},
+    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "policy", "maintenance", "metrics"},
     "bridge": {"read", "stream", "ticket", "bridge", "send"},
-    "runner": {"read", "stream", "ticket", "write", "send"},
+    "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send"},
     "viewer": {"read", "stream", "ticket"},
     "metrics": {"metrics"},
+    "session": {"read", "stream", "append", "spawn"},
 }
+# What tokens of these roles are limited to; others see everything. A granted route may be for tokens that see everything only: a 403 that
+# names no permission.
+LIMITS = {"session": {"agents": ["main"], "key": "agent:main:slack:direct:u1"}}
 KNOWN = {"open", "self"}.union(*GRANTS.values())
 
 
@@ -31,7 +35,7 @@ class Matrix(Case):
         document = cls.daemon.anonymous().get("/openapi.json").json
         cls.routes = [(method.upper(), path, item[method].get("x-permission")) for path, item in document["paths"].items()
                       for method in METHODS if method in item]
-        cls.tokens = {role: cls.daemon.token(role) for role in GRANTS}
+        cls.tokens = {role: cls.daemon.token(role, **LIMITS.get(role, {})) for role in GRANTS}
         cls.bad = cls.bad_tokens()
 
     @classmethod
@@ -71,7 +75,8 @@ class Matrix(Case):
         if unauthorized:
             right = status == 401 and (method == "HEAD" or b'"unauthorized"' in reply.raw)
         elif granted:
-            right = status not in (401, 403, 405, 429) and status < 500
+            limited = who in LIMITS and status == 403 and not missing
+            right = limited or (status not in (401, 403, 405, 429) and status < 500)
         else:
             right = status == 403 and (method == "HEAD" or missing == permission)
         if not right:

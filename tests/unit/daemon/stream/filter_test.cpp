@@ -105,7 +105,8 @@ TEST_CASE("keyPrefix: of the key or of what follows the agent, in any case and e
 
 TEST_CASE("who sees what") {
   const auto sees_all = [](const auth::Principal& who) {
-    return std::vector<bool>{sees(who, message), sees(who, of_agent), sees(who, of_store)};
+    const StreamView view{.principal = who};
+    return std::vector<bool>{view.shows(message), view.shows(of_agent), view.shows(of_store)};
   };
   using Seen = std::vector<bool>;
   CHECK(sees_all({.id = "a"}) == Seen{true, true, true});
@@ -116,6 +117,22 @@ TEST_CASE("who sees what") {
   CHECK(sees_all({.id = "a", .key_prefix = "agent:main:x"}) == Seen{false, false, false});
   CHECK(sees_all({.id = "a", .channel = "slack"}) == Seen{true, false, false});
   CHECK(sees_all({.id = "a", .channel = "irc"}) == Seen{false, false, false});
+}
+
+TEST_CASE("a token of one session sees its session, and those that events say descend from it") {
+  const StreamView view{.principal = {.id = "a", .role = auth::Role::session, .agents = {"main"}, .key = message.key},
+                        .lineage = "00112233aabbccdd"};
+  CHECK(view.shows(message));
+  CHECK(!view.shows(of_agent));
+  CHECK(!view.shows(of_store));
+  CHECK(!view.shows_all());
+  journal::Envelope child = message;
+  child.key = "agent:main:subagent:x";
+  CHECK(!view.shows(child));
+  child.lineage = "ffffffffffffffff 00112233aabbccdd";
+  CHECK(view.shows(child));
+  child.agent = "other";
+  CHECK(!view.shows(child));
 }
 
 TEST_CASE("a view is the path, the query and the token together") {

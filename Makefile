@@ -78,7 +78,7 @@ retest:
 
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
 SUITES := api-asan unit-asan points kill9 api-release browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
-  full-disk
+  full-disk seeds
 # On two cores the thread sanitizer's build and tests would take a quarter of the whole time: `make tsan` runs them.
 ifeq ($(shell [ $(JOBS) -gt 2 ] && echo more),more)
 SUITES += api-tsan
@@ -94,6 +94,7 @@ build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
 build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
+build/passed/seeds:       RUN = python3 tests/seeds/run.py --binary build/asan/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/cost:        RUN = python3 tests/bench/cost.py
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500

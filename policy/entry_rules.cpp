@@ -124,6 +124,29 @@ std::optional<std::string> value_fault(std::string_view field, std::string_view 
   return std::nullopt;
 }
 
+constexpr std::array<std::string_view, 6> origin_texts{"label", "provider", "surface", "from", "to", "accountId"};
+
+std::optional<std::string> member_fault(std::string_view field, std::string_view name, std::string_view raw) {
+  const json::Kind kind = json::kind(raw);
+  if (kind == json::Kind::null) return std::nullopt;  // a PATCH removes it
+  if (field == "cliSessionIds") return type_fault(Type::text, raw);
+  if (std::ranges::find(origin_texts, name) != origin_texts.end()) return type_fault(Type::text, raw);
+  if (name == "chatType") return value_fault(name, raw, Import::no);
+  const bool thread = kind == json::Kind::string || kind == json::Kind::number;
+  return name == "threadId" && !thread ? std::optional<std::string>("must be a string or a number") : std::nullopt;
+}
+
+// Checks the members of the objects whose members have types: cliSessionIds and origin.
+void check_members(std::string_view field, std::string_view raw, const std::string& pointer,
+                   std::vector<Fault>& faults) {
+  if (field != "cliSessionIds" && field != "origin") return;
+  for (const json::Member& member : json::members(raw)) {
+    const std::string name = json::unescape(member.name);
+    if (auto why = member_fault(field, name, member.value))
+      faults.push_back({pointer_to(pointer, name), std::move(*why)});
+  }
+}
+
 }  // namespace
 
 bool read_only(std::string_view field) { return never(field) || std::ranges::find(imported, field) != imported.end(); }
@@ -133,7 +156,12 @@ Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string
   const auto refused = [&](std::string_view field) { return import == Import::yes ? never(field) : read_only(field); };
   for (const auto& [field, value] : edit.set) {
     std::optional<std::string> why = refused(field) ? "is read-only" : value_fault(field, value, import);
-    if (why) faults.push_back({pointer_to(pointer_prefix, field), std::move(*why)});
+    std::string pointer = pointer_to(pointer_prefix, field);
+    if (why) {
+      faults.push_back({std::move(pointer), std::move(*why)});
+    } else if (json::kind(value) == json::Kind::object) {
+      check_members(field, value, pointer, faults);
+    }
   }
   for (const std::string& field : edit.unset) {
     if (refused(field)) faults.push_back({pointer_to(pointer_prefix, field), "is read-only"});

@@ -1,6 +1,6 @@
-// Checks what a client writes into an entry: values of known fields must have their type, read-only fields are refused,
-// unknown fields are accepted. Delivery fields are checked and completed by normalize_patch
-// (store/delivery/delivery.hpp).
+// Checks what a client writes into an entry: values of known fields, and of the members of origin and cliSessionIds,
+// must have their type, read-only fields are refused, unknown fields are accepted. Delivery fields are checked and
+// completed by normalize_patch (store/delivery/delivery.hpp).
 #pragma once
 
 #include <string_view>

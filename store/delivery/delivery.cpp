@@ -59,7 +59,7 @@ json::Edit legacy_view(std::string_view entry) {
     if (moves(stored.group_channel, stored.room)) edit.put("groupChannel", std::string(*stored.room));
     edit.remove("room");
   }
-  write_forms(edit, stored, stored.context, delivery_of(stored));
+  write_forms(edit, stored, stored.context, delivery_of(stored), Odd::kept);
   return edit;
 }
 

@@ -23,6 +23,12 @@ bool is_normal_value(std::size_t field, std::string_view raw) {
   return is_normal(field, raw.substr(1, raw.size() - 2));
 }
 
+// Tells whether a value is of a type that the field never has.
+bool is_odd(std::size_t field, std::optional<std::string_view> raw) {
+  if (!raw || is_string(raw) || json::kind(*raw) == json::Kind::null) return false;
+  return field != thread_id || json::kind(*raw) != json::Kind::number;
+}
+
 bool same_text(std::string_view a, std::string_view b) { return a == b || json::as_string(a) == json::as_string(b); }
 
 RawDelivery last_of(const Stored& stored) {
@@ -41,12 +47,15 @@ RawDelivery context_of(std::optional<std::string_view> context) {
 }
 
 // Returns `base`, if it is an object, with our four members as wanted; "" if it would be empty.
-std::string context_with(std::optional<std::string_view> base, const RawDelivery& wanted) {
+std::string context_with(std::optional<std::string_view> base, const RawDelivery& wanted, Odd odd) {
   const std::string_view object = base && json::kind(*base) == json::Kind::object ? *base : "{}";
   const json::Index members(object);
   json::Edit edit;
-  for (std::size_t f = 0; f < field_count; ++f)
-    settle(edit, context_names[f], members.find(context_names[f]), wanted[f]);
+  for (std::size_t f = 0; f < field_count; ++f) {
+    const auto present = members.find(context_names[f]);
+    if (odd == Odd::removed || !wanted[f].empty() || !is_odd(f, present))
+      settle(edit, context_names[f], present, wanted[f]);
+  }
   if (edit.empty()) return members.size() == 0 ? std::string{} : std::string(object);
   std::string out = json::apply(object, edit);
   return out == "{}" ? std::string{} : out;
@@ -123,9 +132,15 @@ void settle(json::Edit& edit, std::string_view name, std::optional<std::string_v
 }
 
 void write_forms(json::Edit& edit, const Stored& stored, std::optional<std::string_view> context,
-                 const RawDelivery& wanted) {
-  for (std::size_t f = 0; f < field_count; ++f) settle(edit, last_names[f], stored.last[f], wanted[f]);
-  settle(edit, "deliveryContext", stored.context, context_with(context, wanted));
+                 const RawDelivery& wanted, Odd odd) {
+  for (std::size_t f = 0; f < field_count; ++f) {
+    if (odd == Odd::removed || !wanted[f].empty() || !is_odd(f, stored.last[f]))
+      settle(edit, last_names[f], stored.last[f], wanted[f]);
+  }
+  const std::string made = context_with(context, wanted, odd);
+  const bool no_object =
+      stored.context && json::kind(*stored.context) != json::Kind::object && *stored.context != "null";
+  if (odd == Odd::removed || !made.empty() || !no_object) settle(edit, "deliveryContext", stored.context, made);
   if (moves(stored.last[channel], stored.last_provider)) edit.remove("lastProvider");
 }
 

@@ -65,6 +65,17 @@ TEST_CASE("types of known fields; unknown ones pass whatever they are") {
   CHECK(checked(R"({"label":"\ud83d"})") == "");
 }
 
+TEST_CASE("the members of origin and cliSessionIds have types, too") {
+  CHECK(checked(R"({"origin":{"label":"l","provider":"p","surface":"s","chatType":"dm","from":"f","to":"t",)"
+                R"("accountId":"a","threadId":"x","more":[1]},"cliSessionIds":{"a":"b","c":null}})") == "");
+  CHECK(checked(R"({"origin":{"threadId":17.5,"from":null}})") == "");
+  CHECK(checked(R"({"origin":{"label":1,"provider":[],"surface":{},"chatType":"x","from":true,"to":2,"accountId":3,)"
+                R"("threadId":false}})") ==
+        "/origin/label /origin/provider /origin/surface /origin/chatType /origin/from /origin/to /origin/accountId "
+        "/origin/threadId");
+  CHECK(checked(R"({"cliSessionIds":{"a":1,"b":{}}})") == "/cliSessionIds/a /cliSessionIds/b");
+}
+
 TEST_CASE("read-only fields") {
   constexpr std::string_view all =
       R"({"rev":1,"sessionId":"s","createdAt":1,"updatedAt":1,"messageCount":1,"inputTokens":1,"outputTokens":1,"totalTokens":1,)"

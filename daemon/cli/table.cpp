@@ -62,15 +62,12 @@ std::string table(const std::vector<Column>& columns, std::vector<Row> rows, std
   }
   std::size_t all = gap.size() * (columns.size() - 1);
   for (const std::size_t each : widths) all += each;
-  while (width && all > *width) {  // shrinks the widest of those that may
-    std::size_t widest = columns.size();
-    for (std::size_t at = 0; at < columns.size(); ++at)
-      if (columns[at].may_shrink && widths[at] > least_width &&
-          (widest == columns.size() || widths[at] > widths[widest]))
-        widest = at;
-    if (widest == columns.size()) break;
-    --widths[widest];
-    --all;
+  for (std::size_t at = columns.size();
+       width && at-- > 0 && all > *width;) {  // the last first: the first names the row
+    if (!columns[at].may_shrink || widths[at] <= least_width) continue;
+    const std::size_t cut = std::min(widths[at] - least_width, all - *width);
+    widths[at] -= cut;
+    all -= cut;
   }
   std::string out;
   const auto add_line = [&](const auto& cell_of) {

@@ -12,7 +12,7 @@ namespace sessiond::cli {
 struct Column {
   std::string_view title;
   bool to_the_right = false;
-  bool may_shrink = false;  // cells are cut in the middle where the terminal is too narrow
+  bool may_shrink = false;  // cells are cut in the middle where the terminal is too narrow, in the last columns first
 };
 using Row = std::vector<std::string>;  // a cell for each column: UTF-8 of anyone
 

@@ -49,7 +49,7 @@ class Commands(Case):
         agent = "a" + uid()
         long = f"agent:{agent}:slack:channel:c0123456789abcdef:thread:1700000000.000100:and:more:and:more"
         self.ok(self.api.put(S(long, agent), {"label": "Grüße an alle, die hier lesen und noch viel mehr"}), 201)
-        self.ok(self.api.put(S(f"agent:{agent}:x:1", agent), {"label": "\x1b]0;owned\x07red"}), 201)
+        self.ok(self.api.put(S(f"agent:{agent}:x:1", agent), {"label": "\x1b]0;own\x07red"}), 201)
         shown = self.on_terminal(80, "sessions", "list", "--agent", agent)
         lines = shown.splitlines()
         self.assertEqual(lines[0].split(), ["KEY", "UPDATED", "(UTC)", "MESSAGES", "NAME"])
@@ -57,7 +57,7 @@ class Commands(Case):
         self.assertIn("…", shown)
         self.assertNotIn("\x1b", shown)
         self.assertNotIn("\x07", shown)
-        self.assertIn("?]0;owned?red", shown)
+        self.assertIn("?]0;own?red", shown)
         piped = self.sessiond("sessions", "list", "--agent", agent).stdout
         self.assertIn(long, piped, "where there is no terminal nothing is cut")
 
@@ -199,7 +199,7 @@ class Completion(Case):
                 self.assertEqual(complete("se"), ["serve", "sessions"])
                 self.assertEqual(complete("sessions", "un"), ["unarchive"])
                 self.assertEqual(complete("sessions", "prune", "--old"), ["--older-than"])
-                self.assertEqual(complete("token", "create", "--k"), ["--key-prefix"])
+                self.assertEqual(complete("token", "create", "--key-"), ["--key-prefix"])
 
     def test_names_of_files_are_left_to_the_shell(self):
         self.assertEqual(self.in_bash("serve", "--config", ""), [""])

@@ -88,7 +88,7 @@ class SdkSessions(Case):
                 self.ok(self.api.delete(S(first)), 204)
                 if meanwhile:
                     self.ok(self.api.patch(S(other, "codex"), {"sdkSessionId": sdk}), 200)
-                with self.api.stream(S(first, "main", "events")) as stream:
+                with self.api.stream("/v1/events?agent=main&types=session.created") as stream:
                     stream.wait_type("stream.hello")
                     back = self.ok(self.api.post(S(first, "main", "restore")), 200)
                     created = stream.wait_type("session.created").data["data"]

@@ -100,7 +100,7 @@ class SessionRole(Case):
                 self.say(one, "words of " + one)
                 self.ok(self.api.post(S(one, "main", "typing")), 204)
             self.say(self.new()["key"])
-            self.ok(self.api.delete(S(first)), 204)
+            self.ok(self.api.delete(S(third)), 204)
             self.say(key, "last")
             for each in (stream, of_agent):
                 each.wait_for(lambda e: e.type == "message.appended" and "last" in e.raw)
@@ -120,6 +120,8 @@ class SessionRole(Case):
         self.assertEqual({e["key"] for e in polled}, {key, first, second, third})
         with tool.stream(S(second, "main", "events") + "?replay=5") as one:
             one.wait_type("message.appended")
+        self.ok(self.api.delete(S(first)), 204)
+        self.problem(tool.get(S(second)), 404, "session_not_found")  # the way to it leads through a session that is gone
         for refused in (S(sibling, "main", "events"), "/v1/agents/codex/events"):
             with self.assertRaises(StreamRefused):
                 tool.stream(refused)

@@ -23,6 +23,7 @@ struct Config {
   enum class DmScope : std::uint8_t { main, per_peer, per_channel_peer, per_account_channel_peer };
   enum class Threads : std::uint8_t { session, inherit };
   enum class ResetMode : std::uint8_t { none, idle, daily };
+  enum class MaintenanceMode : std::uint8_t { warn, enforce };
   enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
@@ -104,11 +105,15 @@ struct Config {
     std::uint64_t count = 64;  // children of one session
   };
   struct Maintenance {
+    MaintenanceMode mode = MaintenanceMode::warn;
     std::optional<std::int64_t> prune_after_ms{};
     std::optional<std::uint64_t> max_entries{};     // of an agent
     std::optional<std::uint64_t> max_disk_bytes{};  // of an agent
     double high_water = 0.8;                        // share of max_disk_bytes
-    std::vector<std::string> preserve{};            // prefixes of keys
+    std::optional<std::int64_t> archive_retention_ms{};
+    std::int64_t notice_ms = 7LL * 24 * 3'600'000;
+    std::int64_t every_ms = 3'600'000;
+    std::vector<std::string> preserve{};  // prefixes of keys
   };
   struct Session {
     DmScope dm_scope = DmScope::per_channel_peer;

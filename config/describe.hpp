@@ -112,11 +112,23 @@ void describe_reset(Visitor& v, AReset& c) {
 
 template <class Visitor, class AMaintenance>
 void describe_maintenance(Visitor& v, AMaintenance& c) {
-  v.key("pruneAfterMs", c.prune_after_ms, Between{minute, ten_years}, "Time without a word from a user.");
-  v.key("maxEntries", c.max_entries, Between{1, 100'000'000}, "Sessions of an agent; the oldest go first.");
-  v.key("maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
-        "Disk space of an agent's store and transcripts; beyond it the oldest sessions are destroyed.");
+  v.key("mode", c.mode, Any{},
+        "warn: what a limit reaches is named, once a day at most, in the event retention.notice. enforce: it goes when "
+        "noticeMs has passed since it was first named and a limit reaches it still.");
+  v.key("pruneAfterMs", c.prune_after_ms, Between{minute, ten_years},
+        "Time without a word from a user; then a session is archived. A transcript without a session is archived when "
+        "nothing was written to it for this long.");
+  v.key("maxEntries", c.max_entries, Between{1, 100'000'000},
+        "Sessions of an agent; beyond it the oldest are archived.");
+  v.key(
+      "maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
+      "Disk space of an agent's store, transcripts and archives. Beyond it the oldest archives are destroyed, then the "
+      "oldest sessions.");
   v.key("highWater", c.high_water, BetweenReal{0.1, 1.0}, "The share of maxDiskBytes to which space is cleared.");
+  v.key("archiveRetentionMs", c.archive_retention_ms, Between{minute, ten_years},
+        "How long an archive of a reset, deleted or pruned session is kept; then it is destroyed.");
+  v.key("noticeMs", c.notice_ms, Between{0, ten_years}, "How long it stays after it was named.");
+  v.key("everyMs", c.every_ms, Between{100, day}, "How often the daemon looks by itself.");
   v.key("preserve", c.preserve, TextRule{key_prefix_fault},
         "Prefixes of the keys of sessions that always stay, e.g. [\"agent:main:slack:\"].");
 }
@@ -154,9 +166,9 @@ void describe_session(Visitor& v, ASession& c) {
         "bridges make sessions without them.");
   v.group(
       "maintenance",
-      "The limits of sessiond sessions prune and POST /v1/admin/maintenance, which name the sessions beyond them and "
-      "archive them when told to. Nothing goes by itself. Sessions that are in use, pinned (pinnedAt), preserved or "
-      "an agent's main session stay in any case.",
+      "Limits beyond which sessions and archives go. Unless one is set, nothing ever goes. Sessions that are in use, "
+      "pinned (pinnedAt), preserved or an agent's main session stay in any case. sessiond sessions prune names what "
+      "the limits reach, and takes it at once when told to.",
       [&] { describe_maintenance(v, c.maintenance); });
   v.group("spawn", "Sessions that sessions start.", [&] {
     v.key("depth", c.spawn.depth, Between{0, 32}, "How deep they may nest; 0 forbids them.");

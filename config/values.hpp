@@ -43,6 +43,8 @@ inline constexpr std::array<std::string_view, 2> enum_names<Config::Threads>{"se
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::ResetMode>{"none", "idle", "daily"};
 template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::MaintenanceMode>{"warn", "enforce"};
+template <>
 inline constexpr std::array<std::string_view, 5> enum_names<Config::LogLevel>{"trace", "debug", "info", "warn",
                                                                               "error"};
 template <>

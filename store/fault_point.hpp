@@ -61,6 +61,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "archive.renamed", "archive.synced",
     "archive.recorded",  // all files of the event have their new names; a purge destroys them next
     "archive.purged",
+    "archive.destroyed",  // by maintenance; others of the same event are still there
     "restore.renamed",  // an archive is the transcript again
     // A lock that is lent: daemon/ledger/lent_locks.cpp
     "lend.locked",    // its client does not know it yet

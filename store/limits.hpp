@@ -38,6 +38,7 @@ inline constexpr std::size_t list_read = 4 << 20;        // bytes of entries rea
 inline constexpr std::size_t list_scan = 50'000;         // sessions examined for one page of a list
 
 // --- what one answer may tell ---
+inline constexpr std::size_t noticed = 1'000;         // sessions and files that one retention.notice names
 inline constexpr std::size_t maintained = 10'000;     // sessions that one maintenance names; more are only counted
 inline constexpr std::size_t faults = 20;             // in the `errors` of a problem; more are only counted
 inline constexpr std::size_t fault_bytes = 512;       // of each of their texts

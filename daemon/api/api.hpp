@@ -12,6 +12,7 @@
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/maintenance/stock.hpp"
 #include "daemon/stream/streams.hpp"
 
 namespace sessiond::api {
@@ -37,15 +38,19 @@ void add_agent_routes(http::Router& router, Api& api);    // agents
 void add_list_routes(http::Router& router, Api& api);     // lists of sessions
 void add_session_routes(http::Router& router, Api& api);  // one session
 void add_archive_routes(http::Router& router, Api& api);  // lists of archived transcripts
-void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores, maintenance
+void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
 void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE
 void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE
 void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, checkpoint, config, backup, doctor, audit log
-void add_lock_routes(http::Router& router, Api& api);   // locks shared with foreign programs
-void add_login_routes(http::Router& router, Api& api);  // login and logout of browsers
+void add_maintenance_routes(http::Router& router, Api& api);  // limits of session.maintenance, orphans
+void add_lock_routes(http::Router& router, Api& api);         // locks shared with foreign programs
+void add_login_routes(http::Router& router, Api& api);        // login and logout of browsers
+
+// The sessions that a stream is about.
+asio::awaitable<maintenance::Streamed> streamed_sessions(Api& api);
 
 void add_routes(http::Router& router, Api& api);  // all of them
 

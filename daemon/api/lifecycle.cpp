@@ -1,12 +1,10 @@
-// The life of a session: when it will be reset, how it is restored, and which sessions maintenance takes.
+// The life of a session: when it will be reset, and how it is restored.
 #include <fmt/format.h>
 
 #include <ranges>
-#include <set>
 
 #include "daemon/api/handler.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
-#include "daemon/maintenance/maintenance.hpp"
 #include "policy/reset.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
@@ -153,61 +151,6 @@ HandlerResult restore(Api& api, http::Request& request) {
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
-// The sessions that a stream is about, by agent and key.
-asio::awaitable<std::set<std::pair<std::string, std::string>>> streamed_sessions(Api& api) {
-  std::set<std::pair<std::string, std::string>> out;
-  for (const stream::StreamInfo& stream : co_await api.streams.list()) {
-    auto agent = json::string_at(stream.filters, "agent");
-    auto key = json::string_at(stream.filters, "key");
-    if (agent && key) out.emplace(std::move(*agent), std::move(*key));
-  }
-  co_return out;
-}
-
-http::Response maintenance_json(const maintenance::Outcome& outcome) {
-  std::string body = fmt::format(R"({{"count":{},"data":[)", outcome.taken.size());
-  for (const maintenance::Taken& taken : outcome.taken | std::views::take(limits::maintained)) {
-    json::ObjectWriter writer;
-    writer.string("agent", taken.agent);
-    writer.string("key", taken.key);
-    writer.string("sessionId", taken.session_id);
-    writer.string("reason", policy::name(taken.reason));
-    writer.integer("lastInteractionAt", taken.last_interaction);
-    writer.integer("bytes", static_cast<std::int64_t>(taken.bytes));
-    append_element(body, writer.text());
-  }
-  body += "],\"kept\":[";
-  for (const maintenance::Kept& kept : outcome.kept | std::views::take(limits::maintained))
-    append_element(body, fmt::format(R"({{"agent":{},"key":{},"because":{}}})", json::quote(kept.agent),
-                                     json::quote(kept.key), json::quote(kept.because)));
-  return json_response(body + "]}");
-}
-
-HandlerResult maintain(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  const auto named = fields.string("agent", 64);
-  const config::Config::Maintenance& configured = api.config.session.maintenance;
-  maintenance::Order order{.limits = {.prune_after_ms = configured.prune_after_ms,
-                                      .max_entries = configured.max_entries,
-                                      .max_disk_bytes = configured.max_disk_bytes,
-                                      .high_water = configured.high_water},
-                           .preserve = configured.preserve,
-                           .actor = request.principal.id};
-  order.dry_run = fields.boolean("dryRun").value_or(true);
-  if (const auto keep = fields.integer("keep")) order.limits.max_entries = static_cast<std::uint64_t>(*keep);
-  if (const auto age = fields.integer("olderThanMs")) order.limits.prune_after_ms = *age;
-  if (const auto most = fields.integer("maxDiskBytes")) order.limits.max_disk_bytes = static_cast<std::uint64_t>(*most);
-  CO_TRY(fields.done());
-  order.agents = co_await api.ledger.agent_ids();
-  std::erase_if(order.agents, [&](const std::string& agent) {
-    return !request.principal.sees_whole_agent(agent) || (named && store::normalize_agent_id(*named) != agent);
-  });
-  if (named && order.agents.empty()) co_return no_such_agent(*named);
-  order.streamed = co_await streamed_sessions(api);
-  CO_TRY(const auto outcome, co_await maintenance::carry_out(api.ledger, std::move(order)));
-  co_return maintenance_json(outcome);
-}
-
 }  // namespace
 
 void add_lifecycle_routes(http::Router& router, Api& api) {
@@ -215,7 +158,6 @@ void add_lifecycle_routes(http::Router& router, Api& api) {
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/freshness", auth::Permission::read, freshness);
   on("POST", one + "/restore", auth::Permission::write, restore);
-  on("POST", "/v1/admin/maintenance", auth::Permission::maintenance, maintain);
 }
 
 }  // namespace sessiond::api

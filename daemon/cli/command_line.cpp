@@ -262,8 +262,8 @@ class CommandLine {
     restore.add_option("--archive", restored.archived, "Of its archives this one; the newest by default")
         ->type_name("NAME")
         ->check(not_empty());
-    auto [prune, pruned] = add<SessionsPrune>(sessions, "prune", "Name the sessions beyond a limit, or archive them",
-                                              help::sessions_prune);
+    auto [prune, pruned] =
+        add<SessionsPrune>(sessions, "prune", "Name what is beyond a limit, or take it out", help::sessions_prune);
     add_agent(prune, pruned.agent, "Only this agent; all agents by default");
     prune.add_option("--keep", pruned.keep, "How many sessions an agent keeps")
         ->type_name("N")
@@ -273,7 +273,7 @@ class CommandLine {
         ->transform(duration());
     prune
         .add_option("--max-disk-bytes", pruned.max_disk_bytes,
-                    "Disk space of an agent; beyond it sessions are destroyed")
+                    "Disk space of an agent; beyond it archives go, then sessions")
         ->type_name("BYTES")
         ->check(CLI::NonNegativeNumber.description(""));
     prune.add_flag("--yes", pruned.yes, "Do it, instead of naming them");

@@ -146,9 +146,12 @@ Example:
   sessiond sessions restore agent:main:slack:direct:u1)";
 
 inline constexpr const char* sessions_prune =
-    R"(Names the sessions that the limits reach, oldest first, with the reason: age, count or disk. With --yes they go:
-by age and count into archives, for disk space for good. Limits that are left out are those of session.maintenance
-in the configuration. Sessions in use stay.
+    R"(Names what the limits reach, oldest first, with the reason. With --yes it goes:
+  age, count  a session, into an archive
+  orphan      a transcript that no session has, into an archive
+  archive     an archive that is too old, for good
+  disk        an archive, or then a session, for good
+Limits that are left out are those of session.maintenance in the configuration. Sessions in use stay.
 
 Example:
   sessiond sessions prune --older-than 90d

@@ -238,20 +238,29 @@ int run(const SessionsPrune& command) {
     return 0;
   }
   std::vector<Row> rows;
-  for (const auto row : json::elements(json::find(*pruned, "data").value_or("[]")))
-    rows.push_back({text_at(row, "key"), text_at(row, "reason"), time_of(json::int_at(row, "lastInteractionAt")),
+  std::uint64_t archives = 0;
+  std::uint64_t orphans = 0;
+  for (const auto row : json::elements(json::find(*pruned, "data").value_or("[]"))) {
+    const std::string file = text_at(row, "file");
+    const std::string reason = text_at(row, "reason");
+    if (!file.empty()) ++(reason == "orphan" ? orphans : archives);
+    rows.push_back({file.empty() ? text_at(row, "key") : file, reason, time_of(json::int_at(row, "lastInteractionAt")),
                     std::to_string(json::int_at(row, "bytes").value_or(0))});
+  }
   if (!rows.empty())
-    fmt::print("{}", table({{.title = "KEY", .may_shrink = true},
+    fmt::print("{}", table({{.title = "KEY OR FILE", .may_shrink = true},
                             {.title = "REASON"},
                             {.title = "LAST USED (UTC)"},
                             {.title = "BYTES", .to_the_right = true}},
                            std::move(rows), terminal_width()));
   for (const auto kept : json::elements(json::find(*pruned, "kept").value_or("[]")))
     fmt::print(stderr, "stays: {} ({})\n", without_controls(text_at(kept, "key")), text_at(kept, "because"));
-  const std::int64_t count = json::int_at(*pruned, "count").value_or(0);
-  fmt::print(stderr, "{} {}{}\n", serve::counted(static_cast<std::uint64_t>(count), "session"),
-             command.yes ? "went" : "would go", command.yes || count == 0 ? "" : "; add --yes to let them go");
+  const auto count = static_cast<std::uint64_t>(json::int_at(*pruned, "count").value_or(0));
+  std::string went = serve::counted(count - archives - orphans, "session");
+  if (archives > 0) went += ", " + serve::counted(archives, "archive");
+  if (orphans > 0) went += ", " + serve::counted(orphans, "orphan");
+  fmt::print(stderr, "{} {}{}\n", went, command.yes ? "went" : "would go",
+             command.yes || count == 0 ? "" : "; add --yes to let them go");
   return 0;
 }
 

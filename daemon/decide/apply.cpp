@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -50,9 +51,21 @@ void forget_files(AgentState& state, const Session& session) {
   state.transcripts.forget_topics(session.session_id);
 }
 
+// Transcripts without a session were renamed.
+void forget_orphan(AgentState& state, const std::string& session_id) {
+  state.transcripts.forget(store::transcript_file(session_id, ""));
+  if (const auto* topics = state.transcripts.topics(session_id)) {
+    for (const std::string& topic : *topics) state.transcripts.forget(store::transcript_file(session_id, topic));
+  }
+  state.transcripts.forget_topics(session_id);
+}
+
 void remove(AgentState& state, const journal::Event& event, Replay replay) {
   Session* session = state.mutable_session(event.envelope.key);
-  if (session == nullptr) return;
+  if (session == nullptr) {
+    if (json::string_at(event.data, "reason") == "orphan") forget_orphan(state, event.envelope.session_id);
+    return;
+  }
   const bool newer = session->rev != 0 ? session->rev > event.envelope.seq : session->updated_at > event.envelope.time;
   if (replay == Replay::yes && newer) return;
   mark_dirty(state, event, session->key());
@@ -92,9 +105,15 @@ void apply(AgentState& state, TranscriptUpdate update) {
   for (const std::uint32_t hash : update.ids) end.ids->insert(hash);
 }
 
+void apply_to_archives(AgentState& state, const journal::Event& event) {
+  if (auto record = archive_record(event)) state.archives.add(std::move(*record));
+  if (event.envelope.type == journal::EventType::archive_destroyed)
+    state.archives.forget_files(event.envelope.session_id, ending_of(archives_in(event)));
+}
+
 void apply(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
   state.last_seq = event.envelope.seq;
-  if (auto record = archive_record(event)) state.archives.add(std::move(*record));
+  apply_to_archives(state, event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:
       return create(state, event, replay);

@@ -19,5 +19,7 @@ enum class Replay : std::uint8_t {
 // `edited`: the session as the event leaves it, if the decision has made it. It is moved from.
 void apply(AgentState& state, const journal::Event& event, Replay replay = Replay::no, Session* edited = nullptr);
 void apply(AgentState& state, TranscriptUpdate update);
+// Applies only what an event says about archives.
+void apply_to_archives(AgentState& state, const journal::Event& event);
 
 }  // namespace sessiond::decide

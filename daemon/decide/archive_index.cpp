@@ -31,6 +31,16 @@ void ArchiveIndex::remove(std::string_view session_id, std::string_view ending) 
   }
 }
 
+void ArchiveIndex::forget_files(std::string_view session_id, std::string_view ending) {
+  for (const ArchiveRecord* known : of_id(session_id)) {
+    if (ending.empty() || ending_of(*known) != ending) continue;
+    ArchiveRecord& record = all_.at({known->time, known->seq, known->session_id});
+    std::erase_if(record.archived_as, [ending](const std::string& name) { return name.ends_with(ending); });
+    record.entry_as.clear();
+    record.more = 0;
+  }
+}
+
 void ArchiveIndex::add(ArchiveRecord record) {
   if (record.seq != 0) {
     for (const ArchiveRecord* known : of_id(record.session_id)) {

@@ -29,6 +29,9 @@ class ArchiveIndex {
   // Removes the record of archives that were restored: their session lives again.
   void remove(std::string_view session_id, std::string_view ending);
 
+  // Takes the files whose names have this ending out of the records of a session id: they are destroyed.
+  void forget_files(std::string_view session_id, std::string_view ending);
+
   // Notes that a file with this session id was in the folder when the agent was loaded.
   void add_found(std::string session_id) { found_.insert(std::move(session_id)); }
   bool was_found(std::string_view session_id) const { return found_.contains(session_id); }

@@ -65,6 +65,28 @@ struct RestoreSession {
   std::string entry_as{};               // the file that keeps the entry; empty: none
   std::string entry{};                  // its content; empty: a new entry is made
 };
+// Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
+struct DestroyArchive {
+  std::string session_id{};
+  std::string ending{};                 // of their names: transcripts::archive_ending
+  std::vector<std::string> archives{};  // all that are there, in order
+  std::string entry_as{};               // the file that keeps the entry; empty: none
+  std::string reason{};                 // archive or disk
+};
+// Archives transcripts that have no session. They stay if a session has them meanwhile.
+struct PruneOrphan {
+  std::string session_id{};
+  std::vector<std::string> files{};  // its own and those of topics, as far as they are there
+};
+// Makes a session of transcripts that have none. Does nothing if a session has them meanwhile.
+struct AdoptOrphan {
+  std::string session_id{};
+  std::vector<std::string> files{};
+  json::Edit entry{};  // from the transcript
+};
+// The key that an orphan's session gets: agent:<agent>:recovered:<session id>.
+Result<std::string> recovered_key(std::string_view agent, std::string_view session_id);
+
 struct ResetSession {
   Target target{};
   std::string reason = "api";
@@ -128,8 +150,12 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);
-// Answers 204, or 200 if the session stays.
+// These three answer 204, or 200 if what they are about stays.
 Result<Decision> decide(const AgentState& state, const PruneSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const DestroyArchive& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const PruneOrphan& command, const Context& context);
+// Answers 201 with the session, or 200 without one.
+Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);

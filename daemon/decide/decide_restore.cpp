@@ -15,7 +15,7 @@ namespace {
 
 bool is_recorded(const AgentState& state, const RestoreSession& command) {
   return std::ranges::any_of(state.archives.of_key(command.key), [&](const ArchiveRecord* record) {
-    return record->seq == command.seq && record->session_id == command.session_id && !record->purged;
+    return record->seq == command.seq && record->session_id == command.session_id && !ending_of(*record).empty();
   });
 }
 

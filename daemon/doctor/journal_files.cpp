@@ -20,7 +20,8 @@ using namespace sessiond::journal;
 namespace {
 
 constexpr off_t cursor_key_bytes = 64;
-constexpr std::array<std::string_view, 6> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets", "clock", "logouts"};
+constexpr std::array<std::string_view, 7> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",
+                                                   "clock", "logouts",    "retention"};
 constexpr std::array<std::string_view, 6> folders{"archives", "ends", "index", "kept", "keys", "previous"};
 
 class JournalFiles {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "config/config.hpp"
 #include "daemon/decide/decision.hpp"
@@ -123,6 +124,9 @@ class Ledger {
   asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file) {
     return parts_.flusher.flush(std::move(agent), std::move(file));
   }
+  // Notes that transcripts are known as they are: their lines are not published as those of a foreign program. On disk
+  // when it returns.
+  asio::awaitable<Result<void>> take_as_known(std::string agent, std::vector<std::string> files);
   LentLocks& lent_locks() { return parts_.lent; }
   Checkpointer& checkpointer() { return parts_.checkpointer; }
   // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.

@@ -10,7 +10,7 @@ namespace sessiond::ledger {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array single_files{"CHECKPOINT", "EPOCH", "clock", "cursor.key", "logouts", "tickets"};
+constexpr std::array single_files{"CHECKPOINT", "EPOCH", "clock", "cursor.key", "logouts", "retention", "tickets"};
 constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "previous"};
 constexpr std::array flat_folders{"archives", "ends", "keys", "previous"};  // that hold files and nothing else
 

@@ -159,7 +159,8 @@ bool restores_files(const journal::Event& event) {
 bool renames_files(const journal::Event& event) {
   using enum journal::EventType;
   const journal::EventType type = event.envelope.type;
-  return type == session_reset || type == session_deleted || type == topic_deleted || restores_files(event);
+  return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed ||
+         restores_files(event);
 }
 
 bool renames_files(std::string_view event) {
@@ -167,7 +168,8 @@ bool renames_files(std::string_view event) {
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
     const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
-    if (type != session_created) return type == session_reset || type == session_deleted || type == topic_deleted;
+    if (type != session_created)
+      return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed;
     return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
   }
   return false;
@@ -255,6 +257,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
                                        bool locked) {
   TRY(auto event, journal::parse_event(std::string(text)));
   if (restores_files(event)) return restore_files(event, positions, locked);
+  if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
   const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
   const auto files = archived_files(event, positions);
@@ -283,6 +286,41 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
   }
   auto synced = store::sync_dir(folder);  // or a power cut brings it back
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
+}
+
+// Removes archives, and the entry that was kept with them. Anything else that has the name of one stays. A replay must
+// not take a newer transcript for the one that became the archive, so the record of that is on disk first.
+Result<void> Projection::destroy_archives(const journal::Event& event,
+                                          std::span<const journal::LinePosition> positions) {
+  const std::string dir = paths_.sessions_dir(event.envelope.agent);
+  const std::filesystem::path folder = paths_.state_dir() / dir;
+  TRY(archives_.write());
+  TRY(archives_.sync());
+  std::vector<std::string> names;
+  for (auto& [file, name] : archived_files(event, positions)) names.push_back(std::move(name));
+  if (auto entry = json::string_at(event.data, "entryAs")) names.push_back(std::move(*entry));
+  std::error_code ignored;  // a file that cannot be removed is found again when the agent is loaded
+  for (const std::string& name : names) {
+    if (name.contains('/') || transcripts::archive_ending(name).empty()) continue;
+    TRY(const auto written, writer_.close(dir + name, false));  // a start may have sent lines there
+    const auto status = store::stat_of(folder / name);
+    if (!status) continue;
+    if (S_ISREG(status->st_mode))
+      std::filesystem::remove(folder / name, ignored);
+    else if (on_repair_)
+      on_repair_(fmt::format("{} was not destroyed: it is no regular file", (folder / name).native()));
+    remove_indexes(event.envelope.agent, name);
+    store::fault_point("archive.destroyed");
+  }
+  auto synced = store::sync_dir(folder);
+  return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
+}
+
+void Projection::remove_indexes(const std::string& agent, const std::string& file) const {
+  const auto sidecar = paths_.sidecar(agent, file);
+  std::error_code ignored;  // an index that stays only takes space
+  std::filesystem::remove(sidecar, ignored);
+  std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
 }
 
 // Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file.
@@ -321,7 +359,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.state_dir() / dir;
   std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
-  std::error_code ignored;                          // an index that stays only takes space
+  std::error_code ignored;
   bool whole = true;
   for (const auto& [file, name] : files) {
     auto closed = writer_.close(dir + file, locked);
@@ -343,11 +381,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
   if (auto synced = store::sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
     return std::unexpected(std::move(synced.error()));
   store::fault_point("archive.synced");
-  for (const auto& [file, name] : files) {
-    const auto sidecar = paths_.sidecar(agent, file);
-    std::filesystem::remove(sidecar, ignored);
-    std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
-  }
+  for (const auto& [file, name] : files) remove_indexes(agent, file);
   return whole;
 }
 

@@ -25,7 +25,8 @@
 
 namespace sessiond::ledger {
 
-// Says whether an event (or an event as JSON) renames transcripts: archives them, or restores them from archives.
+// Says whether an event (or an event as JSON) renames or removes files: archives transcripts, restores them from
+// archives, or destroys archives.
 bool renames_files(const journal::Event& event);
 bool renames_files(std::string_view event);
 bool restores_files(const journal::Event& event);
@@ -80,8 +81,10 @@ class Projection {
                          std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,
                          const Redirect& redirect);
   Result<void> archive_files(std::string_view event, std::span<const journal::LinePosition> positions, bool locked);
+  Result<void> destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
+  void remove_indexes(const std::string& agent, const std::string& file) const;
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);

@@ -138,6 +138,10 @@ class Recovery {
         TRY(auto event, journal::parse_event(*bytes));
         for (auto& [file, name] : archived_files(event, batch.line_positions)) {
           const std::string dir = parts_.env.paths.sessions_dir(event.envelope.agent);
+          if (event.envelope.type == journal::EventType::archive_destroyed) {
+            destroyed_.insert(dir + name);
+            continue;
+          }
           TRY(const bool done, projection_.archives().contains(event.envelope.agent, event.envelope.seq));
           archived_[dir + file].push_back(
               {event.envelope.seq, dir + name, purges_files(event), done, restores_files(event)});
@@ -148,14 +152,14 @@ class Recovery {
   }
 
   // Says where a line of the event `seq` belongs by now: its file, the archive that the file has become, or nothing
-  // (purged).
+  // (purged, or an archive that was destroyed).
   std::optional<std::string> place_of(std::uint64_t seq, const std::string& file) const {
     const auto found = archived_.find(file);
     if (found == archived_.end()) return file;
     const std::vector<Archived>& all = found->second;
     for (const Archived& archived : all) {
       if (archived.seq < seq || archived.restored) continue;
-      if (archived.purged) return std::nullopt;
+      if (archived.purged || destroyed_.contains(archived.name)) return std::nullopt;
       std::error_code error;
       if (std::filesystem::exists(parts_.env.paths.state_dir() / archived.name, error)) return archived.name;
       const bool restored_later = std::ranges::any_of(all, [&archived](const Archived& later) {
@@ -255,6 +259,7 @@ class Recovery {
   std::map<std::string, sessions::ForeignChange> foreign_;
   std::map<std::string, TurnGuard> turns_;                 // of the agents in foreign_
   std::map<std::string, std::vector<Archived>> archived_;  // by file below the state directory, in journal order
+  std::set<std::string> destroyed_;                        // archives, below the state directory
 };
 
 }  // namespace

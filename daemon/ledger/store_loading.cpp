@@ -130,7 +130,7 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
         auto event = journal::parse_event(*bytes);
         if (!event || event->envelope.agent != state.id()) continue;
         if (event->envelope.seq < state_from) {
-          if (auto record = decide::archive_record(*event)) state.archives.add(std::move(*record));
+          decide::apply_to_archives(state, *event);
           continue;
         }
         decide::apply(state, *event, decide::Replay::yes);

@@ -1,50 +1,59 @@
-// Takes old sessions out of the stores of agents: those that a limit reaches (policy/maintenance.hpp). Sessions that go
-// by age or number are archived; those that go to clear disk space are destroyed. Sessions that are in use are never
-// taken: the main session of an agent, parents of living sessions, those with an open stream, those that are pinned or
-// preserved.
+// Takes out of the stores of agents what a limit reaches (policy/maintenance.hpp). Sessions that go by age or number
+// are archived, and so are orphans. Archives are destroyed, and so are sessions that go to clear disk space.
 //
-// Works in slices, with other requests between. Thread: the loop.
+// What was selected stays if it is not as it was then: a session that was used or changed, an archive that was
+// restored, an orphan that was adopted. Works in slices, with other requests between. Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
-#include <set>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
+#include "config/config.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/maintenance/stock.hpp"
 #include "policy/maintenance.hpp"
 
 namespace sessiond::maintenance {
 
-struct Order {
-  std::vector<std::string> agents{};
-  policy::RetentionLimits limits{};
-  std::vector<std::string> preserve{};                       // prefixes of keys
-  std::set<std::pair<std::string, std::string>> streamed{};  // agent and key of sessions with a stream of their own
-  std::string actor{};
-  bool dry_run = true;  // only tells what would go
-};
-
 struct Taken {
-  std::string agent, key, session_id;
+  using Kind = policy::Selection::Kind;
+  std::string agent;
+  std::string key{};  // of an archive: empty if no record names it. Of an orphan: what adopting it would give
+  std::string session_id{};
+  Kind kind = Kind::session;
   policy::PruneReason reason;
-  std::int64_t last_interaction = 0;  // ms since the epoch
-  std::uint64_t bytes = 0;            // of its transcripts
-  std::uint64_t last_seq = 0;         // as it was selected: Session::last_seq, updated_at
+  std::int64_t time = 0;  // ms since the epoch: of the last interaction, of the end, or of the last write
+  std::uint64_t bytes = 0;
+  std::uint64_t last_seq = 0;  // of a session, as it was selected: Session::last_seq, updated_at
   std::int64_t updated_at = 0;
+  std::string ending{};              // of an archive
+  std::vector<std::string> files{};  // of an archive or orphan
+  std::string entry_as{};            // of an archive
+
+  // The name of an archive or orphan, that of its first file; empty for a session.
+  std::string_view file() const {
+    return kind == Kind::session ? std::string_view() : std::string_view(files.empty() ? entry_as : files.front());
+  }
 };
 struct Kept {
   std::string agent, key;
   std::string_view because;  // main, children, stream, pinned or preserve
 };
-struct Outcome {
-  std::vector<Taken> taken{};  // or would be, in a dry run
-  std::vector<Kept> kept{};    // sessions that a limit reaches and that stay
+struct Selected {
+  std::vector<Taken> taken{};
+  std::vector<Kept> kept{};  // sessions that a limit reaches and that stay
 };
 
-// Errors: those of Ledger::show and Ledger::commit; what was taken before stays taken.
-asio::awaitable<Result<Outcome>> carry_out(ledger::Ledger& ledger, Order order);
+policy::RetentionLimits limits_of(const config::Config::Maintenance& config);
+
+// Selects what the limits reach of one agent. Errors: those of Ledger::show.
+asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,
+                                         Protection protection);
+// Takes what was selected of one agent; afterwards `taken` is what went. Errors: those of Checkpointer::hold and
+// Ledger::commit.
+asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken);
 
 }  // namespace sessiond::maintenance

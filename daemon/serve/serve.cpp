@@ -19,6 +19,7 @@
 #include "daemon/auth/first_token.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/server.hpp"
+#include "daemon/maintenance/keeper.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "daemon/serve/keep_tokens.hpp"
@@ -134,6 +135,7 @@ class Daemon {
              .audit = audit_,
              .cursor_secret = std::move(secret),
              .started_at = store::unix_ms()},
+        keeper_(ledger, config, [this] { return api::streamed_sessions(api_); }),
         router_([this](const http::Request& request, auth::Permission wanted) {
           return authenticator_.authenticate(request, wanted);
         }),
@@ -196,6 +198,7 @@ class Daemon {
     on_signal();
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
+    asio::co_spawn(io_, keeper_.run(), asio::detached);
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -274,6 +277,7 @@ class Daemon {
     set_up_log(config_);
     server_.reconfigure(server_options(config_));
     streams_.reconfigure(stream_settings(config_));
+    keeper_.reconfigured();
     co_await announce_reload(config::changed_keys(before, config_), config::changed_keys(config_, *fresh));
   }
 
@@ -307,6 +311,7 @@ class Daemon {
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;
+  maintenance::Keeper keeper_;
   http::Router router_;
   http::Server server_;
   asio::signal_set signals_;

@@ -10,12 +10,11 @@ namespace sessiond::journal {
 namespace {
 
 constexpr auto names = std::to_array<std::string_view>(
-    {"session.created",       "session.updated", "session.reset",    "session.archived",
-     "session.unarchived",    "session.deleted", "message.appended", "topic.created",
-     "topic.deleted",         "policy.changed",  "policy.denied",    "lock.evicted",
-     "lock.expired",          "store.repaired",  "store.degraded",   "store.external_change",
-     "transcript.renumbered", "config.reloaded", "token.created",    "token.revoked",
-     "session.typing",        "text.delta"});
+    {"session.created",       "session.updated",       "session.reset",   "session.archived", "session.unarchived",
+     "session.deleted",       "message.appended",      "topic.created",   "topic.deleted",    "policy.changed",
+     "policy.denied",         "lock.evicted",          "lock.expired",    "store.repaired",   "store.degraded",
+     "store.external_change", "transcript.renumbered", "config.reloaded", "token.created",    "token.revoked",
+     "retention.notice",      "archive.destroyed",     "session.typing",  "text.delta"});
 
 struct Text {
   std::string_view name;

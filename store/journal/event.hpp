@@ -38,6 +38,8 @@ enum class EventType : std::uint8_t {
   config_reloaded,
   token_created,
   token_revoked,
+  retention_notice,   // {keys, files?}: what a limit of session.maintenance reaches
+  archive_destroyed,  // {archivedAs, archivedMore?, entryAs?, reason}
   // Published only; the journal never has them.
   session_typing,  // {}
   text_delta,      // {runId?, text}

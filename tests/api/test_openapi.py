@@ -94,6 +94,10 @@ class Document(Case):
         get("/v1/admin/locks", "/v1/admin/locks")
         get("/v1/admin/audit", "/v1/admin/audit")
         post("/v1/admin/doctor", "/v1/admin/doctor", None, 200)
+        (self.daemon.agent_dir() / f"{uid()}.jsonl").write_text("")  # a transcript without a session
+        self.assertEqual(post("/v1/admin/reindex", "/v1/admin/reindex", {"agent": "main"}, 200)["count"], 1)
+        named = post("/v1/admin/maintenance", "/v1/admin/maintenance", {"agent": "main", "olderThanMs": 0, "maxDiskBytes": 0}, 200)
+        self.assertEqual({row["reason"] for row in named["data"]}, {"age", "disk", "orphan"})
         post("/v1/stream-tickets", "/v1/stream-tickets", None, 201)
         self.check("get", "/readyz", self.api.get("/readyz"), 200)
         self.check("get", "/version", self.api.get("/version"), 200)

@@ -11,7 +11,7 @@ from harness.sessiond import SLOW, eventually
 TYPES = ["session.created", "session.updated", "session.reset", "session.archived", "session.unarchived",
          "session.deleted", "message.appended", "topic.created", "topic.deleted", "policy.changed", "policy.denied", "lock.evicted", "lock.expired",
          "store.repaired", "store.degraded", "store.external_change", "transcript.renumbered", "config.reloaded", "token.created",
-         "token.revoked", "stream.gap"]
+         "token.revoked", "retention.notice", "archive.destroyed", "stream.gap"]
 
 
 class Talk(Case):

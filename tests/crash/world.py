@@ -38,7 +38,7 @@ class Reader:
     def __init__(self, client):
         self.client, self.last_id, self.last_seq, self.events, self.stream = client, None, 0, 0, None
         self.holes = []    # what was left out, or came twice
-        self.renames = []  # every event that renames transcripts
+        self.renames = []  # every event that renames transcripts of the agent main
 
     def connect(self, patience=30):
         deadline = time.monotonic() + patience * SLOW
@@ -64,8 +64,9 @@ class Reader:
                 self.holes.append(f"seq {self.last_seq} then {seq}")
             self.last_seq, self.events = seq, self.events + 1
         self.holes += ["a gap" for e in self.stream.events if e.type == "stream.gap"]
-        self.renames += [e.data for e in self.stream.durable if e.type in ("session.reset", "session.deleted")
-                         or e.type == "session.created" and "archivedAs" in e.data["data"]]
+        self.renames += [e.data for e in self.stream.durable if e.data.get("agent") == "main"
+                         and (e.type in ("session.reset", "session.deleted")
+                              or e.type == "session.created" and "archivedAs" in e.data["data"])]
         self.last_id = self.stream.last_id or self.last_id
 
 

@@ -281,6 +281,13 @@ class Checks(Case):
             fresh = self.ok(self.api.get(S(key, "main", "freshness")), 200)
             self.assertEqual((fresh["due"], fresh["idleAt"]), (due, at + 3_600_000))
 
+    def maintained(self, daemon, most):
+        """Starts the daemon again, to keep this number of sessions by itself."""
+        daemon.config["session"] = {"maintenance": {"mode": "enforce", "maxEntries": most, "noticeMs": 0, "everyMs": 100}}
+        daemon.config_file.write_text(json.dumps(daemon.config))
+        daemon.restart()
+        return daemon.client()
+
     def deletion(self):
         session = self.new()
         self.say(session["key"], "kept")
@@ -297,6 +304,9 @@ class Checks(Case):
         self.assertEqual([one["key"] for one in plan["data"]], [keys[0]])
         self.assertEqual(self.ok(api.post("/v1/admin/maintenance", {"keep": 2, "dryRun": False}), 200)["count"], 1)
         self.problem(api.get(S(keys[0])), 404)
+        api = self.maintained(daemon, 1)
+        eventually(lambda: api.get(S(keys[1])).status == 404, what="the end of the oldest session, by itself")
+        self.ok(api.get(S(keys[2])), 200)
 
     def reset_steps(self):
         for keep in (True, False):
@@ -659,3 +669,6 @@ class Checks(Case):
         self.assertEqual(self.ok(api.post("/v1/admin/maintenance", {"keep": 50, "dryRun": False}), 200)["count"], 3)
         self.assertEqual(len(self.ok(api.get(ALL.format("main") + "?limit=200"), 200)["data"]), 50)
         self.assertEqual(self.ok(api.post("/v1/admin/maintenance", {"keep": 50, "dryRun": False}), 200)["count"], 0)
+        api = self.maintained(daemon, 48)
+        left = lambda: [one["key"] for one in self.ok(api.get(ALL.format("main") + "?limit=200&sort=key"), 200)["data"]]  # noqa: E731
+        eventually(lambda: left() == keys[5:], what="the end of the two oldest, by itself")

@@ -68,8 +68,8 @@ TEST_CASE("every key reaches its field") {
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
                 "resetByType": {"group": {"mode": "idle"}, "thread": {}},
                 "resetByChannel": {"discord": {"atHour": 7}, "x": {"idleMinutes": 8, "mode": "none"}}, "spawn": {"depth": 0, "count": 1}, "requireFields": ["workerId"],
-                "maintenance": {"pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
-                                "highWater": 0.5, "preserve": ["agent:"]}},
+                "maintenance": {"mode": "enforce", "noticeMs": 0, "everyMs": 100, "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
+                                "highWater": 0.5, "archiveRetentionMs": 60001, "preserve": ["agent:"]}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
@@ -102,7 +102,7 @@ TEST_CASE("every key reaches its field") {
   wanted.session.reset_by_channel = {{"discord", {.at_hour = 7}}, {"x", {.idle_minutes = 8}}};
   wanted.session.spawn = {0, 1};
   wanted.session.require_fields = {"workerId"};
-  wanted.session.maintenance = {60'000, 50, 1ULL << 20, 0.5, {"agent:"}};
+  wanted.session.maintenance = {Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};

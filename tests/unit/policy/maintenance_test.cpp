@@ -9,11 +9,16 @@ using namespace sessiond::policy;
 
 namespace {
 
-// "a:age c:count": the selected sessions with their reasons, in order.
+// "a:age archive0:disk c:count": what is selected with the reasons, in order.
 std::string told(const StoredAgent& agent, const Selection& selection) {
   std::string out;
-  for (const auto& [index, reason] : selection.sessions)
-    out.append(out.empty() ? "" : " ").append(agent.sessions[index].key).append(":").append(name(reason));
+  for (const auto& [kind, index, reason] : selection.items) {
+    if (!out.empty()) out += " ";
+    if (kind == Selection::Kind::session) out += agent.sessions[index].key;
+    if (kind == Selection::Kind::archive) out += "archive" + std::to_string(index);
+    if (kind == Selection::Kind::orphan) out += "orphan" + std::to_string(index);
+    out.append(":").append(name(reason));
+  }
   return out;
 }
 
@@ -24,8 +29,10 @@ StoredAgent three() { return {.sessions = {{"c", 300, 30}, {"a", 100, 10}, {"b",
 TEST_CASE("without limits nothing is selected") {
   StoredAgent agent = three();
   agent.store_bytes = 1ULL << 60U;
+  agent.archives = {{.ended = 1, .bytes = 1ULL << 50U}};
+  agent.orphans = {{.written = 1}};
   const Selection none = select_for_pruning(agent, {}, 1LL << 60U);
-  CHECK(none.sessions.empty());
+  CHECK(none.items.empty());
   CHECK(none.kept.empty());
 }
 
@@ -76,4 +83,33 @@ TEST_CASE("nothing is selected twice: the first reason counts") {
   CHECK(told(agent, selection) == "a:age b:age c:disk");
   CHECK(told(agent, select_for_pruning(agent, {.prune_after_ms = 850, .max_entries = 1, .max_disk_bytes = 0}, 1000)) ==
         "a:age b:count c:disk");
+}
+
+TEST_CASE("by disk: archives go before any session") {
+  StoredAgent agent = three();
+  agent.archives = {{.ended = 500, .bytes = 20}, {.ended = 400, .bytes = 20}};
+  const auto under = [&agent](std::uint64_t most) {
+    return told(agent, select_for_pruning(agent, {.max_disk_bytes = most, .high_water = 0.8}, 1000));
+  };
+  CHECK(under(100) == "");
+  CHECK(under(99) == "archive1:disk archive0:disk");  // 100, 80, 60: 79 are wanted
+  CHECK(under(60) == "archive1:disk archive0:disk a:disk b:disk");
+}
+
+TEST_CASE("by disk: a session that becomes an archive spares a newer one") {
+  const StoredAgent agent = three();  // 60 bytes
+  const RetentionLimits limits{.prune_after_ms = 850, .max_disk_bytes = 59, .high_water = 0.9};
+  CHECK(told(agent, select_for_pruning(agent, limits, 1000)) == "a:age");
+}
+
+TEST_CASE("archives and orphans by age, the oldest first; what went for space does not go twice") {
+  StoredAgent agent = three();
+  agent.archives = {{.ended = 700, .bytes = 5}, {.ended = 500, .bytes = 5}, {.ended = 600, .bytes = 5}};
+  agent.orphans = {{.written = 150}, {.written = 50}, {.written = 950}};
+  CHECK(told(agent, select_for_pruning(agent, {.archive_retention_ms = 300}, 1000)) ==
+        "archive1:archive archive2:archive");
+  CHECK(told(agent, select_for_pruning(agent, {.prune_after_ms = 800}, 1000)) == "a:age orphan1:orphan orphan0:orphan");
+  const RetentionLimits both{
+      .max_disk_bytes = 74, .high_water = 1.0, .archive_retention_ms = 300};  // 75 bytes are used
+  CHECK(told(agent, select_for_pruning(agent, both, 1000)) == "archive1:disk archive2:archive");
 }

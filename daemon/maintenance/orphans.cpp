@@ -1,0 +1,100 @@
+#include "daemon/maintenance/orphans.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "daemon/decide/commands.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/try.hpp"
+#include "store/utf8.hpp"
+#include "transcripts/entry.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond::maintenance {
+namespace {
+
+constexpr std::size_t looked_through = 200;       // entries, for a time or the first message of a user
+constexpr std::size_t first_message_chars = 200;  // code points
+constexpr std::size_t name_chars = 200;
+
+std::string beginning(std::string_view text, std::size_t characters) {
+  std::size_t end = 0;
+  while (end < text.size() && characters-- > 0) end += std::max<std::size_t>(store::utf8_sequence(text, end), 1);
+  return std::string(text.substr(0, end));
+}
+
+// The time of the first of these lines that has one.
+std::optional<std::int64_t> first_time(const std::vector<transcripts::StoredLine>& lines) {
+  for (const transcripts::StoredLine& stored : lines) {
+    const auto entry = transcripts::view_entry(stored.line, stored.seq, transcripts::View::full);
+    if (const auto time = entry ? json::int_at(*entry, "timestamp") : std::nullopt; time && *time > 0) return time;
+  }
+  return {};
+}
+
+std::string first_user_text(const std::vector<transcripts::StoredLine>& lines) {
+  for (const transcripts::StoredLine& stored : lines) {
+    const auto entry = transcripts::view_entry(stored.line, stored.seq, transcripts::View::chat);
+    if (!entry || json::string_at(*entry, "role") != "user") continue;
+    if (auto text = json::string_at(*entry, "text").value_or(""); !text.empty()) return text;
+  }
+  return {};
+}
+
+struct Told {
+  std::uint64_t count = 0;  // of entries
+  json::Edit entry{};       // of the session
+};
+
+// Reads what a transcript tells of its session; without `entry` only how many entries it has. `written`: the time of
+// the file, for a transcript without times.
+Result<Told> told_by(transcripts::Transcript& transcript, bool entry, std::int64_t written) {
+  Told told{.count = transcript.tail().count};
+  if (!entry) return told;
+  TRY(const auto first, transcript.page({.limit = looked_through}));
+  TRY(const auto last, transcript.page({.limit = looked_through, .descending = true}));
+  TRY(const auto named, transcript.page({.limit = 1, .descending = true, .types = {"session_info"}}));
+  const std::int64_t begun = transcript.started().value_or(first_time(first.lines).value_or(written));
+  told.entry.put_int("createdAt", begun);
+  told.entry.put_int("sessionStartedAt", begun);
+  told.entry.put_int("updatedAt", std::max(begun, first_time(last.lines).value_or(begun)));
+  if (!named.lines.empty()) {
+    const std::string name = json::string_at(named.lines.front().line, "name").value_or("");
+    if (!name.empty()) told.entry.put_string("name", beginning(name, name_chars));
+  }
+  if (const std::string text = first_user_text(first.lines); !text.empty())
+    told.entry.put_string("firstMessage", beginning(text, first_message_chars));
+  return told;
+}
+
+}  // namespace
+
+asio::awaitable<Result<std::vector<Orphan>>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
+                                                   std::vector<Orphan> orphans) {
+  std::vector<std::string> files;
+  for (const Orphan& orphan : orphans) std::ranges::copy(orphan.files, std::back_inserter(files));
+  CO_TRY(co_await ledger.take_as_known(agent, std::move(files)));
+  std::vector<Orphan> adopted;
+  for (Orphan& orphan : orphans) {
+    decide::AdoptOrphan command{.session_id = orphan.session_id, .files = orphan.files};
+    std::uint64_t count = 0;
+    for (const std::string& file : orphan.files) {
+      const bool first = file == orphan.files.front();
+      CO_TRY(const auto told, co_await ledger.read_transcript(
+                                  agent, file, [first, written = orphan.written](transcripts::Transcript& transcript) {
+                                    return told_by(transcript, first, written);
+                                  }));
+      count += told.count;
+      if (first) command.entry = told.entry;
+    }
+    command.entry.put_int("messageCount", static_cast<std::int64_t>(count));
+    const auto decided = [&command](const decide::AgentState& state, const decide::Context& context,
+                                    const decide::FetchedLines&) { return decide::decide(state, command, context); };
+    CO_TRY(const auto reply, co_await ledger.commit(agent, {.actor = actor}, decided));
+    if (reply.status == 201) adopted.push_back(std::move(orphan));
+  }
+  co_return adopted;
+}
+
+}  // namespace sessiond::maintenance

@@ -1,0 +1,97 @@
+#include "tests/unit/daemon/decide/world.hpp"
+
+using namespace sessiond;
+using namespace sessiond::decide;
+
+namespace {
+
+constexpr const char* key = "agent:main:x:1";
+constexpr const char* recovered = "agent:main:recovered:lost";
+
+const ArchiveRecord& only_record(const World& world, std::string_view id) {
+  const auto records = world.state.archives.of_id(id);
+  REQUIRE(records.size() == 1);
+  return *records.front();
+}
+
+DestroyArchive destroy(const ArchiveRecord& record) {
+  return {.session_id = record.session_id,
+          .ending = std::string(ending_of(record)),
+          .archives = record.archived_as,
+          .entry_as = record.entry_as,
+          .reason = "archive"};
+}
+
+RestoreSession restore_of(const ArchiveRecord& record) {
+  return {.key = record.key,
+          .session_id = record.session_id,
+          .seq = record.seq,
+          .archives = record.archived_as,
+          .topics = {},
+          .entry_as = record.entry_as,
+          .entry = "{}"};
+}
+
+}  // namespace
+
+TEST_CASE("an archive that is destroyed cannot be restored, and goes once") {
+  World world;
+  world.run(CreateSession{.key = key, .session_id = "s"});
+  world.run(DeleteSession{.target = {.key = key}});
+  const ArchiveRecord record = only_record(world, "s");
+  const RestoreSession restore = restore_of(record);
+  const Decision done = world.run(destroy(record));
+  CHECK(done.status == 204);
+  REQUIRE(done.events.size() == 1);
+  CHECK(done.events[0].envelope.key == key);
+  CHECK(at(done.events[0].data, "reason") == "\"archive\"");
+  CHECK(at(done.events[0].data, "entryAs") == json::quote(record.entry_as));
+  CHECK(ending_of(only_record(world, "s")).empty());
+  CHECK(world.run(destroy(record)).events.empty());
+  CHECK(world.refused(restore).code == Code::session_not_found);
+}
+
+TEST_CASE("an archive that was restored stays") {
+  World world;
+  world.run(CreateSession{.key = key, .session_id = "s"});
+  world.run(DeleteSession{.target = {.key = key}});
+  const ArchiveRecord record = only_record(world, "s");
+  world.run(restore_of(record));
+  const Decision done = world.run(destroy(record));
+  CHECK(done.status == 200);
+  CHECK(done.events.empty());
+}
+
+TEST_CASE("an orphan is archived under the key that adopting it would give, unless a session has it") {
+  World world;
+  const PruneOrphan prune{.session_id = "lost", .files = {"lost.jsonl", "lost-topic-t.jsonl"}};
+  world.run(CreateSession{.key = key, .session_id = "lost"});
+  CHECK(world.run(prune).events.empty());
+  world.run(DeleteSession{.target = {.key = key}, .purge = true});
+  const Decision done = world.run(prune);
+  CHECK(done.status == 204);
+  REQUIRE(done.events.size() == 1);
+  CHECK(done.events[0].envelope.key == recovered);
+  CHECK(at(done.events[0].data, "archivedAs").contains("lost-topic-t.jsonl.pruned."));
+  CHECK(at(done.events[0].data, "reason") == "\"orphan\"");
+  REQUIRE(world.state.archives.of_key(recovered).size() == 1);
+  CHECK(world.state.archives.of_key(recovered).front()->reason == "pruned");
+}
+
+TEST_CASE("an orphan is adopted once") {
+  World world;
+  AdoptOrphan adopt{.session_id = "lost", .files = {"lost.jsonl", "lost-topic-t.jsonl"}};
+  adopt.entry.put_int("createdAt", 7);
+  adopt.entry.put_int("updatedAt", 8);
+  adopt.entry.put_string("name", "a name");
+  const Decision done = world.run(adopt);
+  CHECK(done.status == 201);
+  CHECK(done.events.size() == 2);  // the session and its topic
+  const Session& session = world.session(recovered);
+  CHECK(session.session_id == "lost");
+  CHECK(session.created_at == 7);
+  CHECK(session.updated_at == 8);
+  CHECK(session.name == "a name");
+  CHECK(world.run(adopt).events.empty());
+  CHECK(world.run(PruneOrphan{.session_id = "lost", .files = adopt.files}).events.empty());
+}

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/listen_address.hpp"
+#include "config/rules.hpp"
 
 namespace sessiond::config {
 namespace {
@@ -83,6 +84,17 @@ void find_contradictions(const Config& config, std::vector<ConfigFault>& faults)
     findings.add("/stream/heartbeatMs", {"/stream/stallTimeoutMs"},
                  fmt::format("{} is longer than stallTimeoutMs, {}: a client that is gone would not be noticed in time",
                              config.stream.heartbeat_ms, config.stream.stall_timeout_ms));
+  if (is_outside(config.store.path_template) && !config.store.allow_outside)
+    findings.add("/store/pathTemplate", {"/store/allowOutside"},
+                 "must be relative, a path below stateDir, unless store.allowOutside is true");
+  const Config::Session& session = config.session;
+  if (!session.auto_save)
+    findings.add("/session/autoSave", {}, "is always on: a write is answered when it is on disk; leave it out");
+  if (session.max_sessions && session.maintenance.max_entries &&
+      *session.max_sessions != *session.maintenance.max_entries)
+    findings.add("/session/maxSessions", {"/session/maintenance/maxEntries"},
+                 fmt::format("{} is not maintenance.maxEntries, {}: they are two names of one limit",
+                             *session.max_sessions, *session.maintenance.max_entries));
   const Config::Lock& lock = config.store.lock;
   if (lock.poll_interval_ms > lock.timeout_ms)
     findings.add("/store/lock/pollIntervalMs", {"/store/lock/timeoutMs"},

@@ -81,6 +81,7 @@ struct Config {
     bool write_through = false;
     double checkpoint_duty = 0.05;  // share of the time spent on checkpoints, 0..1
     Lock lock{};
+    bool allow_outside = false;  // path_template may be absolute, or below ~
   };
   struct Stream {
     std::int64_t heartbeat_ms = 15'000;
@@ -125,8 +126,15 @@ struct Config {
     ResetByType reset_by_type{};
     std::map<std::string, Reset> reset_by_channel{};
     Spawn spawn{};
-    std::vector<std::string> require_fields{};  // of entries
+    std::vector<std::string> require_fields{};    // of entries
+    std::uint64_t ephemeral_bytes = 16ULL << 20;  // of all ephemeral sessions
+    bool auto_save = true;                        // false is refused
+    std::optional<std::uint64_t> max_sessions{};  // another name of maintenance.max_entries
     Maintenance maintenance{};
+
+    std::optional<std::uint64_t> most_sessions() const {
+      return maintenance.max_entries ? maintenance.max_entries : max_sessions;
+    }
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels

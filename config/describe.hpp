@@ -82,6 +82,9 @@ void describe_store(Visitor& v, AStore& c) {
       "are taken and transcripts are in their files before a request is answered.");
   v.key("pathTemplate", c.path_template, TextRule{path_template_fault},
         "Where an agent's sessions.json lies below stateDir; transcripts lie beside it.");
+  v.key("allowOutside", c.allow_outside, Any{},
+        "true: pathTemplate may be absolute or begin with ~/. A backup holds these files too, and puts them below "
+        "stateDir.");
   v.key("cacheTtlMs", c.cache_ttl_ms, Between{0, day},
         "How long a store in memory is trusted when no change is noticed; 0 looks on every read. The environment "
         "variable "
@@ -164,6 +167,10 @@ void describe_session(Visitor& v, ASession& c) {
   v.key("requireFields", c.require_fields, TextRule{field_name_fault},
         "Fields that a session must have when a client makes it, e.g. [\"workerId\", \"workspaceId\"]. Messages of "
         "bridges make sessions without them.");
+  v.key("ephemeralBytes", c.ephemeral_bytes, Between{64 * kib, pib},
+        "The memory of all ephemeral sessions together; beyond it the one that was changed longest ago goes.");
+  v.key("autoSave", c.auto_save, Any{}, "Always true: a write is answered when it is on disk.");
+  v.key("maxSessions", c.max_sessions, Between{1, 100'000'000}, "The same as maintenance.maxEntries.");
   v.group(
       "maintenance",
       "Limits beyond which sessions and archives go. Unless one is set, nothing ever goes. Sessions that are in use, "

@@ -133,6 +133,10 @@ std::vector<ConfigFault> resolve_paths(Config& config, const Environment& enviro
     else
       expand_home(*path, home, pointer, faults);
   };
+  if (config.store.path_template.starts_with('~'))
+    expand_home(config.store.path_template, home, "/store/pathTemplate", faults);
+  if (config.store.path_template.starts_with(config.state_dir + "/journal/"))
+    faults.push_back({"/store/pathTemplate", "must not be in journal/, which belongs to the daemon"});
   resolve(config.listen.tls.cert, "/listen/tls/cert");
   resolve(config.listen.tls.key, "/listen/tls/key");
   resolve(config.listen.tls.client_ca, "/listen/tls/clientCa");

@@ -76,19 +76,24 @@ std::string host_name_fault(std::string_view text) {
   return fine ? "" : "must be a host name or address: letters, digits, '.', '-' and '_'";
 }
 
+bool is_outside(std::string_view path_template) {
+  return path_template.starts_with('/') || path_template.starts_with("~/");
+}
+
 std::string path_template_fault(std::string_view text) {
   if (text.empty()) return "must not be empty";
   if (has_control(text)) return "holds a control character";
-  if (text.starts_with('/') || text.starts_with('~')) return "must be relative: it is a path below stateDir";
+  const bool outside = is_outside(text);
+  if (text.starts_with('~') && !outside) return "may begin with ~/, not with another user's home";
   int placeholders = 0;
   std::string_view last;
-  std::string_view rest = text;
+  std::string_view rest = outside ? text.substr(text.find('/') + 1) : text;
   for (bool first = true;; first = false) {
     const std::size_t slash = rest.find('/');
     last = rest.substr(0, slash);
     if (last.empty()) return "holds an empty directory name";
-    if (last == "." || last == "..") return "must stay below stateDir: '.' and '..' are refused";
-    if (first && last == "journal") return "must not be in journal/, which belongs to the daemon";
+    if (last == "." || last == "..") return "'.' and '..' are refused";
+    if (first && !outside && last == "journal") return "must not be in journal/, which belongs to the daemon";
     if (last == "{agentId}") {
       ++placeholders;
     } else if (last.find_first_of("{}") != std::string_view::npos) {

@@ -33,7 +33,8 @@ std::string file_path_fault(std::string_view text);       // absolute, below ~ o
 std::string origin_fault(std::string_view text);          // "https://host[:port]"
 std::string listen_address_fault(std::string_view text);  // see parse_listen_address
 std::string host_name_fault(std::string_view text);       // a host as in a Host header, without port
-std::string path_template_fault(std::string_view text);   // relative, {agentId} one whole directory
+bool is_outside(std::string_view path_template);          // not below the state directory
+std::string path_template_fault(std::string_view text);   // {agentId} one whole directory
 std::string main_key_fault(std::string_view text);
 std::string trigger_fault(std::string_view text);
 std::string field_name_fault(std::string_view text);  // of an entry

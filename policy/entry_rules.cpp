@@ -60,7 +60,7 @@ constexpr std::array<Choice, 8> choices{
      {"ttsAuto", {"off", "always", "inbound", "tagged"}},
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
-constexpr std::array<std::string_view, 3> never_written{"rev", "key", "agent"};
+constexpr std::array<std::string_view, 6> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths"};
 constexpr std::array<std::string_view, 12> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};

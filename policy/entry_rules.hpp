@@ -16,16 +16,17 @@ enum class Import : bool {
 };
 
 // Fails with every fault of an edit (validation_failed). Pointers begin with `pointer_prefix`: "" for a PATCH body,
-// "/entry" for POST. rev, key and agent are always refused: where a client sends a whole Session back, remove them with
-// take_identity first.
+// "/entry" for POST. rev, key, agent, ephemeral, durable and paths are always refused: where a client sends a whole
+// Session back, remove them with take_identity first.
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix);
 
 // Replaces values by the spelling that is stored: chatType dm becomes direct. For an edit that check_entry_edit
 // accepted.
 void normalize_entry_edit(json::Edit& edit);
 
-// For a PUT that sends back a Session as GET returned it: removes key, agent, rev and asOf from the edit. key and agent
-// of another session are refused (validation_failed, agent_mismatch). rev is ignored: If-Match checks it.
+// For a PUT that sends back a Session as GET returned it: removes key, agent, rev, asOf and what else is never written
+// from the edit. key and agent of another session are refused (validation_failed, agent_mismatch). rev is ignored:
+// If-Match checks it.
 Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_view agent,
                            std::string_view pointer_prefix);
 

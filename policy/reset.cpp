@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 17> cleared{
 
 // The fields that every reset keeps, unless they are cleared above: which session and chat this is, and where its
 // replies go.
-constexpr std::array<std::string_view, 29> identity{
-    "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral",
+constexpr std::array<std::string_view, 30> identity{
+    "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral", "durable",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
     // delivery and origin
     "channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext",

@@ -63,6 +63,9 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "archive.purged",
     "archive.destroyed",  // by maintenance; others of the same event are still there
     "restore.renamed",  // an archive is the transcript again
+    // An old transcript that is written as version 3: transcripts/migrate.cpp
+    "migrate.kept",     // the old file has its second name, and still its first
+    "migrate.renamed",  // the new file has its name, not yet durably
     // A lock that is lent: daemon/ledger/lent_locks.cpp
     "lend.locked",    // its client does not know it yet
     "lend.released",  // what its client wrote is not merged yet

@@ -63,9 +63,18 @@ struct Fence {
   std::string named{};  // the directory as paths name it, with a trailing '/'
   std::string real{};   // the same without symbolic links
 };
-Fence& fence() {
-  static Fence the;
-  return the;
+std::vector<Fence>& fences() {
+  static std::vector<Fence> all;
+  return all;
+}
+
+// The innermost fence around a path; null: it is not checked.
+const Fence* fence_of(const fs::path& path) {
+  const Fence* found = nullptr;
+  for (const Fence& fence : fences())
+    if (path.native().starts_with(fence.named) && (found == nullptr || fence.named.size() > found->named.size()))
+      found = &fence;
+  return found;
 }
 
 // The path of an open file; "" when the kernel does not tell.
@@ -75,19 +84,18 @@ std::string real_path(int fd) {
   return size <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-bool fenced(const fs::path& path) { return !fence().named.empty() && path.native().starts_with(fence().named); }
-bool within(std::string_view real) { return real.starts_with(fence().real); }
-std::unexpected<Problem> led_out(std::string_view path) {
-  return fail(Code::invalid_id, fmt::format("{}: a symbolic link leads out of {}", path, fence().named));
+std::unexpected<Problem> led_out(std::string_view path, const Fence& fence) {
+  return fail(Code::invalid_id, fmt::format("{}: a symbolic link leads out of {}", path, fence.named));
 }
 
 // Refuses an open file outside the state directory. Removes it again if open_file() made it.
 Result<void> check_within(int fd, const fs::path& path, bool made) {
-  if (!fenced(path)) return {};
+  const Fence* fence = fence_of(path);
+  if (fence == nullptr) return {};
   const std::string real = real_path(fd);
-  if (within(real)) return {};
+  if (real.starts_with(fence->real)) return {};
   if (made && !real.empty()) ::unlink(real.c_str());
-  return led_out(path.native());
+  return led_out(path.native(), *fence);
 }
 
 void random_bytes(std::span<unsigned char> bytes) {
@@ -175,20 +183,22 @@ Problem in_the_way(const fs::path& path, Problem why) {
 }
 
 Result<void> confine_below(const fs::path& dir) {
-  fence() = {};
-  if (dir.empty()) return {};
+  if (dir.empty()) {
+    fences().clear();
+    return {};
+  }
   std::error_code error;
   const fs::path real = fs::canonical(dir, error);
   if (error) return std::unexpected(io_problem("resolve", dir.native(), error.value()));
-  fence() = {.named = dir.native() + "/", .real = real.native() + "/"};
+  fences().push_back({.named = dir.native() + "/", .real = real.native() + "/"});
   return {};
 }
 
 Result<void> make_dirs(const fs::path& path) {
-  if (fenced(path)) {
+  if (const Fence* fence = fence_of(path)) {
     std::error_code error;
-    if (const fs::path real = fs::weakly_canonical(path, error); error || !within(real.native() + "/"))
-      return led_out(path.native());
+    const fs::path real = fs::weakly_canonical(path, error);
+    if (error || !(real.native() + "/").starts_with(fence->real)) return led_out(path.native(), *fence);
   }
   struct stat there{};
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
@@ -339,6 +349,17 @@ Result<fs::path> resolve_below(const fs::path& base, std::string_view relative) 
     if (std::ranges::mismatch(root, real).in1 != root.end()) return refuse("is a symbolic link out of");
   }
   return base / name;
+}
+
+Result<void> keep_copy(const fs::path& from, const fs::path& to) {
+  if (::link(from.c_str(), to.c_str()) != 0) {  // no hard links here: copies
+    std::error_code error;
+    if (!fs::copy_file(from, to, error)) return std::unexpected(io_problem("copy", from.native(), error.value()));
+    TRY(const auto copy, open_file(to, O_RDWR));
+    TRY(sync_file(copy.get(), to));
+  }
+  if (::chmod(to.c_str(), 0600) != 0) return io_fail("chmod", to.native());
+  return sync_dir(to.parent_path());
 }
 
 Result<fs::path> put_aside(const fs::path& path) {

@@ -75,6 +75,9 @@ Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, s
 // its folder should be, a file without permission) returns a `degraded` problem that says so; else returns `why`.
 Problem in_the_way(const std::filesystem::path& path, Problem why);
 
+// Gives a file a second name, or copies it where it cannot have one; with our mode, and durable. The folder of `to`
+// exists. A file whose mode differs gets ours under both names.
+Result<void> keep_copy(const std::filesystem::path& from, const std::filesystem::path& to);
 // Renames a damaged or misplaced file, folder or link to <path>.damaged.<time>, with our mode, and fsyncs the folder.
 // Returns the new name.
 Result<std::filesystem::path> put_aside(const std::filesystem::path& path);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
@@ -81,8 +82,10 @@ class FileMigration {
     if (store::identity(*now) != seen_)
       return fail(Code::session_busy, fmt::format("{} was changed by a foreign program meanwhile", path_.native()));
     TRY(keep());
+    store::fault_point("migrate.kept");
     if (::rename(temp_.c_str(), path_.c_str()) != 0) return io_fail("replace", path_.native());
     out_ = {};
+    store::fault_point("migrate.renamed");
     TRY(store::sync_dir(path_.parent_path()));
     return result_;
   }

@@ -17,6 +17,7 @@
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
+#include "transcripts/page_builder.hpp"
 #include "transcripts/shown_lines.hpp"
 
 namespace sessiond::transcripts {
@@ -26,38 +27,6 @@ constexpr std::uint64_t no_sidecar_below = 256 << 10;
 constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again, in about 3 ms
 constexpr std::uint64_t ids_unsaved = 16 << 20;   // bytes that a search may have to parse again
 constexpr std::uint64_t near_end = 256 << 10;     // bytes in which ids are searched without an index
-
-// Collects the lines of one page.
-class PageBuilder {
- public:
-  explicit PageBuilder(const PageQuery& query) : query_(query) {}
-
-  // Returns false if the page is full; the line was then not looked at.
-  bool take(std::uint64_t seq, std::string_view line) {
-    if (page_.lines.size() >= query_.limit ||
-        (!query_.types.empty() && looked_ >= std::max<std::size_t>(query_.scan_limit, 1)))
-      return false;
-    if (query_.types.empty() || std::ranges::find(query_.types, entry_type(line)) != query_.types.end()) {
-      if (!page_.lines.empty() && bytes_ + line.size() > limits::page_bytes) return false;
-      bytes_ += line.size();
-      page_.lines.push_back({.seq = seq, .line = std::string(line)});
-    }
-    ++looked_;
-    page_.next = seq;
-    return true;
-  }
-  bool full() const { return page_.lines.size() >= query_.limit; }
-  TranscriptPage finish(bool has_more) && {
-    page_.has_more = has_more;
-    return std::move(page_);
-  }
-
- private:
-  const PageQuery& query_;
-  TranscriptPage page_;
-  std::size_t bytes_ = 0;
-  std::size_t looked_ = 0;
-};
 
 }  // namespace
 
@@ -228,9 +197,7 @@ Result<bool> Transcript::Impl::page_downwards(LineReader& lines, std::uint64_t l
 }
 
 Result<TranscriptPage> Transcript::Impl::page(const PageQuery& query) const {
-  const std::uint64_t high = std::min(tail.count, query.before.value_or(tail.count));
-  const bool none_after = query.after == std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t low = none_after ? high : query.after ? *query.after + 1 : 0;
+  const auto [low, high] = page_range(query, tail.count);
   PageBuilder page(query);
   if (low >= high) return std::move(page).finish(false);
   LineReader lines = reader();

@@ -144,7 +144,7 @@ HandlerResult backup(Api& api, http::Request& request) {
   const std::string as_of = cut->as_of;
   // Whichever owner releases the packer last, its links are removed on a disk thread.
   const std::shared_ptr<backup::Packer> packer(
-      new backup::Packer(std::move(*cut), api.config.store.path_template, store::unix_ms()),
+      new backup::Packer(std::move(*cut), api.ledger.parts().env.paths.template_in_backup(), store::unix_ms()),
       [disk = api.ledger.parts().env.disk.get_executor()](backup::Packer* last) {
         asio::post(disk, [owned = std::unique_ptr<backup::Packer>(last)] {});
       });
@@ -187,7 +187,7 @@ HandlerResult list_streams(Api& api, http::Request& request) {
   std::ranges::sort(streams, {}, &stream::StreamInfo::id);
   std::string body = "{\"data\":[";
   for (const stream::StreamInfo& stream : streams) {
-    append_element(body, to_json(stream, api.ledger.journal().epoch()));
+    append_element(body, to_json(stream, api.ledger.parts().commits.journal().epoch()));
   }
   co_return json_response(body + "]}");
 }

@@ -92,8 +92,8 @@ http::Response answer_page(const Api& api, const Page& page, const auto& records
 HandlerResult of_key(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto page, read_page(api, request));
-  co_return co_await api.ledger.show(
-      path.agent, wants_fresh(request),
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, wants_fresh(request),
       [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
         const auto session = visible(state, path.target, request.principal);
         std::string key = path.target.key;

@@ -90,6 +90,7 @@ HandlerResult inbound(Api& api, http::Request& request) {
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
   const auto route = command.route;
+  requester.in_memory = is_in_memory(api, *agent, command);
   auto decide = [route, decide = scoped(std::move(command), request.principal), principal = request.principal, refusal](
                     const decide::AgentState& state, const decide::Context& context,
                     const decide::FetchedLines& lines) -> Result<decide::Decision> {

@@ -39,8 +39,9 @@ HandlerResult agent_stream(Api& api, http::Request& request) {
 // The envelope of an event about the session of a path.
 asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Request& request,
                                                        const SessionPath& path) {
-  co_return co_await api.ledger.show(
-      path.agent, false, [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<journal::Envelope> {
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, false,
+      [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<journal::Envelope> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);
         return journal::Envelope{.time = store::unix_ms(),

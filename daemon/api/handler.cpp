@@ -148,7 +148,7 @@ Result<Fields> body_fields(const http::Request& request, const Api& api, Body bo
 
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent) {
   const ledger::Paths& paths = api.ledger.parts().env.paths;
-  return paths.state_dir() / paths.sessions_dir(agent);
+  return paths.root() / paths.sessions_dir(agent);
 }
 
 asio::awaitable<Result<transcripts::TranscriptTail>> transcript_tail(Api& api, std::string agent, std::string file) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -95,13 +96,37 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
 
 http::Response to_response(ledger::Reply reply);
 
+// Whether a command is about a session of this state.
+template <class Command>
+bool is_about_one_of(const decide::AgentState& state, const Command& command) {
+  if constexpr (std::same_as<Command, decide::PutSession>) {
+    return decide::put_target(state, command) != nullptr;
+  } else if constexpr (requires { command.target; }) {
+    return session_named(state, command.target) != nullptr;
+  } else if constexpr (requires { command.reuse; }) {
+    return session_named(state, command) != nullptr;
+  } else if constexpr (requires { command.route; }) {
+    return state.find_key(command.route.key) != nullptr;
+  } else {
+    return state.find_key(command.key) != nullptr;
+  }
+}
+
+// Whether a command is committed in memory: it is about an ephemeral session.
+template <class Command>
+bool is_in_memory(const Api& api, const std::string& agent, const Command& command) {
+  const decide::AgentState* state = api.ledger.parts().memory.of(agent);
+  return state != nullptr && is_about_one_of(*state, command);
+}
+
 // Commits a command within the token's scope, and answers once the commit is durable (202 at once with respond-async).
-// `requester` is requester_of() for a command that is done once for each Idempotency-Key. `create` makes an agent that
-// does not exist.
+// A command about an ephemeral session is committed in memory. `requester` is requester_of() for a command that is done
+// once for each Idempotency-Key. `create` makes an agent that does not exist.
 template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
                      Result<ledger::Requester> requester, bool create = false) {
   if (!requester) co_return std::unexpected(std::move(requester.error()));
+  requester->in_memory = requester->in_memory || is_in_memory(api, agent, command);
   CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
                                                 scoped(std::move(command), request.principal), create));
   co_return to_response(std::move(reply));
@@ -119,8 +144,8 @@ template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>> show_session(
     Api& api, const http::Request& request, const SessionPath& path, bool fresh, Call call) {
   using Answer = std::invoke_result_t<Call&, const decide::Session&, ledger::Seen&>;
-  return api.ledger.show(
-      path.agent, fresh,
+  return ledger::show_of(
+      api.ledger, path.agent, path.target.key, fresh,
       [&request, &path, call = std::move(call)](const decide::AgentState& state, ledger::Seen& seen) mutable -> Answer {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);

@@ -18,7 +18,7 @@ HandlerResult healthz(Api&, http::Request&) { co_return json_response(R"({"statu
 
 HandlerResult version(Api& api, http::Request&) {
   co_return json_response(fmt::format(R"({{"name":"sessiond","version":"{}","api":"v1","epoch":"{}"}})",
-                                      SESSIOND_VERSION, api.ledger.journal().epoch()));
+                                      SESSIOND_VERSION, api.ledger.parts().commits.journal().epoch()));
 }
 
 // /readyz is open to all, but only a token that sees everything is told the names of agents and files.

@@ -151,6 +151,65 @@ HandlerResult restore(Api& api, http::Request& request) {
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
+// A session and the files of its transcripts, its own first.
+struct SessionFiles {
+  decide::Session session;
+  std::vector<std::string> files{};
+  std::vector<std::optional<std::string>> topics{};  // of the files; nothing: the session's own
+  bool in_memory = false;
+};
+asio::awaitable<Result<SessionFiles>> files_of(Api& api, const http::Request& request, const SessionPath& path) {
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, false,
+      [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<SessionFiles> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        seen.only(*session, path.target.key);
+        SessionFiles out{.session = *session, .in_memory = &state == api.ledger.parts().memory.of(path.agent)};
+        const auto add = [&](const std::optional<std::string>& topic) {
+          std::string file = decide::AgentState::file_of(*session, topic);
+          if (!state.may_use(*session, file) || std::ranges::find(out.files, file) != out.files.end()) return;
+          out.files.push_back(std::move(file));
+          out.topics.push_back(topic);
+        };
+        add({});
+        if (const auto* topics = state.transcripts.topics(session->session_id))
+          for (const std::string& topic : *topics) add(topic);
+        return out;
+      });
+}
+
+HandlerResult release(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(fields.done());
+  CO_TRY(auto found, co_await files_of(api, request, path));
+  if (found.in_memory) co_return json_response(R"({"released":false,"because":"ephemeral"})");
+  if ((co_await streamed_sessions(api)).contains({path.agent, found.session.key()}))
+    co_return json_response(R"({"released":false,"because":"stream"})");
+  CO_TRY(co_await api.ledger.release(path.agent, std::move(found.session), std::move(found.files)));
+  co_return json_response(R"({"released":true})");
+}
+
+HandlerResult migrate(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(fields.done());
+  CO_TRY(const auto found, co_await files_of(api, request, path));
+  std::string changed = "[";
+  for (std::size_t index = 0; index < found.files.size() && !found.in_memory; ++index) {
+    CO_TRY(const auto done, co_await api.ledger.migrate(path.agent, found.files[index], found.session.session_id));
+    if (!done) continue;
+    json::ObjectWriter writer;
+    writer.string_or_null("topic", found.topics[index]);
+    writer.integer("version", done->version);
+    writer.integer("entries", static_cast<std::int64_t>(done->entries));
+    writer.integer("rewritten", static_cast<std::int64_t>(done->changed));
+    append_element(changed, writer.text());
+  }
+  if (changed == "[") co_return json_response(R"({"changed":false})");
+  co_return json_response(R"({"changed":true,"transcripts":)" + changed + "]}");
+}
+
 }  // namespace
 
 void add_lifecycle_routes(http::Router& router, Api& api) {
@@ -158,6 +217,8 @@ void add_lifecycle_routes(http::Router& router, Api& api) {
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/freshness", auth::Permission::read, freshness);
   on("POST", one + "/restore", auth::Permission::write, restore);
+  on("POST", one + "/release", auth::Permission::write, release);
+  on("POST", one + "/migrate", auth::Permission::write, migrate);
 }
 
 }  // namespace sessiond::api

@@ -228,7 +228,7 @@ class Scanner {
   const decide::Session* last_ = nullptr;  // the last one examined
 };
 
-using Progresses = std::map<std::string, Progress, std::less<>>;
+using Progresses = std::map<std::string, Progress, std::less<>>;  // by agent; apart for its ephemeral sessions
 
 http::Response page_of(const Api& api, const http::Request& request, const Query& query, const std::string& as_of,
                        const ledger::Ledger::States& states, Progresses& progresses,
@@ -254,10 +254,13 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     }
     ++shown;
     end = at;
-    const auto state = std::ranges::find(states, at.agent, &decide::AgentState::id);
-    const decide::Session* session = state == states.end() ? nullptr : (*state)->find_key(at.key);
     // It may have been deleted or moved out of the token's scope since it was examined.
-    if (session == nullptr || !sees(request.principal, **state, *session)) continue;
+    const decide::Session* session = nullptr;
+    for (const decide::AgentState* state : states) {
+      const decide::Session* there = state->id() == at.agent ? state->find_key(at.key) : nullptr;
+      if (there != nullptr && sees(request.principal, *state, *there)) session = there;
+    }
+    if (session == nullptr) continue;
     read += session->entry()->size();
     begin_element(body);
     decide::append_session(body, at.agent, *session, query.view);
@@ -301,13 +304,18 @@ HandlerResult list(Api& api, http::Request& request, std::vector<std::string> ag
   // newer than the page's asOf, so the client learns of it from an event.
   std::vector<std::string> degraded;
   for (Progresses progresses;;) {
-    const auto examine = [&](const ledger::Ledger::States& states, const ledger::Seen& seen) -> Result<Turn> {
+    const auto examine = [&](ledger::Ledger::States states, const ledger::Seen& seen) -> Result<Turn> {
+      const std::size_t durable = states.size();
+      for (const std::string& agent : agents)
+        if (const decide::AgentState* memory = api.ledger.parts().memory.of(agent)) states.push_back(memory);
       if (states.empty() && !may_be_absent) return no_such_agent(agents.front());
       Turn now{.progresses = progresses, .as_of = as_of.empty() ? api.ledger.as_of(seen.seq()) : as_of};
       std::size_t budget = limits::slice_sessions;
       bool ended = true;
-      for (const decide::AgentState* state : states) {
-        Progress& progress = now.progresses.try_emplace(state->id(), Progress{.after = after}).first->second;
+      for (std::size_t index = 0; index < states.size(); ++index) {
+        const decide::AgentState* state = states[index];
+        const std::string name = index < durable ? state->id() : state->id() + " in memory";
+        Progress& progress = now.progresses.try_emplace(name, Progress{.after = after}).first->second;
         if (!progress.ended) Scanner(*state, query, request.principal, progress, budget).run();
         ended = ended && progress.ended;
       }
@@ -330,6 +338,8 @@ HandlerResult of_agent(Api& api, http::Request& request) {
 
 HandlerResult of_all(Api& api, http::Request& request) {
   auto agents = co_await api.ledger.agent_ids(query_text(request, "sdkSessionId"));
+  for (std::string& agent : api.ledger.parts().memory.agents())
+    if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(std::move(agent));
   const auto only = query_text(request, "agent");
   std::erase_if(agents, [&](const std::string& agent) {
     return !request.principal.sees_agent(agent) || (only && *only != agent);

@@ -42,7 +42,7 @@ std::string to_json(const std::string& agent, const maintenance::Orphan& orphan)
 HandlerResult maintain(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   const auto named = fields.string("agent", 64);
-  policy::RetentionLimits limits = maintenance::limits_of(api.config.session.maintenance);
+  policy::RetentionLimits limits = maintenance::limits_of(api.config.session);
   const bool dry_run = fields.boolean("dryRun").value_or(true);
   if (const auto keep = fields.integer("keep")) limits.max_entries = static_cast<std::uint64_t>(*keep);
   if (const auto age = fields.integer("olderThanMs")) limits.prune_after_ms = *age;

@@ -10,6 +10,7 @@
 #include "store/names.hpp"
 #include "store/number.hpp"
 #include "transcripts/archive.hpp"
+#include "transcripts/memory_transcript.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -26,6 +27,8 @@ struct Source {
   std::string session_id;
   std::string file;
   std::string as_of;
+  // Of an ephemeral session; valid until the next wait. Null: the transcript is a file.
+  const transcripts::MemoryTranscript* memory = nullptr;
 };
 
 asio::awaitable<Result<Source>> source_of(Api& api, const http::Request& request) {
@@ -45,9 +48,16 @@ asio::awaitable<Result<Source>> source_of(Api& api, const http::Request& request
     std::string file = decide::AgentState::file_of(*session, topic);
     if (topic && !state.may_use(*session, file))
       return fail(Code::not_found, fmt::format("{} has no topic {}", session->key(), *topic));
-    return Source{path.agent, id, std::move(file), api.ledger.as_of(seen.seq())};
+    Source out{path.agent, id, std::move(file), api.ledger.as_of(seen.seq())};
+    static const transcripts::MemoryTranscript empty;
+    if (&state == api.ledger.parts().memory.of(path.agent)) {
+      const auto* memory = api.ledger.parts().memory.transcript(path.agent, out.file);
+      out.memory = memory == nullptr ? &empty : memory;
+    }
+    return out;
   };
-  CO_TRY(auto source, co_await api.ledger.show(path.agent, wants_fresh(request), of_session));
+  CO_TRY(auto source,
+         co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), of_session));
   if (source) co_return std::move(*source);
   const std::string& id = path.target.key;
   if (guard && *guard != id)
@@ -110,7 +120,7 @@ Result<Reading> read_reading(const http::Request& request) {
 HandlerResult get_page(Api& api, http::Request& request) {
   CO_TRY(auto reading, read_reading(request));
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto page_json = [&reading](transcripts::Transcript& transcript) -> Result<std::string> {
+  const auto page_json = [&reading](auto& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
     std::string out = "{\"data\":[";
     std::size_t bytes = 0;
@@ -127,7 +137,10 @@ HandlerResult get_page(Api& api, http::Request& request) {
     return std::move(out) + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
                                         reading.page.descending ? "nextBefore" : "nextAfter", next, page.has_more);
   };
-  CO_TRY(auto body, co_await api.ledger.read_transcript(source.agent, source.file, page_json));
+  CO_TRY(auto body, source.memory != nullptr
+                        ? page_json(*source.memory)
+                        : co_await api.ledger.read_transcript(source.agent, source.file, page_json));
+  if (source.memory != nullptr) body += R"(,"durable":false)";
   body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source.session_id), source.as_of);
   co_return json_response(std::move(body));
 }
@@ -135,8 +148,9 @@ HandlerResult get_page(Api& api, http::Request& request) {
 HandlerResult get_one(Api& api, http::Request& request) {
   const std::string id = request.params.at(2);
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto find = [&id](transcripts::Transcript& transcript) { return transcript.find(id); };
-  CO_TRY(auto line, co_await api.ledger.read_transcript(source.agent, source.file, find));
+  const auto find = [&id](auto& transcript) { return transcript.find(id); };
+  CO_TRY(auto line, source.memory != nullptr ? find(*source.memory)
+                                             : co_await api.ledger.read_transcript(source.agent, source.file, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
   const bool raw = query_text(request, "view") == "raw";
   std::string body =
@@ -187,11 +201,16 @@ Result<std::optional<ByteRange>> byte_range(const http::Request& request, std::u
 
 HandlerResult get_transcript(Api& api, http::Request& request) {
   CO_TRY(auto source, co_await source_of(api, request));
+  http::Response response;
+  response.content_type = "application/x-ndjson";
+  if (source.memory != nullptr) {  // Range is ignored
+    if (source.memory->text().empty()) co_return fail(Code::not_found, "this session has no transcript yet");
+    response.body = source.memory->text();
+    co_return response;
+  }
   CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
   if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
   auto range = byte_range(request, tail.size);
-  http::Response response;
-  response.content_type = "application/x-ndjson";
   response.headers.emplace_back("Accept-Ranges", "bytes");
   if (!range) {
     http::Response problem = http::to_response(range.error(), request);

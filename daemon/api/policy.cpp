@@ -95,7 +95,8 @@ asio::awaitable<Result<void>> look_up(Api& api, const http::Request& request, st
     const auto found = co_await api.ledger.show(
         agent, false, [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<bool> {
           for (const auto& [one, key] : of_agent) {
-            const auto session = visible(state, {.key = key}, request.principal);
+            const decide::AgentState* memory = api.ledger.parts().memory.holding(agent, key);
+            const auto session = visible(memory == nullptr ? state : *memory, {.key = key}, request.principal);
             one->entry = session ? (*session)->entry() : sessions::RawEntry{};
             one->key = session ? (*session)->key() : key;
             if (session && of_agent.size() == 1) seen.only(**session, key);

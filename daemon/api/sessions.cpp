@@ -41,7 +41,7 @@ HandlerResult create(Api& api, http::Request& request) {
   command.session_id = fields.string("sessionId", 128).value_or("");
   command.timestamp_id = fields.one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields.one_of("ifExists", {"error", "reuse"}) == "reuse";
-  command.ephemeral = fields.boolean("ephemeral").value_or(false);
+  const bool ephemeral = fields.boolean("ephemeral").value_or(false);
   const auto name = fields.string("name");
   const auto label = fields.string("label");
   if (const auto entry = fields.object("entry")) command.entry = edit_of(*entry);
@@ -59,7 +59,24 @@ HandlerResult create(Api& api, http::Request& request) {
   } else if (!request.principal.sees_whole_agent(agent)) {
     co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
   }
-  co_return co_await commit(api, request, agent, std::move(command), requester_of(request), true);
+  CO_TRY(auto requester, requester_of(request));
+  requester.in_memory = ephemeral;
+  co_return co_await commit(api, request, agent, std::move(command), std::move(requester), true);
+}
+
+// Adds the member `paths` to a session: where its files are, for tokens that see everything.
+void add_paths(const Api& api, const http::Request& request, const std::string& agent, const decide::Session& session,
+               const decide::SessionView& view, std::string& body) {
+  const bool wanted = view.fields.empty() || std::ranges::binary_search(view.fields, std::string("paths"));
+  if (!wanted || !request.principal.sees_everything() ||
+      api.ledger.parts().memory.holding(agent, session.key()) != nullptr || json::find(*session.entry(), "paths"))
+    return;
+  const std::filesystem::path store = api.ledger.parts().env.paths.store_file(agent);
+  json::ObjectWriter paths;
+  paths.string("store", store.native());
+  paths.string("transcript", (store.parent_path() / decide::AgentState::file_of(session, {})).native());
+  body.pop_back();
+  body += ",\"paths\":" + paths.text() + "}";
 }
 
 HandlerResult get_session(Api& api, http::Request& request) {
@@ -75,7 +92,9 @@ HandlerResult get_session(Api& api, http::Request& request) {
           response.status = 304;
           response.content_type = {};
         } else {
-          response = as_of_response(api, decide::session_json(path.agent, session, view), seen.seq());
+          std::string body = decide::session_json(path.agent, session, view);
+          add_paths(api, request, path.agent, session, view, body);
+          response = as_of_response(api, std::move(body), seen.seq());
         }
         set_etag(response, tag);
         return response;
@@ -182,8 +201,8 @@ HandlerResult route_to(Api& api, http::Request& request) {
 
 HandlerResult children(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  co_return co_await api.ledger.show(
-      path.agent, wants_fresh(request),
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, wants_fresh(request),
       [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         std::string body = "{\"data\":[";
@@ -222,7 +241,8 @@ asio::awaitable<Result<TopicFiles>> topic_files(Api& api, const http::Request& r
     }
     return out;
   };
-  CO_TRY(auto found, co_await api.ledger.show(path.agent, wants_fresh(request), of_session));
+  CO_TRY(auto found,
+         co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), of_session));
   if (found) co_return std::move(*found);
   CO_TRY(auto archives, co_await archives_of(api, path.agent, path.target.key));
   archives.erase("");  // the session's own transcript
@@ -235,6 +255,11 @@ HandlerResult topics(Api& api, http::Request& request) {
   const auto& [files, seq] = found;
   std::string body = "{\"data\":[";
   for (const auto& [topic, file] : files) {
+    if (const auto* memory = api.ledger.parts().memory.transcript(path.agent, file)) {
+      append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
+                                       memory->count(), memory->updated_at()));
+      continue;
+    }
     CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
     const auto transcript = sessions_folder(api, path.agent) / file;
     const std::int64_t updated = co_await on_disk(api, [&transcript] {

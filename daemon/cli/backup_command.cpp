@@ -37,8 +37,9 @@ Result<void> prepare(const fs::path& dir) {
 }
 
 Result<void> pack_offline(const config::Config& config, const Take& take) {
-  TRY(auto cut, ledger::snapshot_at_rest(ledger::Paths(config.state_dir, config.store.path_template)));
-  return backup::Packer(std::move(cut), config.store.path_template, store::unix_ms()).pack_all(take);
+  const ledger::Paths paths(config.state_dir, config.store.path_template);
+  TRY(auto cut, ledger::snapshot_at_rest(paths));
+  return backup::Packer(std::move(cut), paths.template_in_backup(), store::unix_ms()).pack_all(take);
 }
 
 // Whether a daemon serves this directory, by the state lock: a daemon that answers at the socket may serve another.

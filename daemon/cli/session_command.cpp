@@ -318,7 +318,7 @@ int run(const PathsCommand& command) {
                        path_of({.key = *command.session, .agent = *agent}) + "?fields=sessionId,sessionFile");
     }();
     if (!session) return told("paths", session.error());
-    const auto folder = paths.state_dir() / paths.sessions_dir(*agent);
+    const auto folder = paths.root() / paths.sessions_dir(*agent);
     const decide::Session known(text_at(*session, "key"), std::make_shared<const std::string>(*session));
     found.emplace_back("transcript", (folder / decide::SessionIndex::file_of(known, {})).native());
     if (command.topic)

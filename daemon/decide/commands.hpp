@@ -28,8 +28,7 @@ struct CreateSession {
   std::string key{};  // empty: made from the session id
   std::string session_id{};
   bool timestamp_id = false;
-  bool reuse = false;      // answer with the session if it exists; otherwise that is session_exists
-  bool ephemeral = false;  // purged when the daemon starts again
+  bool reuse = false;  // answer with the session if it exists; otherwise that is session_exists
   json::Edit entry{};
   Sees sees{};
 };

@@ -57,6 +57,7 @@ struct Archives {
 
 Archives archives_of(DecisionBuilder& builder, const Session& session, const std::vector<std::string>& files,
                      std::string_view why) {
+  if (!builder.context().durable) return {};
   const std::int64_t time = builder.context().ids->archive_time(builder.context().now);
   Archives archives{.names = archive_names(files, why, time)};
   archives.entry_as = transcripts::archive_name(AgentState::file_of(session, {}), why, time);
@@ -87,7 +88,7 @@ Decision remove_session(DecisionBuilder& builder, const Session& session, std::s
   if (!files) return std::move(builder.out);
   Archives archives = archives_of(builder, session, *files, archived);
   if (purge) archives.entry_as.clear();
-  std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge);
+  std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge || !builder.context().durable);
   if (!reason.empty()) data += fmt::format(R"(,"reason":{})", json::quote(reason));
   keep_untold(builder, archives, *session.entry());
   builder.emit(journal::EventType::session_deleted, session, data + "}");
@@ -173,8 +174,10 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   }
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
+  std::vector<std::string> names;
+  if (context.durable) names = archive_names({file}, "deleted", context.ids->archive_time(context.now));
   json::ObjectWriter data;
-  data.raw("archivedAs", json::array_of(archive_names({file}, "deleted", context.ids->archive_time(context.now))));
+  data.raw("archivedAs", json::array_of(names));
   json::append_edit(data, edit);
   builder.emit(journal::EventType::topic_deleted, session, data.text(), command.topic);
   return std::move(builder.out);

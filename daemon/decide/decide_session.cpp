@@ -76,7 +76,6 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   }
   TRY(check_required(context.rules->require_fields, "/entry",
                      [&](const std::string& field) { return value_of(edit, field) != nullptr; }));
-  if (command.ephemeral) edit.put("ephemeral", "true");
   const std::string* named_type = value_of(edit, "chatType");
   const std::string chat_type =
       named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(store::parse_key(key).chat_type);

@@ -65,6 +65,7 @@ std::string IdSource::timestamp_id(std::int64_t now) {
 }
 
 std::string DecisionBuilder::as_of() const {
+  if (!context_.as_of.empty()) return std::string(context_.as_of);
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;
   return std::string(context_.epoch).append("-").append(std::to_string(last));
 }

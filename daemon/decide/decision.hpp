@@ -88,6 +88,9 @@ struct Context {
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
   Sight sight{};
+  // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
+  bool durable = true;
+  std::string_view as_of{};  // the position that the answer names; empty: that of the decision's last event
 };
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.

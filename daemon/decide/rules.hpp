@@ -23,8 +23,9 @@ struct Rules {
   std::uint64_t agents = 10'000;  // limits.agents
   std::uint64_t sessions_per_agent = 1'000'000;
   std::uint64_t entry_bytes_per_agent = 512ULL << 20;
-  bool shared = false;  // store.mode: foreign programs write, too
-  std::string cwd;      // for transcript headers
+  std::uint64_t ephemeral_bytes = 16ULL << 20;  // session.ephemeralBytes
+  bool shared = false;                          // store.mode: foreign programs write, too
+  std::string cwd;                              // for transcript headers
 };
 
 }  // namespace sessiond::decide

@@ -127,6 +127,10 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
       entry.set.push_back(std::move(member));
     }
   }
+  if (!builder.context().durable) {
+    entry.put("ephemeral", "true");
+    entry.put("durable", "false");
+  }
   const std::string raw = json::apply("{}", entry);
   TRY(check_entry_growth(builder, "{}", raw, pointer));
   json::ObjectWriter data;

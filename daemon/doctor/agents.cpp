@@ -49,7 +49,7 @@ class AgentCheck {
       : exam_(exam), agent_(std::move(agent)), store_(exam.paths.store_file(agent_)), dir_(store_.parent_path()) {}
 
   void run() {
-    if (auto below = store::resolve_below(exam_.options.state_dir, exam_.paths.sessions_dir(agent_)); !below) {
+    if (auto below = store::resolve_below(exam_.paths.root(), exam_.paths.sessions_dir(agent_)); !below) {
       exam_.report.error("agents", dir_.native(), below.error().detail,
                          "it is not served: put the files themselves there");
       return;
@@ -205,13 +205,9 @@ class AgentCheck {
 
 // Reports folders beside the agents' whose names are no agent ids: what is in them is not served.
 void check_names(Examination& exam) {
-  const std::string& pattern = exam.options.path_template;
-  const std::size_t mark = pattern.find("{agentId}");
-  if (mark == std::string::npos) return;
-  const std::size_t slash = pattern.rfind('/', mark);
+  const fs::path dir = exam.paths.agents_dir();
   // The agents share their folder with journal/ and more, so other names are expected there.
-  if (slash == std::string::npos) return;
-  const fs::path dir = exam.options.state_dir / pattern.substr(0, slash);
+  if (dir == exam.options.state_dir) return;
   ModeCheck modes(exam);
   if (const auto status = store::stat_of(dir)) modes.look(dir, *status);
   for (const Listed& entry : list_dir(exam, "agents", dir)) {
@@ -289,6 +285,7 @@ bool check_kind(Examination& exam, const fs::path& path, const struct stat& stat
   const bool link = S_ISLNK(status.st_mode);
   if (link) {
     const bool inside =
+        store::resolve_below(exam.paths.root(), path.lexically_relative(exam.paths.root()).native()).has_value() ||
         store::resolve_below(exam.options.state_dir, path.lexically_relative(exam.options.state_dir).native())
             .has_value();
     std::error_code error;

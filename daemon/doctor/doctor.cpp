@@ -38,7 +38,7 @@ void Examination::fault(Finding finding, const Mend& mend) {
 
 Result<fs::path> Examination::place_to_keep(const fs::path& path) {
   if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / store::time_for_names();
-  fs::path to = kept_ / path.lexically_relative(options.state_dir);
+  fs::path to = kept_ / paths.relative(path);
   TRY(store::make_dirs(to.parent_path()));
   return to;
 }
@@ -60,13 +60,7 @@ Result<Step> Examination::move_away(const fs::path& path) {
 
 Result<fs::path> Examination::keep_copy(const fs::path& path) {
   TRY(auto to, place_to_keep(path));
-  if (::link(path.c_str(), to.c_str()) != 0) {  // no hard links here: copies
-    std::error_code error;
-    if (!fs::copy_file(path, to, error)) return std::unexpected(io_problem("copy", path.native(), error.value()));
-    TRY(const auto copy, store::open_file(to, O_RDWR));
-    TRY(store::sync_file(copy.get(), to));
-  }
-  TRY(store::sync_dir(to.parent_path()));
+  TRY(store::keep_copy(path, to));
   return to;
 }
 

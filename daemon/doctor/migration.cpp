@@ -82,7 +82,7 @@ Report run_migration(const config::Config& config) {
       .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
   Examination exam(options);
   for (const std::string& agent : exam.paths.agents())
-    if (store::resolve_below(options.state_dir, exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
+    if (store::resolve_below(exam.paths.root(), exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();
   return std::move(exam.report);
 }
 

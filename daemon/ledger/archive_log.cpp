@@ -28,7 +28,7 @@ Result<bool> ArchiveLog::contains(const std::string& agent, std::uint64_t seq) {
 
 // Drops records of archives that are gone and of purges that the journal has forgotten.
 Result<void> ArchiveLog::compact(const std::string& agent, std::uint64_t size) {
-  const auto dir = paths_.state_dir() / paths_.sessions_dir(agent);
+  const auto dir = paths_.root() / paths_.sessions_dir(agent);
   const std::uint64_t oldest = oldest_ ? oldest_() : 0;
   const auto is_needed = [&](const decide::ArchiveRecord& record) {
     std::error_code ignored;

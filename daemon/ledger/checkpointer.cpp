@@ -100,9 +100,9 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions, repairs] =
-        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
-                                                dir = env_.paths.state_dir() / env_.paths.sessions_dir(id)]() mutable {
+    auto [written, evictions, repairs] = co_await runtime::run_on(
+        agent.strand,
+        [file = agent.file, dirty = std::move(dirty), dir = env_.paths.root() / env_.paths.sessions_dir(id)]() mutable {
           auto made = store::make_dirs(dir);
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));

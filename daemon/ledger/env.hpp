@@ -7,10 +7,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "config/config.hpp"
 #include "daemon/decide/lineage.hpp"
@@ -19,6 +21,7 @@
 #include "daemon/ledger/paths.hpp"
 #include "daemon/runtime/one_thread.hpp"
 #include "store/clock.hpp"
+#include "store/journal/event.hpp"
 
 namespace sessiond::ledger {
 
@@ -64,6 +67,8 @@ struct LedgerEnv {
   bool draining = false;
   // From here on nothing is committed.
   bool stopping = false;
+  // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
+  std::function<void(std::vector<journal::Event>)> on_passing_events{};
   runtime::OneThread loop{};                  // asserted by the parts
   std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
 };

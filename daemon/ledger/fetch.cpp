@@ -18,7 +18,7 @@ namespace {
 asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::string& agent, const std::string& file) {
   if (parts.env.rules.shared) co_return Result<void>{};
   CO_TRY(co_await parts.flusher.flush(agent, file));
-  CO_TRY(auto path, store::resolve_below(parts.env.paths.state_dir(), parts.env.paths.sessions_dir(agent) + file));
+  CO_TRY(auto path, store::resolve_below(parts.env.paths.root(), parts.env.paths.sessions_dir(agent) + file));
   CO_TRY(const auto mended,
          co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); }));
   if (mended && !mended->torn.empty())
@@ -40,7 +40,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
     CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")));
-    const auto dir = parts.env.paths.state_dir() / parts.env.paths.sessions_dir(agent);
+    const auto dir = parts.env.paths.root() / parts.env.paths.sessions_dir(agent);
     CO_TRY(ids[need.file], co_await runtime::run_on(parts.env.disk.get_executor(),
                                                     [dir, id = need.file] { return files_of_id(dir, id); }));
     co_return Result<void>{};

@@ -78,8 +78,7 @@ void Follower::check_all_if_due() {
 // Looks at the folder once: inotify says nothing of what happened there before.
 void Follower::watch(Agent& agent) {
   if (agent.following.watched || env_.stopping) return;
-  agent.following.watched =
-      take_watched(watch_.add(agent.id, env_.paths.state_dir() / env_.paths.sessions_dir(agent.id)));
+  agent.following.watched = take_watched(watch_.add(agent.id, env_.paths.root() / env_.paths.sessions_dir(agent.id)));
   if (agent.following.watched) env_.background.run(check_agent(agent.id, {}), "check_agent");
 }
 
@@ -124,7 +123,7 @@ void Follower::on_inotify(Watch::Changes changes) {
 bool Follower::is_as_flushed(const std::string& id, const std::string& file) const {
   const std::string path = env_.paths.sessions_dir(id) + file;
   struct stat status{};
-  if (::lstat((env_.paths.state_dir().native() + '/' + path).c_str(), &status) != 0) return false;
+  if (::lstat((env_.paths.root().native() + '/' + path).c_str(), &status) != 0) return false;
   return flusher_.facts().sizes.is_known(path, status.st_ino, static_cast<std::uint64_t>(status.st_size));
 }
 
@@ -193,21 +192,21 @@ asio::awaitable<void> Follower::check_agent(std::string id, std::set<std::string
   if (env_.stopping) co_return;
   // Watched again, because the folder may be another one by now.
   agents_.find_or_add(id).following.watched =
-      take_watched(watch_.add(id, env_.paths.state_dir() / env_.paths.sessions_dir(id)));
+      take_watched(watch_.add(id, env_.paths.root() / env_.paths.sessions_dir(id)));
   Result<void> looked;
   if (agents_.find_or_add(id).state) {
     looked = co_await agents_.reload_if_changed(id);
   } else {
-    const auto [untouched, evictions] = co_await runtime::run_on(agents_.find_or_add(id).strand, [options = store_options(
-                                                                                         env_.config, env_.paths, id),
-                                                                                     first = adopting_.load()] {
-      std::vector<lock::Eviction> evicted;
-      if (first) {  // loading does it, but this agent may not be loaded
-        lock::remove_left_lock_names(options.path.parent_path());
-        lock::evict_gone(options.path, evicted);
-      }
-      return std::pair(sessions::SessionsFile::untouched(options), std::move(evicted));
-    });
+    const auto [untouched, evictions] =
+        co_await runtime::run_on(agents_.find_or_add(id).strand,
+                                 [options = store_options(env_.config, env_.paths, id), first = adopting_.load()] {
+                                   std::vector<lock::Eviction> evicted;
+                                   if (first) {  // loading does it, but this agent may not be loaded
+                                     lock::remove_left_lock_names(options.path.parent_path());
+                                     lock::evict_gone(options.path, evicted);
+                                   }
+                                   return std::pair(sessions::SessionsFile::untouched(options), std::move(evicted));
+                                 });
     notices_.evicted(id, evictions);
     const auto edit = co_await foreign_edits(id, files);
     if (untouched && edit && edit->empty()) {

@@ -107,9 +107,63 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
   co_return scopes;
 }
 
+// Finds the answer that is kept for a request, of a durable session or an ephemeral one.
+Result<std::optional<answers::Answer>> kept_answer(const LedgerParts& parts, const answers::Digest& scope,
+                                                   const answers::Digest& request) {
+  std::optional<answers::Answer> known;
+  if (const answers::Answer* in_memory = parts.memory.find_answer(scope))
+    known = *in_memory;
+  else
+    known = parts.commits.answers().find(scope, parts.commits.clock().now());
+  if (known && known->request != request)
+    return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body, query or If-Match");
+  return known;
+}
+
+// Whether a decision makes a session that an agent's other state has.
+bool makes_one_of(const decide::AgentState& state, const decide::Decision& decision) {
+  return std::ranges::any_of(decision.events, [&state](const journal::Event& event) {
+    return event.envelope.type == journal::EventType::session_created &&
+           (state.find_key(event.envelope.key) != nullptr ||
+            state.find_session_id(event.envelope.session_id) != nullptr);
+  });
+}
+
+asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string agent, Requester intent,
+                                                Decide decide) {
+  const decide::AgentState* durable = nullptr;
+  while (durable == nullptr) {
+    if (parts.env.stopping) co_return fail(Code::draining, "the daemon is shutting down");
+    CO_TRY(co_await parts.agents.load(agent, true));
+    durable = parts.agents.find_or_add(agent).state.get();
+  }
+  // No wait from here on.
+  std::vector<answers::Digest> scopes;
+  if (intent.scope) {
+    const decide::AgentState* held = parts.memory.holding(agent, intent.scope->session);
+    scopes = {intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
+    CO_TRY(const auto known, kept_answer(parts, scopes.front(), intent.request));
+    if (known) co_return replay(*known);
+  }
+  CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide));
+  if (makes_one_of(*durable, decision))
+    co_return fail(Code::session_exists, "a session with this key or id is there already, and it is durable");
+  if (json::kind(decision.body) == json::Kind::object && !json::find(decision.body, "durable")) {
+    decision.body.pop_back();
+    decision.body += R"(,"durable":false})";
+  }
+  parts.memory.apply(agent, decision, answers_of(scopes, intent.request, decision, parts.commits.clock()));
+  co_return Reply{.status = decision.status,
+                  .body = std::move(decision.body),
+                  .etag = std::move(decision.etag),
+                  .location = std::move(decision.location)};
+}
+
 }  // namespace
 
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester intent, Decide decide, bool create) {
+  if (intent.in_memory)
+    co_return co_await commit_in_memory(parts_, std::move(agent), std::move(intent), std::move(decide));
   std::vector<answers::Digest> scopes;  // an answer is looked for under the first
   std::shared_ptr<InFlightKey> guard;
   if (intent.scope) {
@@ -120,11 +174,8 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
                                         .detail = "a request with this Idempotency-Key is still running",
                                         .retry_after_s = 1});
     }
-    if (const auto known = parts_.commits.answers().find(scopes.front(), parts_.commits.clock().now())) {
-      if (known->request != intent.request) {
-        co_return fail(Code::idempotency_key_reused,
-                       "this Idempotency-Key was used with another body, query or If-Match");
-      }
+    CO_TRY(const auto known, kept_answer(parts_, scopes.front(), intent.request));
+    if (known) {
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
         CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       }
@@ -192,6 +243,8 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     decision = std::move(*decided);
     if (!decision.need) {
       CO_TRY(parts_.flusher.check_usable(agent, decision));
+      if (const decide::AgentState* memory = parts_.memory.of(agent); memory && makes_one_of(*memory, decision))
+        co_return fail(Code::session_exists, "a session with this key or id is there already, and it is ephemeral");
       committed = !decision.events.empty();
       last = parts_.agents.stage(state, decision, answers_of(scopes, intent.request, decision, parts_.commits.clock()));
       break;
@@ -239,7 +292,7 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::s
 }
 
 asio::awaitable<Result<void>> Ledger::take_as_known(std::string agent, std::vector<std::string> files) {
-  const auto dir = parts_.env.paths.state_dir() / parts_.env.paths.sessions_dir(agent);
+  const auto dir = parts_.env.paths.root() / parts_.env.paths.sessions_dir(agent);
   CO_TRY(co_await parts_.flusher.on_files([dir, agent, files](TranscriptFiles& all) -> Result<void> {
     for (const std::string& file : files) {
       const auto status = store::stat_of(dir / file);

@@ -39,6 +39,9 @@ struct Requester {
   std::optional<IdempotencyScope> scope{};
   answers::Digest request{};   // of everything that the request asks for; used with a scope
   bool respond_async = false;  // answer 202 before it is durable
+  // Commit on the agent's ephemeral sessions (memory_sessions.hpp): nothing is journaled, and the reply says so. The
+  // agent is made if it is not there yet, in memory. session_exists if it makes a session that exists durably.
+  bool in_memory = false;
 };
 
 struct Reply {
@@ -106,8 +109,6 @@ class Ledger {
   auto show_all(std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded = nullptr) {
     return parts_.agents.show_all(std::move(agents), fresh, std::move(call), degraded);
   }
-  // Brings the agent into memory.
-  asio::awaitable<Result<void>> load(std::string id) { return parts_.agents.load(std::move(id), false); }
   // Lists all agents, or those that may have a session of an SDK session id. Sorted.
   asio::awaitable<std::vector<std::string>> agent_ids(std::optional<std::string> sdk_session = {});
   // The output gate: waits until everything up to `seq` is durable.
@@ -127,6 +128,13 @@ class Ledger {
   // Notes that transcripts are known as they are: their lines are not published as those of a foreign program. On disk
   // when it returns.
   asio::awaitable<Result<void>> take_as_known(std::string agent, std::vector<std::string> files);
+  // Writes a session's transcript as version 3 if it is older. Appends wait meanwhile. Nothing: it is not older.
+  // lock_timeout, session_busy.
+  asio::awaitable<Result<std::optional<transcripts::Migration>>> migrate(std::string agent, std::string file,
+                                                                         std::string session_id);
+  // Writes an agent's sessions.json, then lets a session's transcripts leave memory, and publishes session.released.
+  // lock_timeout.
+  asio::awaitable<Result<void>> release(std::string agent, decide::Session session, std::vector<std::string> files);
   LentLocks& lent_locks() { return parts_.lent; }
   Checkpointer& checkpointer() { return parts_.checkpointer; }
   // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
@@ -139,10 +147,14 @@ class Ledger {
   asio::awaitable<void> stop();  // refuses commits, drains the journal, checkpoints
 
   decide::Rules& rules() { return parts_.env.rules; }
-  // Called with the events of each batch when it is durable, in order.
-  void on_events(std::function<void(std::vector<journal::Event>)> call) { on_events_ = std::move(call); }
+  // `durable` is called with the events of each batch when it is durable, in order; `passing` with events that have no
+  // seq, such as those of ephemeral sessions.
+  using OnEvents = std::function<void(std::vector<journal::Event>)>;
+  void on_events(OnEvents durable, OnEvents passing) {
+    on_events_ = std::move(durable);
+    parts_.env.on_passing_events = std::move(passing);
+  }
   LedgerStatus status() const;
-  const journal::Journal& journal() const { return parts_.commits.journal(); }
   // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 
@@ -153,7 +165,7 @@ class Ledger {
 
   LedgerParts parts_;
   std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed
-  std::function<void(std::vector<journal::Event>)> on_events_{};
+  OnEvents on_events_{};
 };
 
 }  // namespace sessiond::ledger

@@ -48,6 +48,20 @@ void Notices::repaired(const std::string& agent, const std::vector<std::string>&
   }
 }
 
+void Notices::released(const std::string& agent, const decide::Session& session) {
+  if (!env_.on_passing_events) return;
+  env_.on_passing_events({journal::make_event({.time = store::unix_ms(),
+                                               .type = journal::EventType::session_released,
+                                               .agent = agent,
+                                               .key = session.key(),
+                                               .session_id = session.session_id,
+                                               .channel = session.channel,
+                                               .chat_type = session.chat_type,
+                                               .actor = "sessiond",
+                                               .source = "api"},
+                                              "{}")});
+}
+
 void Notices::evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions) {
   for (const lock::Eviction& eviction : evictions) {
     ++evictions_;

@@ -22,6 +22,8 @@ class Notices {
   void repaired(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path = {});
   // Notes a repair of the journal or of the files beside it: in the log and for /readyz only.
   void journal_repaired(std::string what);
+  // session.released, to open streams only
+  void released(const std::string& agent, const decide::Session& session);
   // lock.evicted
   void evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions);
 

@@ -6,6 +6,7 @@
 #include "daemon/ledger/checkpointer.hpp"
 #include "daemon/ledger/follower.hpp"
 #include "daemon/ledger/lent_locks.hpp"
+#include "daemon/ledger/memory_sessions.hpp"
 #include "daemon/ledger/sdk_sessions.hpp"
 #include "daemon/ledger/transcript_locks.hpp"
 
@@ -15,6 +16,7 @@ struct LedgerParts {
   LedgerEnv env;
   const journal::FileJournal& journal_files;  // the journal of `commits`, for status, backups and the start
   Commits commits;
+  MemorySessions memory{env, commits};
   Notices notices{env, commits};
   // True until every agent was looked at once. Until then, what is found on disk is what the daemon starts from. An
   // agent that appears later was made by a foreign program, and all of it is published.

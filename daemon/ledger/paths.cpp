@@ -7,15 +7,20 @@
 
 namespace sessiond::ledger {
 
-Paths::Paths(std::filesystem::path state_dir, std::string_view path_template) : state_dir_(std::move(state_dir)) {
+Paths::Paths(std::filesystem::path state_dir, std::string_view path_template)
+    : state_dir_(std::move(state_dir)), root_(state_dir_) {
   constexpr std::string_view mark = "{agentId}";
   const std::size_t at = path_template.find(mark);
   before_ = path_template.substr(0, at);
   after_ = at == path_template.npos ? "" : path_template.substr(at + mark.size());
+  if (!before_.starts_with('/')) return;
+  const std::size_t slash = before_.find_last_of('/');
+  root_ = before_.substr(0, std::max<std::size_t>(slash, 1));
+  before_.erase(0, slash + 1);
 }
 
 std::filesystem::path Paths::store_file(std::string_view agent) const {
-  return state_dir_ / (before_ + std::string(agent) + after_);
+  return root_ / (before_ + std::string(agent) + after_);
 }
 
 std::string Paths::sessions_dir(std::string_view agent) const {
@@ -25,6 +30,19 @@ std::string Paths::sessions_dir(std::string_view agent) const {
   dir.resize(dir.find_last_of('/') + 1);
   return dir;
 }
+
+std::filesystem::path Paths::relative(const std::filesystem::path& file) const {
+  const auto below = file.lexically_relative(root_);
+  return below.empty() || *below.begin() == ".." ? file.lexically_relative(state_dir_) : below;
+}
+
+std::string Paths::template_in_backup() const { return backup_folder() + before_ + "{agentId}" + after_; }
+
+std::string Paths::sessions_dir_in_backup(std::string_view agent) const {
+  return backup_folder() + sessions_dir(agent);
+}
+
+std::string Paths::backup_folder() const { return outside() ? "stores/" : ""; }
 
 std::filesystem::path Paths::sidecar(std::string_view agent, std::string_view file) const {
   return journal_dir() / "index" / agent / (std::string(file) + ".idx");
@@ -52,18 +70,17 @@ std::string Paths::agent_of_dir(std::string_view name) const {
 
 std::filesystem::path Paths::agents_dir() const {
   const auto slash = before_.find_last_of('/');
-  return slash == std::string::npos ? state_dir_ : state_dir_ / before_.substr(0, slash);
+  return slash == std::string::npos ? root_ : root_ / before_.substr(0, slash);
 }
 
 std::vector<std::filesystem::path> Paths::agent_parent_dirs() const {
   std::error_code error;
   std::filesystem::path top = agents_dir();
-  while (top != state_dir_ && !std::filesystem::exists(top, error)) top = top.parent_path();
+  while (top != root_ && !std::filesystem::exists(top, error)) top = top.parent_path();
   std::vector<std::filesystem::path> out{std::move(top)};
   store::each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     const std::string agent = agent_of_dir(entry.path().filename().string());
-    if (!agent.empty() && entry.is_directory(error) &&
-        !std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
+    if (!agent.empty() && entry.is_directory(error) && !std::filesystem::exists(root_ / sessions_dir(agent), error))
       out.push_back(entry.path());
     // A database may appear there.
     if (!agent.empty() && std::filesystem::is_directory(entry.path() / "agent", error))
@@ -103,8 +120,7 @@ std::vector<std::string> Paths::agents() const {
   std::error_code error;
   store::each_in(agents_dir(), [&](const std::filesystem::directory_entry& entry) {
     std::string agent = agent_of_dir(entry.path().filename().string());
-    if (!agent.empty() && std::filesystem::exists(state_dir_ / sessions_dir(agent), error))
-      out.push_back(std::move(agent));
+    if (!agent.empty() && std::filesystem::exists(root_ / sessions_dir(agent), error)) out.push_back(std::move(agent));
   });
   std::ranges::sort(out);
   return out;

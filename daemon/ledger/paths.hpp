@@ -1,4 +1,5 @@
-// The paths of all files below the state directory.
+// The paths of all files: below the state directory, but for the stores and transcripts of agents, which may lie below
+// another folder (store.allowOutside).
 #pragma once
 
 #include <filesystem>
@@ -13,13 +14,24 @@ class Paths {
   Paths(std::filesystem::path state_dir, std::string_view path_template);
 
   const std::filesystem::path& state_dir() const { return state_dir_; }
+  // The folder below which the agents' folders lie: the state directory, or the folder that an absolute template names
+  // before {agentId}.
+  const std::filesystem::path& root() const { return root_; }
+  bool outside() const { return root_ != state_dir_; }  // as configured: links are not resolved
   std::filesystem::path journal_dir() const { return state_dir_ / "journal"; }
   std::filesystem::path store_file(std::string_view agent) const;  // …/sessions.json
-  std::string sessions_dir(std::string_view agent) const;          // relative to the state directory, with its '/'
+  std::string sessions_dir(std::string_view agent) const;          // relative to root(), with its '/'
+  // A file of ours, relative to the root() or the state directory that it lies below.
+  std::filesystem::path relative(const std::filesystem::path& file) const;
+  // The template and an agent's folder in a backup, which is a state directory that needs nothing outside.
+  std::string template_in_backup() const;
+  std::string sessions_dir_in_backup(std::string_view agent) const;
   std::filesystem::path sidecar(std::string_view agent, std::string_view file) const;
   std::filesystem::path previous(std::string_view agent) const;
   std::filesystem::path known_ends(std::string_view agent) const;
   std::filesystem::path archive_records(std::string_view agent) const;
+  // The folder that holds the agents' folders.
+  std::filesystem::path agents_dir() const;
   // Agents that have a folder on disk, sorted. Blocks.
   std::vector<std::string> agents() const;
   // Agents that have a file in journal/previous, sorted. Blocks.
@@ -33,10 +45,11 @@ class Paths {
   std::string agent_of_dir(std::string_view name) const;
 
  private:
-  std::filesystem::path agents_dir() const;
+  std::string backup_folder() const;
 
   std::filesystem::path state_dir_;
-  std::string before_;  // template up to {agentId}
+  std::filesystem::path root_;
+  std::string before_;  // template below root_, up to {agentId}
   std::string after_;   // template after it
 };
 

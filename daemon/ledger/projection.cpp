@@ -67,7 +67,7 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
       on_repair_(std::move(on_repair)),
       archives_(paths),
       writer_(
-          paths.state_dir(), locks,
+          paths.root(), locks,
           [this](const std::string& path, std::uint64_t inode, transcripts::ByteRange lines) {
             on_lines(path, inode, lines);
           },
@@ -77,8 +77,8 @@ Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
   if (const auto known = ends_.find(dir); known != ends_.end()) return &known->second;
   // Nothing is adopted from a folder that leads out of the state directory; its lines wait until it is put right.
-  const bool adopt = adopting_ && store::resolve_below(paths_.state_dir(), dir).has_value();
-  TRY(auto opened, transcripts::KnownEnds::open(paths_.state_dir() / dir, paths_.known_ends(agent), adopt));
+  const bool adopt = adopting_ && store::resolve_below(paths_.root(), dir).has_value();
+  TRY(auto opened, transcripts::KnownEnds::open(paths_.root() / dir, paths_.known_ends(agent), adopt));
   if (opened.was_damaged() && on_repair_)
     on_repair_(fmt::format("{} was damaged: every line that stands in the agent's transcripts now counts as known",
                            paths_.known_ends(agent).native()));
@@ -86,7 +86,7 @@ Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
 }
 
 Result<std::set<std::string, std::less<>>> Projection::names(const std::string& agent) {
-  TRY(store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)));
+  TRY(store::resolve_below(paths_.root(), paths_.sessions_dir(agent)));
   TRY(auto* known, ends(agent));
   return known->names();
 }
@@ -112,7 +112,7 @@ void Projection::on_size(std::string_view path, std::optional<std::uint64_t> siz
 
 Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::string& agent,
                                                                   const std::set<std::string>& files) {
-  TRY(store::resolve_below(paths_.state_dir(), paths_.sessions_dir(agent)));
+  TRY(store::resolve_below(paths_.root(), paths_.sessions_dir(agent)));
   TRY(auto* known, ends(agent));
   if (files.empty()) return known->look();
   std::vector<transcripts::ForeignEdit> found;
@@ -121,6 +121,30 @@ Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::str
     if (edit) found.push_back(std::move(*edit));
   }
   return found;
+}
+
+Result<std::optional<transcripts::Migration>> Projection::migrate(const std::string& agent, const std::string& file,
+                                                                  const std::string& session_id) {
+  const std::string path = paths_.sessions_dir(agent) + file;
+  TRY(const auto whole, store::resolve_below(paths_.root(), path));
+  if (!store::stat_of(whole)) return std::nullopt;
+  TRY(const auto lock, writer_.close(path, true));
+  TRY(auto* known, ends(agent));
+  TRY(const auto edit, known->look(file));
+  if (edit) return fail(Code::session_busy, path + " is being written by a foreign program; try again");
+  bool kept = false;
+  TRY(const auto done, transcripts::migrate_transcript(whole, session_id, [&]() -> Result<void> {
+        const auto to = paths_.journal_dir() / "kept" / store::time_for_names() / path;
+        TRY(store::make_dirs(to.parent_path()));
+        kept = true;
+        return store::keep_copy(whole, to);
+      }));
+  if (!kept) return std::nullopt;
+  sizes_.set(path, std::nullopt);
+  if (const auto now = store::stat_of(whole))
+    known->replace(file, now->st_ino, static_cast<std::uint64_t>(now->st_size));
+  TRY(known->save());  // or the next start takes it for a foreign program's
+  return done;
 }
 
 Result<void> Projection::forget_deleted(const std::string& agent, const std::string& file) {
@@ -259,7 +283,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
   if (restores_files(event)) return restore_files(event, positions, locked);
   if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
   const std::string& agent = event.envelope.agent;
-  const std::filesystem::path folder = paths_.state_dir() / paths_.sessions_dir(agent);
+  const std::filesystem::path folder = paths_.root() / paths_.sessions_dir(agent);
   const auto files = archived_files(event, positions);
   TRY(const bool done, archives_.contains(agent, event.envelope.seq));
   for (const journal::LinePosition& position : positions) {
@@ -293,7 +317,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
 Result<void> Projection::destroy_archives(const journal::Event& event,
                                           std::span<const journal::LinePosition> positions) {
   const std::string dir = paths_.sessions_dir(event.envelope.agent);
-  const std::filesystem::path folder = paths_.state_dir() / dir;
+  const std::filesystem::path folder = paths_.root() / dir;
   TRY(archives_.write());
   TRY(archives_.sync());
   std::vector<std::string> names;
@@ -328,7 +352,7 @@ Result<void> Projection::restore_files(const journal::Event& event, std::span<co
                                        bool locked) {
   const std::string& agent = event.envelope.agent;
   const std::string dir = paths_.sessions_dir(agent);
-  const std::filesystem::path folder = paths_.state_dir() / dir;
+  const std::filesystem::path folder = paths_.root() / dir;
   for (const auto& [file, name] : archived_files(event, positions)) {
     TRY(const auto held, writer_.close(dir + file, locked));
     TRY(const auto written, writer_.close(dir + name, false));  // a start may have sent lines there
@@ -357,7 +381,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
                                       std::span<const std::pair<std::string, std::string>> files, bool locked,
                                       bool done) {
   const std::string dir = paths_.sessions_dir(agent);
-  const std::filesystem::path folder = paths_.state_dir() / dir;
+  const std::filesystem::path folder = paths_.root() / dir;
   std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
   std::error_code ignored;
   bool whole = true;

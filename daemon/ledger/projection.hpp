@@ -21,6 +21,7 @@
 #include "store/journal/journal.hpp"
 #include "store/problem.hpp"
 #include "transcripts/known_ends.hpp"
+#include "transcripts/migrate.hpp"
 #include "transcripts/transcript_writer.hpp"
 
 namespace sessiond::ledger {
@@ -68,6 +69,11 @@ class Projection {
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
+  // Writes a transcript of an earlier version as version 3 (transcripts/migrate.hpp), and keeps the old file below
+  // journal/kept. Nothing: it needed no change, or there is none. lock_timeout; session_busy when a foreign program
+  // writes to it.
+  Result<std::optional<transcripts::Migration>> migrate(const std::string& agent, const std::string& file,
+                                                        const std::string& session_id);
   // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
   // An agent leaves memory: its known lines are read again from their record when they are asked for.

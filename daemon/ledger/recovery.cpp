@@ -161,7 +161,7 @@ class Recovery {
       if (archived.seq < seq || archived.restored) continue;
       if (archived.purged || destroyed_.contains(archived.name)) return std::nullopt;
       std::error_code error;
-      if (std::filesystem::exists(parts_.env.paths.state_dir() / archived.name, error)) return archived.name;
+      if (std::filesystem::exists(parts_.env.paths.root() / archived.name, error)) return archived.name;
       const bool restored_later = std::ranges::any_of(all, [&archived](const Archived& later) {
         return later.restored && later.seq > archived.seq && later.name == archived.name;
       });
@@ -304,6 +304,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   const Paths paths(config.state_dir, config.store.path_template);
   store::set_case_sensitive_channels(config.routing.case_sensitive);
   TRY(store::make_dirs(paths.journal_dir()));
+  TRY(store::make_dirs(paths.root()));
   remove_left_temps(paths);
   LinkDir::remove_left(paths.journal_dir());
   if (!store::can_exchange(paths.journal_dir()))

@@ -32,6 +32,21 @@ asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> A
 }
 
 template <class Call>
+asio::awaitable<std::invoke_result_t<Call&, const decide::AgentState&, Seen&>> show_memory(
+    const decide::AgentState& state, Call call) {
+  Seen seen(0);
+  co_return call(state, seen);
+}
+
+// Ledger::show of the state that has the session of this name: the agent's ephemeral sessions, or the agent.
+template <class Call>
+auto show_of(Ledger& ledger, std::string agent, std::string_view session, bool fresh, Call call) {
+  const decide::AgentState* state = ledger.parts().memory.holding(agent, session);
+  if (state != nullptr) return show_memory(*state, std::move(call));
+  return ledger.show(std::move(agent), fresh, std::move(call));
+}
+
+template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agents::show_all(
     std::vector<std::string> agents, bool fresh, Call call, std::vector<std::string>* degraded) {
   for (int shows = 1;;) {

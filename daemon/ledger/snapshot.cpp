@@ -127,7 +127,7 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
   for (const std::string& agent : paths.agents()) {
     if (!taken) return taken;
     const fs::path store = paths.store_file(agent);
-    taken = take(cut, paths.sessions_dir(agent) + store.filename().native(), store, Kind::replaced);
+    taken = take(cut, paths.sessions_dir_in_backup(agent) + store.filename().native(), store, Kind::replaced);
   }
   for (const std::string name : {"policy.json", "tokens.json"}) {
     if (!taken) return taken;
@@ -137,10 +137,10 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
 }
 
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent) {
-  const std::string folder = paths.sessions_dir(agent);
+  const std::string folder = paths.sessions_dir_in_backup(agent);
   // The record of archived files is taken with the transcripts, on the thread that writes both.
   TRY(take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)));
-  return take_folder(cut, folder, paths.state_dir() / folder, Depth::deep,
+  return take_folder(cut, folder, paths.store_file(agent).parent_path(), Depth::deep,
                      [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
 }
 

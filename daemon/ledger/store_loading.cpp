@@ -108,7 +108,7 @@ void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChan
 
 // Moves a temporary file into journal/kept: it may hold the only copy of a foreign program's version.
 void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vector<std::string>& told) {
-  const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / temp.lexically_relative(paths.state_dir());
+  const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / paths.relative(temp);
   auto moved = store::make_dirs(kept.parent_path());
   if (moved) moved = sessions::move_file(temp, kept);
   if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all files of the daemon
@@ -176,8 +176,8 @@ sessions::SessionsFile::Options store_options(const config::Config& config, cons
 
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& id, LoadRequest request) {
-  const auto dir = paths.state_dir() / paths.sessions_dir(id);
-  TRY(store::resolve_below(paths.state_dir(), paths.sessions_dir(id)));
+  const auto dir = paths.root() / paths.sessions_dir(id);
+  TRY(store::resolve_below(paths.root(), paths.sessions_dir(id)));
   Loaded loaded{.state = std::make_shared<decide::AgentState>(id),
                 .file = std::move(request.file),
                 .repairs = {},

@@ -85,7 +85,7 @@ asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string 
   } else {
     done = co_await flush(agent, file);
   }
-  const LockWaiter waits(env_.lock_waiters, env_.paths.state_dir() / path);
+  const LockWaiter waits(env_.lock_waiters, env_.paths.root() / path);
   while (!done && done.error().code == Code::lock_timeout && store::steady_ms() < deadline && !env_.draining) {
     flush_soon();
     co_await flushed_.wait(0);

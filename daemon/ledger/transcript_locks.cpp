@@ -56,7 +56,7 @@ bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::
   if (end == nullptr) return true;  // it will be read
   const std::string path = env_.paths.sessions_dir(state.id()) + file;
   struct stat status{};
-  const bool there = ::lstat((env_.paths.state_dir().native() + '/' + path).c_str(), &status) == 0;
+  const bool there = ::lstat((env_.paths.root().native() + '/' + path).c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.
   return size == end->read_size || size == flusher_.facts().sizes.find(path);
@@ -77,7 +77,7 @@ asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(s
   auto& slot = turns_[path];
   if (!slot) slot = std::make_shared<TranscriptTurn>();
   const auto turn = slot;
-  const LockWaiter waits(env_.lock_waiters, env_.paths.state_dir() / path);
+  const LockWaiter waits(env_.lock_waiters, env_.paths.root() / path);
   while (turn->taken) {
     if (const auto trouble = co_await turn->freed.wait(0)) co_return std::unexpected(*trouble);
     if (auto open = join(agent, file)) co_return open;

@@ -19,8 +19,7 @@ std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const
   if (!opened) {
     if (open_.size() > most_open)
       std::erase_if(open_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
-    opened =
-        std::make_shared<OpenTranscript>(env_.disk, env_.paths.state_dir() / path, env_.paths.sidecar(agent, file));
+    opened = std::make_shared<OpenTranscript>(env_.disk, env_.paths.root() / path, env_.paths.sidecar(agent, file));
   }
   return opened;
 }
@@ -31,9 +30,11 @@ void TranscriptReaders::save(transcripts::Transcript& transcript) {
     log::warn("index_not_saved", {{"error", saved.error().detail}, {"next", "the next start indexes it again"}});
 }
 
-void TranscriptReaders::unload(const std::string& agent) {
-  const std::string dir = env_.paths.sessions_dir(agent);
-  std::erase_if(open_, [&](const auto& open) { return open.first.starts_with(dir) && open.second.use_count() == 1; });
+void TranscriptReaders::unload(const std::string& agent, std::string_view file) {
+  const std::string path = env_.paths.sessions_dir(agent).append(file);
+  std::erase_if(open_, [&](const auto& open) {
+    return (file.empty() ? open.first.starts_with(path) : open.first == path) && open.second.use_count() == 1;
+  });
 }
 
 }  // namespace sessiond::ledger

@@ -22,8 +22,9 @@ class TranscriptReaders {
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read(std::string agent, std::string file,
                                                                               Call call);
-  // Closes the transcripts of an agent that leaves memory, except those that are being read.
-  void unload(const std::string& agent);
+  // Closes the transcripts of an agent that leaves memory (of one that stays: this one), except those that are being
+  // read.
+  void unload(const std::string& agent, std::string_view file = {});
 
  private:
   using OpenTranscript = runtime::OnStrand<transcripts::Transcript>;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t day_ms = 24LL * 3'600'000;
 constexpr std::int64_t first_look_ms = 60'000;  // after the start, at most
 
-bool has_limits(const config::Config::Maintenance& limits) {
+bool any(const policy::RetentionLimits& limits) {
   return limits.prune_after_ms || limits.max_entries || limits.max_disk_bytes || limits.archive_retention_ms;
 }
 
@@ -56,7 +56,7 @@ asio::awaitable<void> Keeper::run() {
 }
 
 asio::awaitable<void> Keeper::look() {
-  if (!has_limits(config_.session.maintenance)) {
+  if (!any(limits_of(config_.session))) {
     notices_.clear();
     co_return co_await save();
   }
@@ -74,7 +74,7 @@ asio::awaitable<void> Keeper::look() {
 asio::awaitable<Result<void>> Keeper::look_at(std::string agent) {
   const config::Config::Maintenance limits = config_.session.maintenance;  // a reload may change it meanwhile
   Protection protection{.preserve = limits.preserve, .streamed = co_await streamed_()};
-  CO_TRY(auto selected, co_await select(ledger_, agent, limits_of(limits), std::move(protection)));
+  CO_TRY(auto selected, co_await select(ledger_, agent, limits_of(config_.session), std::move(protection)));
   std::vector<Taken>& reached = selected.taken;
 
   Notices before = std::exchange(notices_[agent], {});

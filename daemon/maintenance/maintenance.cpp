@@ -124,12 +124,13 @@ asio::awaitable<Result<void>> take_some(ledger::Ledger& ledger, const std::strin
 
 }  // namespace
 
-policy::RetentionLimits limits_of(const config::Config::Maintenance& config) {
-  return {.prune_after_ms = config.prune_after_ms,
-          .max_entries = config.max_entries,
-          .max_disk_bytes = config.max_disk_bytes,
-          .high_water = config.high_water,
-          .archive_retention_ms = config.archive_retention_ms};
+policy::RetentionLimits limits_of(const config::Config::Session& config) {
+  const config::Config::Maintenance& limits = config.maintenance;
+  return {.prune_after_ms = limits.prune_after_ms,
+          .max_entries = config.most_sessions(),
+          .max_disk_bytes = limits.max_disk_bytes,
+          .high_water = limits.high_water,
+          .archive_retention_ms = limits.archive_retention_ms};
 }
 
 asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,

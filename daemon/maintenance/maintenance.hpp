@@ -47,7 +47,7 @@ struct Selected {
   std::vector<Kept> kept{};  // sessions that a limit reaches and that stay
 };
 
-policy::RetentionLimits limits_of(const config::Config::Maintenance& config);
+policy::RetentionLimits limits_of(const config::Config::Session& config);
 
 // Selects what the limits reach of one agent. Errors: those of Ledger::show.
 asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,

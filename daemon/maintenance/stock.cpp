@@ -196,7 +196,7 @@ asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string ag
   CO_TRY(co_await ledger.flush_transcript(agent, ""));
   const std::string folder_path = env.paths.sessions_dir(agent);
   stock = co_await runtime::run_on(env.disk.get_executor(), [stock = std::move(stock),
-                                                             dir = env.paths.state_dir() / folder_path,
+                                                             dir = env.paths.root() / folder_path,
                                                              store = env.paths.store_file(agent)]() mutable {
     Folder folder = read_folder(dir);
     for (StockedArchive& archive : stock.archives) find_files(archive, folder);

@@ -56,6 +56,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.require_fields = session.require_fields;
   rules.spawn_depth = static_cast<int>(session.spawn.depth);
   rules.spawn_count = static_cast<int>(session.spawn.count);
+  rules.ephemeral_bytes = session.ephemeral_bytes;
   rules.agents = config.limits.agents;
   rules.sessions_per_agent = config.limits.sessions_per_agent;
   rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <optional>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -119,7 +120,7 @@ class Daemon {
         config_(config),
         io_(io),
         streams_(ledger,
-                 {.journal = ledger.journal(),
+                 {.journal = ledger.parts().commits.journal(),
                   .disk = disk,
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
@@ -346,7 +347,14 @@ int serve(const ServeOptions& options) {
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());
   if (auto fenced = store::confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
-  const auto databases = ledger::Paths(state_dir, config->store.path_template).databases();
+  const ledger::Paths paths(state_dir, config->store.path_template);
+  std::optional<StateLock> stores_lock;  // of agents' folders outside of the state directory
+  if (paths.outside()) {
+    auto taken = lock_stores(paths.root());
+    if (!taken) return refuse("stores_unusable", taken.error(), in_use);
+    stores_lock.emplace(std::move(*taken));
+  }
+  const auto databases = paths.databases();
   if (!databases.empty() && !options.ignore_sqlite) return refuse("sqlite_state", keeps_sqlite(databases));
   auto tokens = auth::Tokens::load(state_dir / "tokens.json");
   if (!tokens) return refuse("tokens_unreadable", tokens.error());

@@ -16,6 +16,7 @@
 
 #include "daemon/doctor/state_owner.hpp"
 #include "store/clock.hpp"
+#include "store/confine.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::serve {
@@ -144,6 +145,13 @@ Result<StateLock> StateLock::acquire_for_daemon(const fs::path& state_dir,
     if (std::string text = holder.text(); std::exchange(told, text) != text) waiting(text);
     std::this_thread::sleep_for(poll_interval);
   }
+}
+
+Result<StateLock> lock_stores(const fs::path& root) {
+  TRY(store::make_dirs(root));
+  TRY(auto lock, StateLock::acquire(root, "serve"));
+  TRY(store::confine_below(root));
+  return lock;
 }
 
 Result<void> check_user(const fs::path& state_dir) {

@@ -28,6 +28,10 @@ class StateLock {
   store::Fd fd_;
 };
 
+// Takes the lock of a folder that holds agents' folders outside of the state directory, for `serve`, and lets
+// open_file() follow no link out of it. Makes the folder. Errors: `degraded`, when another daemon serves it.
+Result<StateLock> lock_stores(const std::filesystem::path& root);
+
 // Refuses to work as root in another user's directory: that user's daemon could not read the files. Errors: `degraded`,
 // with the owner.
 Result<void> check_user(const std::filesystem::path& state_dir);

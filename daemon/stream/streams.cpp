@@ -49,11 +49,12 @@ Streams::Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings s
     });
     threads_.push_back(std::move(made));
   }
-  ledger_.on_events([this](std::vector<journal::Event> events) { deliver(std::move(events)); });
+  ledger_.on_events([this](std::vector<journal::Event> events) { deliver(std::move(events)); },
+                    [this](std::vector<journal::Event> events) { pass_on(std::move(events)); });
 }
 
 Streams::~Streams() {
-  ledger_.on_events(nullptr);
+  ledger_.on_events(nullptr, nullptr);
   for (const auto& thread : threads_) {
     thread->io.stop();
     thread->thread.join();
@@ -67,17 +68,27 @@ void Streams::each_hub(const Call& call) {
   for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
 }
 
-void Streams::deliver(std::vector<journal::Event> events) {
-  if (!pending_.empty()) {
-    for (const journal::Event& event : events) {
-      if (event.envelope.type != journal::EventType::message_appended) continue;
-      std::erase_if(pending_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
-    }
+// Drops what waits for sessions to which a message was committed: typing is over.
+void Streams::drop_pending(const std::vector<journal::Event>& events) {
+  if (pending_.empty()) return;
+  for (const journal::Event& event : events) {
+    if (event.envelope.type != journal::EventType::message_appended) continue;
+    std::erase_if(pending_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
   }
+}
+
+void Streams::deliver(std::vector<journal::Event> events) {
+  drop_pending(events);
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   tail_.push(batch);
   each_hub([batch](Hub& hub) { hub.deliver(batch); });
   wake_pollers();
+}
+
+void Streams::pass_on(std::vector<journal::Event> events) {
+  drop_pending(events);
+  const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
+  each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
 
 void Streams::publish(Ephemeral event) {
@@ -115,9 +126,7 @@ void Streams::publish_pending() {
     if (one.type == journal::EventType::text_delta) out.string("text", one.text);
     events.push_back(journal::make_event(std::move(one.envelope), out.text()));
   }
-  if (events.empty()) return;
-  const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
-  each_hub([batch](Hub& hub) { hub.publish(batch); });
+  if (!events.empty()) pass_on(std::move(events));
 }
 
 std::string Streams::lineage_of(const auth::Principal& who) const {
@@ -130,7 +139,7 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& re
   CO_TRY(auto filter, EventFilter::parse(request));
   // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
   // ahead of the tail only for a moment, so it is waited for.
-  if (asked && asked->epoch == ledger_.journal().epoch() && asked->seq > tail_.head() &&
+  if (asked && asked->epoch == ledger_.parts().commits.journal().epoch() && asked->seq > tail_.head() &&
       asked->seq <= ledger_.status().head) {
     if (const auto settled = co_await ledger_.wait_until_durable(asked->seq); !settled)
       log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});

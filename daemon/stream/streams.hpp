@@ -65,6 +65,8 @@ class Streams {
     std::jthread thread{};
   };
   void deliver(std::vector<journal::Event> events);
+  void pass_on(std::vector<journal::Event> events);  // to the clients that are live, without a seq
+  void drop_pending(const std::vector<journal::Event>& events);
   boost::asio::awaitable<Result<Subscription>> subscribe(const http::Request& request, StreamScope scope);
   // The mark of events about sessions that descend from this token's session; empty if the token has another role.
   std::string lineage_of(const auth::Principal& who) const;

@@ -14,7 +14,7 @@ constexpr auto names = std::to_array<std::string_view>(
      "session.deleted",       "message.appended",      "topic.created",   "topic.deleted",    "policy.changed",
      "policy.denied",         "lock.evicted",          "lock.expired",    "store.repaired",   "store.degraded",
      "store.external_change", "transcript.renumbered", "config.reloaded", "token.created",    "token.revoked",
-     "retention.notice",      "archive.destroyed",     "session.typing",  "text.delta"});
+     "retention.notice",      "archive.destroyed",     "session.typing",  "session.released", "text.delta"});
 
 struct Text {
   std::string_view name;

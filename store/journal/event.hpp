@@ -41,8 +41,9 @@ enum class EventType : std::uint8_t {
   retention_notice,   // {keys, files?}: what a limit of session.maintenance reaches
   archive_destroyed,  // {archivedAs, archivedMore?, entryAs?, reason}
   // Published only; the journal never has them.
-  session_typing,  // {}
-  text_delta,      // {runId?, text}
+  session_typing,    // {}
+  session_released,  // {}
+  text_delta,        // {runId?, text}
 };
 std::string_view name(EventType type);  // "session.created"
 std::optional<EventType> event_type(std::string_view name);

@@ -164,7 +164,7 @@ class LentShared(Lent):
 
 class LentLong(Case):
     """A lock that is renewed for longer than staleMs is not taken for a stale one by the daemon itself."""
-    config = {"store": {"lock": {"staleMs": 400}}}
+    config = {"store": {"lock": {"staleMs": 1000}}}
 
     def test_a_lock_of_ours_is_not_stale(self):
         key = self.new()["key"]
@@ -172,6 +172,6 @@ class LentLong(Case):
         for _ in range(5):
             self.ok(self.api.patch(S(key), {"subject": uid()}), 200)
             self.api.get(S(key), headers={"Cache-Control": "no-cache"})
-            time.sleep(0.25)
+            time.sleep(0.4)
         self.assertTrue(os.path.exists(lent["path"]))
         self.assertEqual(self.api.delete(f"{LOCKS}/{lent['id']}").status, 204)

@@ -85,18 +85,6 @@ class Create(Case):
         self.assertIn(name, [a["agent"] for a in self.ok(self.api.get("/v1/agents"), 200)["data"]])
         self.assertEqual(self.ok(self.api.get("/v1/agents/" + name), 200)["sessions"], 1)
 
-    def test_ephemeral_sessions_are_gone_with_the_next_start(self):
-        daemon = self.spawn()
-        api = daemon.client()
-        body = self.ok(api.post(ALL, {"key": "agent:main:tmp:1", "ephemeral": True}), 201)
-        self.new("agent:main:kept", api=api)
-        self.say("agent:main:tmp:1", "for now", api=api)
-        self.assertEqual(self.texts("agent:main:tmp:1", api=api), ["for now"])
-        daemon.restart(kill=True)
-        self.problem(api.get(S("agent:main:tmp:1")), 404, "session_not_found")
-        self.assertEqual(list(daemon.sessions_json()), ["agent:main:kept"])
-        self.assertFalse([p.name for p in daemon.agent_dir().iterdir() if p.name.startswith(body["sessionId"])])
-
 
 class Read(Case):
     def test_by_every_name(self):

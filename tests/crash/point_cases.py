@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from life import GONE, Life
+from harness.case import text_of
 from harness.sessiond import S, SLOW, Daemon, eventually
 from world import Reader, compare_store
 
@@ -372,13 +373,15 @@ class Lent(Case):
             lent = client.post(locks, {"ttlMs": 20000}).json["id"]
             relabel(self.daemon.agent_dir() / "sessions.json", self.key)
             self.edited = True
-            assert self.me.say(self.key, "under the lock")
+            if not self.me.say(self.key, "under the lock"):
+                return None
             if self.point == "recovery.merged":
                 return self.end(self.daemon.kill9)
             client.delete(f"{locks}/{lent}")
             self.daemon.checkpoint()
         except GONE:
             pass
+        return None
 
     def run_into(self, faults, drive, patience=10):
         if self.point == "recovery.merged" and faults.startswith(self.point) and self.start(""):
@@ -393,4 +396,54 @@ class Lent(Case):
         return faults + ([] if label == ("theirs" if self.edited else None) else [f"the script's change is {label}"])
 
 
-CASES = (Traffic, Failing, FailingTwice, Torn, Repair, Adopt, AfterCheckpoint, Damaged, ForeignDown, ForeignUnderLock, Lent)
+class Migrate(Case):
+    """A transcript of version 1 is written as version 3 while the daemon runs."""
+    points = ("migrate.kept", "migrate.renamed", "transcript.written:2")
+    second = ("recovery.replayed", "marks.written", "checkpoint.exchanged")
+    KEY = "agent:old:main"
+    LINES = ['{"type":"session","version":1,"id":"0old","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/"}'] + [
+        json.dumps({"type": "message", "message": {"role": "user", "content": f"old {n}"}}) for n in range(50)]
+
+    def prepare(self):
+        super().prepare()
+        folder = self.daemon.agent_dir("old")
+        folder.mkdir(parents=True)
+        (folder / "sessions.json").write_text(json.dumps({self.KEY: {"sessionId": "0old", "updatedAt": 1700000000000}}))
+        self.file, self.said = folder / "0old.jsonl", []
+        self.file.write_text("".join(line + "\n" for line in self.LINES))
+
+    def drive(self):
+        client = self.daemon.client()
+        path = S(self.KEY, "old", "messages")
+        try:
+            for text in ("before", "after"):
+                if client.post(path, {"role": "user", "text": text}).status == 201:
+                    self.said.append(text)
+                if text == "before":
+                    assert client.post(S(self.KEY, "old", "migrate")).status == 200
+        except GONE:
+            pass
+
+    def check(self):
+        client = self.me.client
+        lines = [json.loads(line) for line in self.file.read_text().splitlines()]
+        faults = [] if lines[0]["version"] in (1, 3) else [f"the header is {lines[0]}"]
+        ids = [line for line in lines[1:51] if "id" in line]
+        if len(ids) != (50 if lines[0]["version"] == 3 else 0):
+            faults.append(f"half of it is migrated: {len(ids)} of 50 entries have ids")
+        want = [f"old {n}" for n in range(50)] + self.said
+        page = client.get(S(self.KEY, "old", "messages") + "?limit=200&order=asc").json["data"]
+        if (texts := [text_of(message) for message in page])[:len(want)] != want:
+            faults.append(f"the messages are {texts[45:]}")
+        for changed in ((lines[0]["version"] == 1), False):
+            if (got := client.post(S(self.KEY, "old", "migrate")).json)["changed"] != changed:
+                faults.append(f"migrate again: {got}")
+        kept = list((self.daemon.state / "journal" / "kept").rglob("0old.jsonl"))
+        if not kept or any(file.stat().st_mode & 0o777 != 0o600 for file in kept):
+            faults.append(f"kept: {kept}")
+        if not any(file.read_text().startswith("\n".join(self.LINES)) for file in kept):
+            faults.append("no old file is kept")
+        return faults
+
+
+CASES = (Traffic, Failing, FailingTwice, Torn, Repair, Adopt, AfterCheckpoint, Damaged, ForeignDown, ForeignUnderLock, Lent, Migrate)

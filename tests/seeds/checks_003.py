@@ -83,6 +83,11 @@ class Checks(Case):
         self.new(api=daemon.client())
         daemon.client().post("/v1/admin/checkpoint")
         self.assertTrue((daemon.state / "stores/main/index.json").exists())
+        self.assertEqual(self.get(session["key"])["paths"], dict(zip(("store", "transcript"), printed.split())))
+        daemon = self.spawn({"store": {"pathTemplate": "~/agents/{agentId}/sessions/sessions.json", "allowOutside": True}})
+        self.new(api=daemon.client())
+        daemon.client().post("/v1/admin/checkpoint")
+        self.assertTrue((daemon.home / "home" / "agents/main/sessions/sessions.json").exists())
 
     # -- the entry ---------------------------------------------------------------------------------------------------
 
@@ -392,6 +397,7 @@ class Checks(Case):
                        '{"type":"message","timestamp":"2025-01-15T12:00:01Z","message":{"role":"user","content":"v1"}}\n')
         self.assertIn(daemon.cli("doctor", "--migrate").returncode, (0, 1, 4))
         self.assertEqual(json.loads(old.read_text().splitlines()[0])["version"], 3)
+        self.assertEqual(self.ok(self.api.post(S(self.new()["key"], "main", "migrate")), 200), {"changed": False})
         migrated = old.read_bytes()
         daemon.cli("doctor", "--migrate")
         self.assertEqual(old.read_bytes(), migrated)
@@ -672,3 +678,17 @@ class Checks(Case):
         api = self.maintained(daemon, 48)
         left = lambda: [one["key"] for one in self.ok(api.get(ALL.format("main") + "?limit=200&sort=key"), 200)["data"]]  # noqa: E731
         eventually(lambda: left() == keys[5:], what="the end of the two oldest, by itself")
+
+    def most_sessions(self):
+        api = self.spawn({"session": {"maxSessions": 3}}).client()
+        for n in range(5):
+            self.ok(api.put(S(f"agent:main:x:{n}"), {"lastInteractionAt": 1_000 + n, "updatedAt": 1_000 + n}), 201)
+        found = self.ok(api.post("/v1/admin/maintenance"), 200)
+        self.assertEqual([one["key"] for one in found["data"]], ["agent:main:x:0", "agent:main:x:1"])
+
+    def config_keys(self):
+        self.spawn({"session": {"autoSave": True, "maxSessions": 50}})
+        daemon = self.spawn({"session": {"autoSave": False}}, start=False)
+        done = daemon.cli("config", "--check")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("always on", done.stdout + done.stderr)

@@ -60,7 +60,7 @@ TEST_CASE("every key reaches its field") {
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
-              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}},
+              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true},
     "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
     "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
@@ -68,6 +68,7 @@ TEST_CASE("every key reaches its field") {
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
                 "resetByType": {"group": {"mode": "idle"}, "thread": {}},
                 "resetByChannel": {"discord": {"atHour": 7}, "x": {"idleMinutes": 8, "mode": "none"}}, "spawn": {"depth": 0, "count": 1}, "requireFields": ["workerId"],
+                "ephemeralBytes": 100000, "autoSave": true, "maxSessions": 50,
                 "maintenance": {"mode": "enforce", "noticeMs": 0, "everyMs": 100, "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
                                 "highWater": 0.5, "archiveRetentionMs": 60001, "preserve": ["agent:"]}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
@@ -88,7 +89,7 @@ TEST_CASE("every key reaches its field") {
   wanted.audit = {{}, 100000};
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
-  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}};
+  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}, true};
   wanted.stream = {1500, 1600, 4096, 10, 7};
   wanted.network = {3};
   wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;
@@ -102,7 +103,10 @@ TEST_CASE("every key reaches its field") {
   wanted.session.reset_by_channel = {{"discord", {.at_hour = 7}}, {"x", {.idle_minutes = 8}}};
   wanted.session.spawn = {0, 1};
   wanted.session.require_fields = {"workerId"};
-  wanted.session.maintenance = {Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
+  wanted.session.ephemeral_bytes = 100'000;
+  wanted.session.max_sessions = 50;
+  wanted.session.maintenance = {
+      Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};

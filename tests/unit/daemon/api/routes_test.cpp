@@ -34,7 +34,7 @@ struct World {
     streams = std::make_unique<stream::Streams>(
         *ledger,
         stream::StreamContext{
-            .journal = ledger->journal(),
+            .journal = ledger->parts().commits.journal(),
             .disk = disk,
             .again = [](const auth::Principal& principal) -> Result<auth::Principal> { return principal; },
             .token_generation = [] { return std::uint64_t{1}; }},

@@ -41,11 +41,10 @@ TEST_CASE("create") {
 
 TEST_CASE("create: ids and keys") {
   World world;
-  const Decision stamped = world.run(CreateSession{.timestamp_id = true, .ephemeral = true});
+  const Decision stamped = world.run(CreateSession{.timestamp_id = true});
   const std::string id = *json::string_at(stamped.body, "sessionId");
   CHECK(id.starts_with("2026-11-21-22-00-00-000-"));
   CHECK(*json::string_at(stamped.body, "key") == "agent:main:session:" + id);
-  CHECK(world.session(id).ephemeral);
   world.run(CreateSession{.key = "k", .session_id = "Mine"});
   CHECK(world.session("Mine").key() == "agent:main:k");
 

@@ -1,0 +1,258 @@
+#include "daemon/ledger/memory_sessions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "daemon/decide/apply.hpp"
+#include "daemon/runtime/log.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::ledger {
+namespace {
+
+constexpr int most_needs = 64;                      // facts one decision may ask for
+constexpr std::uint64_t bytes_of_a_session = 1024;  // beside its entry and messages, about
+constexpr std::uint64_t bytes_of_an_answer = 256;   // beside its body, about
+
+// The files that the transcripts of a session would be.
+std::vector<std::string> files_of(const decide::AgentState& state, const decide::Session& session) {
+  std::vector<std::string> files{decide::AgentState::file_of(session, {})};
+  if (const auto* topics = state.transcripts.topics(session.session_id))
+    for (const std::string& topic : *topics) files.push_back(decide::AgentState::file_of(session, topic));
+  return files;
+}
+
+// An event as streams get it: without a seq.
+journal::Event passing(const journal::Event& event) {
+  journal::Envelope envelope = event.envelope;
+  envelope.seq = 0;
+  return journal::make_event(std::move(envelope), event.data);
+}
+
+// What the decision adds to memory, about.
+std::uint64_t growth_of(const decide::Decision& decision) {
+  std::uint64_t bytes = 0;
+  for (const journal::LinePosition& line : decision.line_positions)
+    if (line.made) bytes += line.made->text.size();
+  for (const journal::Event& event : decision.events)
+    if (event.envelope.type == journal::EventType::session_created) bytes += event.data.size() + bytes_of_a_session;
+  return bytes;
+}
+
+}  // namespace
+
+const decide::AgentState* MemorySessions::of(std::string_view agent) const {
+  const auto found = agents_.find(agent);
+  return found == agents_.end() || found->second.state.size() == 0 ? nullptr : &found->second.state;
+}
+
+const decide::AgentState* MemorySessions::holding(std::string_view agent, std::string_view name) const {
+  const decide::AgentState* state = of(agent);
+  return state == nullptr || state->find(name) == nullptr ? nullptr : state;
+}
+
+std::vector<std::string> MemorySessions::agents() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, agent] : agents_)
+    if (agent.state.size() != 0) ids.push_back(id);
+  return ids;
+}
+
+const transcripts::MemoryTranscript* MemorySessions::transcript(std::string_view agent, std::string_view file) const {
+  const auto found = agents_.find(agent);
+  if (found == agents_.end()) return nullptr;
+  const auto transcript = found->second.transcripts.find(file);
+  return transcript == found->second.transcripts.end() ? nullptr : &transcript->second;
+}
+
+const answers::Answer* MemorySessions::find_answer(const answers::Digest& scope) const {
+  const auto found = answers_.find(scope);
+  return found == answers_.end() ? nullptr : &found->second.answer;
+}
+
+std::uint64_t MemorySessions::bytes() const {
+  std::uint64_t bytes = line_bytes_ + answer_bytes_;
+  for (const auto& [id, agent] : agents_) bytes += agent.state.entry_bytes() + agent.state.size() * bytes_of_a_session;
+  return bytes;
+}
+
+std::uint64_t MemorySessions::bytes_of(const Agent& agent, const decide::Session& session) const {
+  std::uint64_t bytes = session.entry()->size() + bytes_of_a_session;
+  for (const std::string& file : files_of(agent.state, session))
+    if (const auto found = agent.transcripts.find(file); found != agent.transcripts.end())
+      bytes += found->second.bytes();
+  return bytes;
+}
+
+// Answers from memory what the ledger reads from files (fetch.hpp).
+void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines,
+                           decide::FetchedIds& ids) const {
+  const transcripts::MemoryTranscript* transcript = this->transcript(agent.state.id(), need.file);
+  switch (need.what) {
+    case decide::Need::What::transcript_end:
+      agent.state.transcripts.find_or_add(need.file);  // that of no file: known ends are kept while the session is
+      return;
+    case decide::Need::What::entry_ids:
+      agent.state.transcripts.find_or_add(need.file).ids =
+          std::make_shared<transcripts::IdSet>(transcript == nullptr ? transcripts::IdSet() : transcript->ids());
+      return;
+    case decide::Need::What::lines:
+      for (const std::string& id : need.ids) {
+        const auto found = transcript == nullptr ? std::nullopt : *transcript->find(id);
+        lines[id] = found.value_or(transcripts::StoredLine{});
+      }
+      return;
+    case decide::Need::What::id_files:
+      ids[need.file];  // it has none
+      return;
+    case decide::Need::What::sdk_session:  // never asked: the ids of ephemeral sessions are their own
+      return;
+  }
+}
+
+Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::string_view actor, const Decide& call) {
+  assert(env_.loop.is_current());
+  Agent& there = agents_.try_emplace(agent, agent).first->second;
+  const std::string as_of = commits_.journal().epoch() + '-' + std::to_string(commits_.durable());
+  decide::FetchedLines lines;
+  decide::FetchedIds ids;
+  decide::Context now = commits_.context(actor, "api");
+  now.next_seq = next_seq_;
+  now.on_disk = &ids;
+  now.durable = false;
+  now.as_of = as_of;
+  for (int fetches = 0; fetches < most_needs; ++fetches) {
+    auto decided = call(there.state, now, lines);
+    if (!decided && there.state.size() == 0) agents_.erase(agent);
+    if (!decided) return decided;
+    if (decided->need) {
+      fetch(there, *decided->need, lines, ids);
+      continue;
+    }
+    const std::uint64_t most = env_.rules.ephemeral_bytes / 4 * 3;
+    const std::uint64_t growth = growth_of(*decided);
+    const decide::Session* about = growth == 0 ? nullptr : there.state.find_key(decided->events.back().envelope.key);
+    if (growth != 0 && growth + (about == nullptr ? 0 : bytes_of(there, *about)) > most)
+      return fail(
+          Code::storage_full,
+          fmt::format("the session would take more than {} bytes, three quarters of session.ephemeralBytes", most));
+    return decided;
+  }
+  return fail(Code::internal, "a decision asks for ever");
+}
+
+void MemorySessions::erase_transcript(Agent& agent, const std::string& file) {
+  const auto found = agent.transcripts.find(file);
+  if (found == agent.transcripts.end()) return;
+  line_bytes_ -= found->second.bytes();
+  agent.transcripts.erase(found);
+}
+
+void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
+  using enum journal::EventType;
+  if (const decide::Session* session = agent.state.find_key(event.envelope.key)) {
+    if (event.envelope.type == session_reset || event.envelope.type == session_deleted)
+      for (const std::string& file : files_of(agent.state, *session)) erase_transcript(agent, file);
+    if (event.envelope.type == topic_deleted)
+      erase_transcript(agent, decide::AgentState::file_of(*session, event.envelope.topic));
+  }
+  decide::apply(agent.state, event);
+  // Nothing of it waits for the journal or goes to a file.
+  if (decide::Session* session = agent.state.mutable_session(event.envelope.key)) session->last_seq = 0;
+  agent.state.last_seq = 0;
+  agent.state.dirty.clear();
+  agent.state.changed_by_us.clear();
+  agent.state.archives = {};
+}
+
+void MemorySessions::apply(const std::string& agent, const decide::Decision& decision,
+                           std::vector<answers::Answer> answers) {
+  if (decision.events.empty()) return;
+  Agent& there = agents_.at(agent);
+  assert(decision.events.front().envelope.seq == next_seq_);
+  next_seq_ += decision.events.size();
+  std::vector<journal::Event> events;
+  for (const journal::Event& event : decision.events) {
+    apply_event(there, event);
+    events.push_back(passing(event));
+  }
+  for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(there.state, update);
+  for (const journal::LinePosition& line : decision.line_positions) {
+    if (!line.made) continue;
+    transcripts::MemoryTranscript& transcript = there.transcripts[line.file];
+    if (line.made->seq)
+      transcript.add(line.made->text, decision.events.back().envelope.time);
+    else
+      transcript.add_header(line.made->text);
+    line_bytes_ += line.made->text.size();
+  }
+  for (answers::Answer& answer : answers) keep(std::move(answer), agent, decision.events.back().envelope.key);
+  if (env_.on_passing_events) env_.on_passing_events(std::move(events));
+  if (decision.events.back().envelope.type == journal::EventType::session_deleted) forget_deleted();
+  make_room();
+}
+
+void MemorySessions::keep(answers::Answer answer, const std::string& agent, const std::string& key) {
+  answer_bytes_ += answer.body.size() + bytes_of_an_answer;
+  answer_order_.push_back(answer.scope);
+  answers_.insert_or_assign(answer.scope, KeptAnswer{.answer = answer, .agent = agent, .key = key});
+}
+
+// Answers take a quarter of the room at most: then the oldest ones go. Beyond that, sessions go.
+void MemorySessions::make_room() {
+  const std::uint64_t most = env_.rules.ephemeral_bytes;
+  while (answer_bytes_ > most / 4 && !answer_order_.empty()) {
+    if (const auto found = answers_.find(answer_order_.front()); found != answers_.end()) {
+      answer_bytes_ -= found->second.answer.body.size() + bytes_of_an_answer;
+      answers_.erase(found);
+    }
+    answer_order_.pop_front();
+  }
+  while (bytes() > most && !agents_.empty()) remove_oldest();
+}
+
+// Deletes the session that was changed longest ago, of all agents.
+void MemorySessions::remove_oldest() {
+  Agent* of = nullptr;
+  const decide::Session* oldest = nullptr;
+  for (auto& [id, agent] : agents_) {
+    const decide::Session* first = agent.state.size() == 0 ? nullptr : *agent.state.by_updated().begin();
+    if (first == nullptr || (oldest != nullptr && oldest->updated_at <= first->updated_at)) continue;
+    of = &agent;
+    oldest = first;
+  }
+  if (of != nullptr) {
+    const journal::Event event = journal::make_event({.seq = next_seq_++,
+                                                      .time = store::unix_ms(),
+                                                      .type = journal::EventType::session_deleted,
+                                                      .agent = of->state.id(),
+                                                      .key = oldest->key(),
+                                                      .session_id = oldest->session_id,
+                                                      .channel = oldest->channel,
+                                                      .chat_type = oldest->chat_type,
+                                                      .lineage = env_.lineage.of(of->state, *oldest),
+                                                      .actor = "sessiond",
+                                                      .source = "api"},
+                                                     R"({"archivedAs":[],"purged":true,"reason":"ephemeralBytes"})");
+    log::info("ephemeral_session_removed", {{"agent", of->state.id()}, {"key", oldest->key()}});
+    apply_event(*of, event);
+    if (env_.on_passing_events) env_.on_passing_events({passing(event)});
+  }
+  forget_deleted();
+}
+
+// Forgets the answers of sessions that are gone, and agents without sessions.
+void MemorySessions::forget_deleted() {
+  std::erase_if(answers_, [this](const auto& pair) {
+    const auto& [answer, agent, key] = pair.second;
+    const auto of = agents_.find(agent);
+    if (of != agents_.end() && of->second.state.find_key(key) != nullptr) return false;
+    answer_bytes_ -= answer.body.size() + bytes_of_an_answer;
+    return true;
+  });
+  std::erase_if(agents_, [](const auto& pair) { return pair.second.state.size() == 0; });
+}
+
+}  // namespace sessiond::ledger

@@ -1,0 +1,80 @@
+// Ephemeral sessions: their entries and messages live in the memory of this process, and end with it.
+//
+// They are decided and applied by the same code as all others (daemon/decide), on a state of their own for each agent,
+// so nothing of them can reach the journal, a file, or what is made of files. Their events have no seq
+// (LedgerEnv::on_passing_events). A key or session id is in one of the agent's two states only: Ledger::commit
+// refuses to make one that the other state has. All of them together take at most
+// session.ephemeralBytes; the session that was changed longest ago makes room.
+// Thread: the loop. Nothing here waits.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/decide/decision.hpp"
+#include "daemon/ledger/commits.hpp"
+#include "store/answers/answers.hpp"
+#include "transcripts/memory_transcript.hpp"
+
+namespace sessiond::ledger {
+
+class MemorySessions {
+ public:
+  using Decide = std::function<Result<decide::Decision>(const decide::AgentState&, const decide::Context&,
+                                                        const decide::FetchedLines&)>;
+
+  MemorySessions(LedgerEnv& env, Commits& commits) : env_(env), commits_(commits) {}
+
+  // The state of the agent's ephemeral sessions; null: it has none. Valid until the next commit.
+  const decide::AgentState* of(std::string_view agent) const;
+  // The same, if it has a session of this name: a key in any spelling, or a session id.
+  const decide::AgentState* holding(std::string_view agent, std::string_view name) const;
+  std::vector<std::string> agents() const;  // that have ephemeral sessions
+  // Null: the session has no messages there. Valid until the next commit.
+  const transcripts::MemoryTranscript* transcript(std::string_view agent, std::string_view file) const;
+  const answers::Answer* find_answer(const answers::Digest& scope) const;
+  std::uint64_t bytes() const;  // of memory that all of them take, about
+
+  // Decides on the agent's ephemeral sessions. storage_full if one session would take more than three quarters of
+  // session.ephemeralBytes; the other quarter is for answers.
+  Result<decide::Decision> decide(const std::string& agent, std::string_view actor, const Decide& call);
+  // Applies a decision that was made since the last commit, keeps the answers with its session, and publishes its
+  // events.
+  void apply(const std::string& agent, const decide::Decision& decision, std::vector<answers::Answer> answers);
+
+ private:
+  struct Agent {
+    explicit Agent(const std::string& id) : state(id) {}
+    decide::AgentState state;
+    std::map<std::string, transcripts::MemoryTranscript, std::less<>> transcripts{};  // by file
+  };
+  struct KeptAnswer {
+    answers::Answer answer;
+    std::string agent;
+    std::string key;
+  };
+  void fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids) const;
+  std::uint64_t bytes_of(const Agent& agent, const decide::Session& session) const;
+  void apply_event(Agent& agent, const journal::Event& event);
+  void erase_transcript(Agent& agent, const std::string& file);
+  void keep(answers::Answer answer, const std::string& agent, const std::string& key);
+  void make_room();
+  void remove_oldest();
+  void forget_deleted();
+
+  LedgerEnv& env_;
+  Commits& commits_;
+  std::map<std::string, Agent, std::less<>> agents_{};
+  std::map<answers::Digest, KeptAnswer> answers_{};  // by scope
+  std::deque<answers::Digest> answer_order_{};       // the oldest first; also of answers that are gone
+  std::uint64_t line_bytes_ = 0;
+  std::uint64_t answer_bytes_ = 0;
+  std::uint64_t next_seq_ = 1;  // of their events, for the versions of entries; no client sees it
+};
+
+}  // namespace sessiond::ledger

@@ -1,0 +1,77 @@
+#include "transcripts/memory_transcript.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <random>
+
+#include "tests/unit/temp_dir.hpp"
+
+using namespace sessiond;
+using namespace sessiond::transcripts;
+using sessiond::testing::TempDir;
+
+namespace {
+
+std::vector<std::uint64_t> seqs(const TranscriptPage& page) {
+  std::vector<std::uint64_t> out;
+  for (const StoredLine& line : page.lines) out.push_back(line.seq);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a transcript in memory reads as the same lines in a file") {
+  const TempDir dir;
+  MemoryTranscript memory;
+  memory.add_header("{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n");
+  for (int number = 0; number < 40; ++number) {
+    const std::string type = number % 3 == 0 ? "custom" : "message";
+    memory.add("{\"type\":\"" + type + "\",\"id\":\"id" + std::to_string(number) +
+                   "\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"" +
+                   std::string(static_cast<std::size_t>(number) * 2000, 'x') + "\"}}\n",
+               number);
+  }
+  CHECK(memory.count() == 40);
+  CHECK(memory.updated_at() == 39);
+  std::ofstream(dir.path() / "t.jsonl") << memory.text();
+  auto opened = Transcript::open(dir.path() / "t.jsonl", {});
+  REQUIRE(opened);
+  Transcript& file = **opened;
+  std::minstd_rand random{7};
+  for (int round = 0; round < 400; ++round) {
+    PageQuery query{.limit = 1 + random() % 50, .descending = random() % 2 == 0};
+    if (random() % 2 == 0) query.after = random() % 45;
+    if (random() % 2 == 0) query.before = random() % 45;
+    if (random() % 3 == 0) query.types = {"custom"};
+    if (random() % 3 == 0) query.scan_limit = 1 + random() % 20;
+    const auto one = memory.page(query);
+    const auto other = file.page(query);
+    REQUIRE(one);
+    REQUIRE(other);
+    CHECK(seqs(*one) == seqs(*other));
+    CHECK(one->has_more == other->has_more);
+    CHECK(one->next == other->next);
+    for (std::size_t index = 0; index < one->lines.size(); ++index) {
+      CHECK(one->lines[index].line == other->lines[index].line);
+      CHECK(memory.show(one->lines[index]) == file.show(other->lines[index]));
+    }
+  }
+  for (const std::string id : {"id0", "id39", "none"}) {
+    const auto one = memory.find(id);
+    const auto other = file.find(id);
+    REQUIRE(one);
+    REQUIRE(other);
+    REQUIRE(one->has_value() == other->has_value());
+    if (*one) CHECK((**one).line == (**other).line);
+  }
+  CHECK(memory.ids().contains(id_hash("id12")));
+  CHECK_FALSE(memory.ids().contains(id_hash("none")));
+}
+
+TEST_CASE("an empty one") {
+  const MemoryTranscript memory;
+  CHECK(memory.page({})->lines.empty());
+  CHECK_FALSE(memory.find("x")->has_value());
+  CHECK(memory.text().empty());
+}

@@ -24,7 +24,8 @@ class Create(Case):
         self.assertLess(abs(body["updatedAt"] - body["createdAt"]), 1000)
         got = self.api.get(S(key))
         self.assertEqual(got.etag, reply.etag)
-        self.assertEqual({**got.json, "asOf": 0}, {**body, "asOf": 0})
+        self.assertEqual(got.json["paths"]["transcript"], str(self.daemon.agent_dir() / (body["sessionId"] + ".jsonl")))
+        self.assertEqual({**got.json, "asOf": 0, "paths": 0}, {**body, "asOf": 0, "paths": 0})
         self.assertEventId(got.json["asOf"])
 
     def test_without_a_key(self):

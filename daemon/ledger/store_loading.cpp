@@ -34,6 +34,13 @@ bool is_left_temp(std::string_view file, std::string_view store) {
   return rest.starts_with('.') && error == std::errc() && *stop == '.' && pid > 0 && store::process_status(pid).dead;
 }
 
+// The same of a migration (transcripts/migrate.hpp) that was killed: its transcript is as it was.
+bool is_left_migration(std::string_view file) {
+  constexpr std::string_view mark = ".jsonl";
+  const std::size_t at = file.find(mark);
+  return at != file.npos && is_left_temp(file, file.substr(0, at + mark.size()));
+}
+
 // Finds topics, session ids and archives by one listing of the folder. An archive without a record (of a foreign
 // program or an earlier version) is known by its name only; an archive that is gone is dropped from its record. `left`
 // receives temporary files that ended processes left, `files` (if given) the names of all files.
@@ -44,6 +51,11 @@ void find_files(decide::AgentState& state, const std::filesystem::path& dir, std
   store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
     if (is_left_temp(file, store)) left.push_back(entry.path());
+    if (is_left_migration(file)) {
+      std::error_code ignored;
+      std::filesystem::remove(entry.path(), ignored);
+      return;
+    }
     if (files != nullptr) files->insert(file);
     if (file.ends_with(transcripts::entry_suffix)) entries.insert(file);
     const auto named = transcripts::parse_file_name(file);

@@ -455,7 +455,7 @@ TEST_CASE("a snapshot holds what is durable, and stays as it is while commits go
   REQUIRE(snapshot);
   ok(fixture.create("agent:main:second", "t"));
   fixture.checkpointed();
-  CHECK((*snapshot)->as_of == fixture.ledger().journal().epoch() + "-1");
+  CHECK((*snapshot)->as_of == fixture.ledger().parts().commits.journal().epoch() + "-1");
   bool found = false;
   for (const SnapshotFile& file : (*snapshot)->files) {
     if (!file.name.ends_with("sessions.json")) continue;

@@ -112,7 +112,7 @@ Fixture::Fixture(config::Config changed, std::size_t threads) : base_(std::move(
 
 void Fixture::launch() {
   streams_.reset(new stream::Streams(base_.ledger(),
-                                     {.journal = base_.ledger().journal(),
+                                     {.journal = base_.ledger().parts().commits.journal(),
                                       .disk = base_.disk(),
                                       .again = [this](const auth::Principal& principal) -> Result<auth::Principal> {
                                         ++times_asked;

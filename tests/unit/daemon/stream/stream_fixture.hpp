@@ -75,7 +75,9 @@ class Fixture {
   Fixture& operator=(const Fixture&) = delete;
 
   ledger::Ledger& ledger() const { return base_.ledger(); }
-  std::string id(std::uint64_t seq) const { return ledger().journal().epoch() + "-" + std::to_string(seq); }
+  std::string id(std::uint64_t seq) const {
+    return ledger().parts().commits.journal().epoch() + "-" + std::to_string(seq);
+  }
   stream::Streams& streams() { return *streams_; }
   std::uint64_t head() { return streams_->tail().head(); }
 

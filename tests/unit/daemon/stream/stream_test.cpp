@@ -131,9 +131,9 @@ TEST_CASE("from every position after a restart, when memory holds nothing") {
   Fixture fixture;
   const std::vector<Said> all = history(30);
   commit_all(fixture, all);
-  const std::string epoch = fixture.ledger().journal().epoch();
+  const std::string epoch = fixture.ledger().parts().commits.journal().epoch();
   fixture.restart();
-  REQUIRE(fixture.ledger().journal().epoch() == epoch);
+  REQUIRE(fixture.ledger().parts().commits.journal().epoch() == epoch);
   REQUIRE(fixture.streams().tail().oldest() > fixture.head());
   for (std::uint64_t after = 0; after <= all.size(); ++after) {
     const auto client = fixture.open({{"after", fixture.id(after)}});
@@ -157,7 +157,7 @@ TEST_CASE("the first things said: retry, then hello with the place the stream st
   CHECK(client->text.starts_with("retry: 2000\n\nid: "));
   CHECK(frames[1].id == fixture.id(5));
   CHECK(frames[1].data ==
-        R"({"epoch":")" + fixture.ledger().journal().epoch() +
+        R"({"epoch":")" + fixture.ledger().parts().commits.journal().epoch() +
             R"(","head":5,"oldest":1,"version":"0.1.0","filters":{"agent":"main","types":["message.*"]}})");
 
   fixture.commit({{.type = journal::EventType::message_appended, .key = keys[0], .text = "später"}});
@@ -223,7 +223,8 @@ TEST_CASE("a batch bigger than any page, and its last event") {
 TEST_CASE("gaps: another epoch, ahead of head") {
   Fixture fixture;
   commit_all(fixture, history(8));
-  const std::string other = fixture.ledger().journal().epoch() == "00000000-3" ? "00000001-3" : "00000000-3";
+  const std::string other =
+      fixture.ledger().parts().commits.journal().epoch() == "00000000-3" ? "00000001-3" : "00000000-3";
   const std::string ahead = fixture.id(9);
   for (const auto& [asked, reason] : {std::pair(other, "epoch"), std::pair(ahead, "ahead")}) {
     const auto client = fixture.open({{"after", asked}});
@@ -252,7 +253,7 @@ TEST_CASE("a gap: older than what is kept") {
   fixture.run_until([&] { return slow->first("stream.hello").has_value(); });
   slow->pause();
   for (int i = 0; i < 60; ++i) fixture.commit({{.key = keys[0], .text = std::string(300, 'w')}});
-  const auto kept = [&] { return fixture.ledger().journal().oldest(); };
+  const auto kept = [&] { return fixture.ledger().parts().commits.journal().oldest(); };
   REQUIRE(fixture.await(fixture.ledger().checkpointer().write_all()));
   fixture.run_until([&] { return kept() > 2; });  // retention has run
   const std::uint64_t oldest = kept();
@@ -290,7 +291,7 @@ TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served
   Fixture fixture(config);
   for (int i = 0; i < 60; ++i) fixture.commit({{.key = keys[0], .text = std::string(300, 'w')}});
   REQUIRE(fixture.await(fixture.ledger().checkpointer().write_all()));
-  fixture.run_until([&] { return fixture.ledger().journal().oldest() > 2; });  // retention has run
+  fixture.run_until([&] { return fixture.ledger().parts().commits.journal().oldest() > 2; });  // retention has run
   REQUIRE(fixture.streams().tail().oldest() == 1);
   const auto client = fixture.open({}, fixture.id(0));
   fixture.run_to(*client, 60);

@@ -11,8 +11,8 @@
 namespace sessiond::store {
 
 // From now on open_file() refuses a path below `dir` whose file is not below `dir`, in addition to what it was told
-// before; of directories in one another the inner one counts. Other paths are not checked. "" removes all rules. Call it
-// before other threads exist.
+// before; of directories in one another the inner one counts. Other paths are not checked. "" removes all rules. Call
+// it before other threads exist.
 Result<void> confine_below(const std::filesystem::path& dir);
 
 }  // namespace sessiond::store

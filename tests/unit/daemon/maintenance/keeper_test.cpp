@@ -31,10 +31,11 @@ struct Kept {
   Kept& operator=(const Kept&) = delete;
 
   void begin() {
-    fixture.ledger().on_events([this](const std::vector<journal::Event>& events) {
+    const auto note = [this](const std::vector<journal::Event>& events) {
       for (const journal::Event& event : events)
         if (event.envelope.type == journal::EventType::retention_notice) notices.emplace_back(event.data);
-    });
+    };
+    fixture.ledger().on_events(note, {});
     keeper = std::make_unique<maintenance::Keeper>(
         fixture.ledger(), config, [this]() -> asio::awaitable<maintenance::Streamed> { co_return streamed; });
   }

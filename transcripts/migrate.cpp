@@ -64,7 +64,7 @@ class FileMigration {
  public:
   FileMigration(const fs::path& path, std::string_view session_id)
       : path_(path),
-        temp_(path.native() + fmt::format(".{}.{}.tmp", ::getpid(), store::random_hex(12))),
+        temp_(path.native() + fmt::format(".{}.{}.migrate.tmp", ::getpid(), store::random_hex(12))),
         id_(session_id) {}
   FileMigration(const FileMigration&) = delete;
   FileMigration& operator=(const FileMigration&) = delete;

@@ -84,7 +84,7 @@ asio::awaitable<Result<LentLocks::Lease>> LentLocks::lend_once(std::string agent
               .expires_at = store::unix_ms() + ttl_ms};
   const auto lent =
       std::make_shared<Lent>(env_.io, std::move(lease), std::make_shared<lock::FileLock>(std::move(*lock)));
-  lent->timer.expires_after(std::chrono::milliseconds(ttl_ms));
+  lent->set_time(ttl_ms);
   there.lent = true;
   lent_[agent] = lent;
   env_.background.run(watch(agent, lent), "lent_lock");
@@ -93,8 +93,9 @@ asio::awaitable<Result<LentLocks::Lease>> LentLocks::lend_once(std::string agent
 
 // Ends the lease when its time is over. The timer is cancelled when it gets another time, or ends.
 asio::awaitable<void> LentLocks::watch(std::string agent, std::shared_ptr<Lent> lent) {
-  boost::system::error_code moved = asio::error::operation_aborted;
-  while (moved && !lent->ended) co_await lent->timer.async_wait(asio::redirect_error(asio::use_awaitable, moved));
+  boost::system::error_code moved;
+  while (!lent->ended && store::steady_ms() < lent->deadline)
+    co_await lent->timer.async_wait(asio::redirect_error(asio::use_awaitable, moved));
   if (lent->ended) co_return;
   if (auto merged = co_await end(agent, lent, true); !merged)
     log::warn("lent_lock_not_merged",
@@ -121,7 +122,7 @@ asio::awaitable<Result<LentLocks::Lease>> LentLocks::renew(std::string agent, st
     co_return fail(Code::not_found, fmt::format("{} was taken away by another program", lent->lease.path));
   }
   lent->lease.expires_at = store::unix_ms() + ttl_ms;
-  lent->timer.expires_after(std::chrono::milliseconds(ttl_ms));
+  lent->set_time(ttl_ms);
   co_return lent->lease;
 }
 
@@ -147,6 +148,7 @@ asio::awaitable<Result<void>> LentLocks::end(std::string agent, std::shared_ptr<
   there.lent = false;
   lent_.erase(agent);
   if (there.checkpoint.dirty_since != 0) checkpointer_.wake();
+  CO_TRY(co_await agents_.load(agent, false));  // a failed batch may have taken it out of memory
   co_return co_await agents_.reload_if_changed(agent);
 }
 

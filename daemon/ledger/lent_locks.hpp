@@ -44,9 +44,14 @@ class LentLocks {
   struct Lent {
     Lent(asio::io_context& io, Lease terms, std::shared_ptr<lock::FileLock> held)
         : lease(std::move(terms)), lock(std::move(held)), timer(io) {}
+    void set_time(std::int64_t ttl_ms) {
+      deadline = store::steady_ms() + ttl_ms;
+      timer.expires_after(std::chrono::milliseconds(ttl_ms));
+    }
     Lease lease;
     std::shared_ptr<lock::FileLock> lock;
-    asio::steady_timer timer;  // until it expires
+    asio::steady_timer timer;   // until it expires
+    std::int64_t deadline = 0;  // steady ms
     bool ended = false;
   };
   asio::awaitable<Result<Lease>> lend_once(std::string agent, std::int64_t ttl_ms, std::string actor);

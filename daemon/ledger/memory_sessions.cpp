@@ -151,14 +151,15 @@ void MemorySessions::erase_transcript(Agent& agent, const std::string& file) {
 }
 
 void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
-  using enum journal::EventType;
-  if (const decide::Session* session = agent.state.find_key(event.envelope.key)) {
-    if (event.envelope.type == session_reset || event.envelope.type == session_deleted)
-      for (const std::string& file : files_of(agent.state, *session)) erase_transcript(agent, file);
-    if (event.envelope.type == topic_deleted)
-      erase_transcript(agent, decide::AgentState::file_of(*session, event.envelope.topic));
-  }
+  const auto files = [&] {
+    const decide::Session* session = agent.state.find_key(event.envelope.key);
+    return session == nullptr ? std::vector<std::string>() : files_of(agent.state, *session);
+  };
+  const std::vector<std::string> before = files();
   decide::apply(agent.state, event);
+  const std::vector<std::string> after = files();
+  for (const std::string& file : before)
+    if (std::ranges::find(after, file) == after.end()) erase_transcript(agent, file);
   // Nothing of it waits for the journal or goes to a file.
   if (decide::Session* session = agent.state.mutable_session(event.envelope.key)) session->last_seq = 0;
   agent.state.last_seq = 0;
@@ -195,6 +196,8 @@ void MemorySessions::apply(const std::string& agent, const decide::Decision& dec
 }
 
 void MemorySessions::keep(answers::Answer answer, const std::string& agent, const std::string& key) {
+  if (const auto known = answers_.find(answer.scope); known != answers_.end())
+    answer_bytes_ -= known->second.answer.body.size() + bytes_of_an_answer;
   answer_bytes_ += answer.body.size() + bytes_of_an_answer;
   answer_order_.push_back(answer.scope);
   answers_.insert_or_assign(answer.scope, KeptAnswer{.answer = answer, .agent = agent, .key = key});
@@ -252,6 +255,8 @@ void MemorySessions::forget_deleted() {
     answer_bytes_ -= answer.body.size() + bytes_of_an_answer;
     return true;
   });
+  if (answer_order_.size() > 2 * answers_.size() + 64)
+    std::erase_if(answer_order_, [this](const answers::Digest& scope) { return !answers_.contains(scope); });
   std::erase_if(agents_, [](const auto& pair) { return pair.second.state.size() == 0; });
 }
 

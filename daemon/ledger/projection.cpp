@@ -320,6 +320,7 @@ Result<void> Projection::destroy_archives(const journal::Event& event,
   const std::filesystem::path folder = paths_.root() / dir;
   TRY(archives_.write());
   TRY(archives_.sync());
+  if (!store::resolve_below(paths_.root(), dir)) return {};  // gone, or a link to what is not ours
   std::vector<std::string> names;
   for (auto& [file, name] : archived_files(event, positions)) names.push_back(std::move(name));
   if (auto entry = json::string_at(event.data, "entryAs")) names.push_back(std::move(*entry));

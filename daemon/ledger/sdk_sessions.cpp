@@ -14,9 +14,10 @@
 namespace sessiond::ledger {
 namespace {
 
-// Reads the ids of a store that is as we left it. Nothing if it is not. Blocks.
+// Reads the ids of a store that is as we left it, or that we never wrote. Nothing if it is neither: merging it may
+// bring an id of ours back. Blocks.
 std::optional<std::vector<std::size_t>> hashes_in(const sessions::SessionsFile::Options& options) {
-  if (!sessions::SessionsFile::untouched(options)) return {};
+  if (!sessions::SessionsFile::untouched(options) && store::stat_of(options.previous)) return {};
   const auto text = store::read_file(options.path);
   std::vector<std::size_t> found;
   if (!text && text.error().code == Code::not_found) return found;

@@ -38,7 +38,7 @@ bool is_left_temp(std::string_view file, std::string_view store) {
 bool is_left_migration(std::string_view file) {
   constexpr std::string_view mark = ".jsonl";
   const std::size_t at = file.find(mark);
-  return at != file.npos && is_left_temp(file, file.substr(0, at + mark.size()));
+  return at != file.npos && file.ends_with(".migrate.tmp") && is_left_temp(file, file.substr(0, at + mark.size()));
 }
 
 // Finds topics, session ids and archives by one listing of the folder. An archive without a record (of a foreign

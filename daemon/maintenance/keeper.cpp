@@ -37,19 +37,31 @@ std::filesystem::path file_of(const ledger::Ledger& ledger) {
 
 Keeper::Keeper(ledger::Ledger& ledger, const config::Config& config,
                std::function<asio::awaitable<Streamed>()> streamed)
-    : ledger_(ledger), config_(config), streamed_(std::move(streamed)), timer_(ledger.parts().env.io) {
+    : ledger_(ledger),
+      config_(config),
+      streamed_(std::move(streamed)),
+      timer_(ledger.parts().env.io),
+      background_(ledger.parts().env.io) {
   load();
+}
+
+void Keeper::start() { background_.run(run(), "keeper"); }
+
+asio::awaitable<void> Keeper::stop() {
+  stopping_ = true;
+  timer_.cancel();
+  co_await background_.wait_until_all_ended();
 }
 
 asio::awaitable<void> Keeper::run() {
   std::int64_t next = store::steady_ms() + first_look_ms;
-  for (;;) {
+  while (!stopping_) {
     const std::int64_t soonest = store::steady_ms() + config_.session.maintenance.every_ms;
     next = std::min(next, soonest);
     timer_.expires_after(std::chrono::milliseconds(next - store::steady_ms()));
     boost::system::error_code reconfigured;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, reconfigured));
-    if (store::steady_ms() < next) continue;
+    if (stopping_ || store::steady_ms() < next) continue;
     co_await look();
     next = INT64_MAX;
   }
@@ -63,7 +75,10 @@ asio::awaitable<void> Keeper::look() {
   const std::vector<std::string> agents = co_await ledger_.agent_ids();
   std::erase_if(notices_, [&](const auto& of) { return std::ranges::find(agents, of.first) == agents.end(); });
   for (const std::string& agent : agents) {
+    if (stopping_) break;
+    const std::int64_t told = notices_[agent].told;
     const auto looked = co_await look_at(agent);
+    if (notices_[agent].told != told) co_await save();  // the notice is durable; that it was given must be, too
     if (!looked && looked.error().code != Code::agent_not_found && looked.error().code != Code::draining)
       log::warn("maintenance_failed",
                 {{"agent", agent}, {"error", looked.error().detail}, {"next", "looking again later"}});

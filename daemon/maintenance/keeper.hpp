@@ -29,11 +29,13 @@ class Keeper {
   // `config` may change while this lives; reconfigured() is called then. Reads the file: blocks.
   Keeper(ledger::Ledger& ledger, const config::Config& config, std::function<asio::awaitable<Streamed>()> streamed);
 
-  asio::awaitable<void> run();  // never returns; it ends with the loop
+  void start();                  // looks from now on
+  asio::awaitable<void> stop();  // ends a look that goes on
   void reconfigured() { timer_.cancel(); }
   asio::awaitable<void> look();  // at all agents, once
 
  private:
+  asio::awaitable<void> run();
   struct Named {
     std::int64_t at = 0;    // of the notice
     std::int64_t time = 0;  // Taken::time as it was then
@@ -57,6 +59,8 @@ class Keeper {
   const config::Config& config_;
   std::function<asio::awaitable<Streamed>()> streamed_;
   asio::steady_timer timer_;
+  ledger::Background background_;
+  bool stopping_ = false;
   std::map<std::string, Notices, std::less<>> notices_{};  // by agent
   std::string saved_{};                                    // what the file holds
 };

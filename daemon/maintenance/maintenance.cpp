@@ -152,13 +152,22 @@ asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string age
 asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken) {
   std::vector<bool> went(taken.size());
   Result<void> done;
-  for (std::size_t begin = 0; done && begin < taken.size(); begin += taken_at_once) {
+  for (std::size_t begin = 0; begin < taken.size(); begin += taken_at_once) {
     // A foreign program is kept from sessions.json from when it was read until these sessions have gone from it.
     const std::string& agent = taken[begin].agent;
-    done = co_await ledger.checkpointer().hold(agent);
-    if (!done) break;
-    done = co_await take_some(ledger, actor, taken, begin, std::min(begin + taken_at_once, taken.size()), went);
-    co_await ledger.checkpointer().let_go(agent);
+    ledger::Checkpointer& checkpointer = ledger.checkpointer();
+    const auto held = ledger.parts().env.draining ? fail(Code::draining, "the daemon is shutting down")
+                                                  : co_await checkpointer.hold(agent);
+    if (!held) {
+      if (done) done = held;
+      break;
+    }
+    // What cannot go does not keep the others.
+    const auto some =
+        co_await take_some(ledger, actor, taken, begin, std::min(begin + taken_at_once, taken.size()), went);
+    const auto written = co_await checkpointer.write_until(agent, ledger.parts().commits.durable());
+    co_await checkpointer.let_go(agent);
+    if (done) done = some ? written : some;
   }
   std::size_t index = 0;
   std::erase_if(taken, [&](const Taken&) { return !went[index++]; });

@@ -199,7 +199,7 @@ class Daemon {
     on_signal();
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
-    asio::co_spawn(io_, keeper_.run(), asio::detached);
+    keeper_.start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -296,6 +296,7 @@ class Daemon {
     server_.stop();
     co_await server_.stopped();
     co_await streams_.stopped(server_options(config_).stop_grace);
+    co_await keeper_.stop();
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");

@@ -165,8 +165,11 @@ HandlerResult spawn(Api& api, http::Request& request) {
   command.below_parent = !request.principal.sees(path.agent, "agent:" + path.agent + ":subagent:", "");
   command.label = fields.string("label", 200).value_or("");
   command.task = fields.string("task", 1U << 20).value_or("");
-  if (const auto entry = fields.object("entry")) command.entry = edit_of(*entry);
+  const auto entry = fields.object("entry");
+  if (entry) command.entry = edit_of(*entry);
   CO_TRY(fields.done());
+  if (entry && !request.principal.may(auth::Permission::write))
+    co_return fail(Code::forbidden, "this token may spawn, but not set fields of the entry");
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }

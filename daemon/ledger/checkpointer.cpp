@@ -145,6 +145,7 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
   if (why.code == Code::lock_timeout) {
     if (agent.checkpoint.lock_wanted == 0) agent.checkpoint.lock_wanted = now;
     agent.checkpoint.next = now + env_.lock_poll_ms();
+    if (agent.lent) return;  // no failure: it ends by itself
     if (now - agent.checkpoint.lock_wanted < env_.config.store.lock.timeout_ms) return;
   }
   if (why.code == Code::degraded && !commits_.failed()) {  // something that is no store stands in its place
@@ -167,9 +168,9 @@ asio::awaitable<Result<void>> Checkpointer::write_until(std::string id, std::uin
   while (agents_.find_or_add(id).reached.store < seq) {
     written = co_await checkpoint(id);
     if (written) continue;
-    if (written.error().code != Code::lock_timeout || store::steady_ms() >= deadline ||
-        (env_.draining && !env_.stopping))
-      break;
+    const bool late =
+        store::steady_ms() >= deadline && !(agents_.find_or_add(id).lent && !env_.stopping && !patience_ms);
+    if (written.error().code != Code::lock_timeout || late || (env_.draining && !env_.stopping)) break;
     pause.expires_after(std::chrono::milliseconds(env_.lock_poll_ms()));
     co_await pause.async_wait(asio::use_awaitable);
   }

@@ -34,7 +34,7 @@ class Checkpointer {
   void wake() { timer_.cancel(); }
   Backlog& backlog() { return backlog_; }
   // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within `patience_ms`, by
-  // default store.lock.timeoutMs.
+  // default store.lock.timeoutMs and as long as the lock is lent.
   asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq,
                                             std::optional<std::int64_t> patience_ms = {});
   // Keeps foreign programs that take the lock from changing sessions.json until let_go(): merges what they wrote, and

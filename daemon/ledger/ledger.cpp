@@ -129,6 +129,20 @@ bool makes_one_of(const decide::AgentState& state, const decide::Decision& decis
   });
 }
 
+// Tells whether a session that is made would take the id of an archive, or of a transcript that has no session.
+bool takes_known_id(const decide::AgentState& state, const decide::Decision& decision) {
+  return std::ranges::any_of(decision.events, [&state](const journal::Event& event) {
+    const std::string& id = event.envelope.session_id;
+    return event.envelope.type == journal::EventType::session_created &&
+           (state.archives.was_found(id) || !state.archives.of_id(id).empty());
+  });
+}
+
+// Does not tell whether that one is durable: the token may not see it.
+std::unexpected<Problem> is_there_already() {
+  return fail(Code::session_exists, "a session with this key or id is there already");
+}
+
 asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string agent, Requester intent,
                                                 Decide decide) {
   const decide::AgentState* durable = nullptr;
@@ -146,8 +160,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     if (known) co_return replay(*known);
   }
   CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide));
-  if (makes_one_of(*durable, decision))
-    co_return fail(Code::session_exists, "a session with this key or id is there already, and it is durable");
+  if (makes_one_of(*durable, decision) || takes_known_id(*durable, decision)) co_return is_there_already();
   if (json::kind(decision.body) == json::Kind::object && !json::find(decision.body, "durable")) {
     decision.body.pop_back();
     decision.body += R"(,"durable":false})";
@@ -244,7 +257,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     if (!decision.need) {
       CO_TRY(parts_.flusher.check_usable(agent, decision));
       if (const decide::AgentState* memory = parts_.memory.of(agent); memory && makes_one_of(*memory, decision))
-        co_return fail(Code::session_exists, "a session with this key or id is there already, and it is ephemeral");
+        co_return is_there_already();
       committed = !decision.events.empty();
       last = parts_.agents.stage(state, decision, answers_of(scopes, intent.request, decision, parts_.commits.clock()));
       break;

@@ -37,7 +37,10 @@ std::uint64_t growth_of(const decide::Decision& decision) {
   for (const journal::LinePosition& line : decision.line_positions)
     if (line.made) bytes += line.made->text.size();
   for (const journal::Event& event : decision.events)
-    if (event.envelope.type == journal::EventType::session_created) bytes += event.data.size() + bytes_of_a_session;
+    if (event.envelope.type == journal::EventType::session_created)
+      bytes += event.data.size() + bytes_of_a_session;
+    else if (event.envelope.type == journal::EventType::session_updated)
+      bytes += event.data.size();
   return bytes;
 }
 

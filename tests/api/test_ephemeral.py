@@ -115,6 +115,15 @@ class Ephemeral(Case):
         put = self.ok(self.api.put(S(key), {"label": "put"}), 200)
         self.assertEqual((put["label"], put["durable"]), ("put", False))
 
+    def test_the_id_of_an_archive_is_taken(self):
+        old = self.new()
+        self.say(old["key"], "archived")
+        self.ok(self.api.delete(S(old["key"])), 204)
+        part = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:part"))
+        for api in (self.api, part):
+            self.problem(api.post(ALL, {"key": f"agent:main:part:{uid()}", "sessionId": old["sessionId"], "ephemeral": True}), 409, "session_exists")
+        self.ok(self.api.post(S(old["key"], "main", "restore")), 200)
+
     def test_an_idempotency_key_is_kept_in_memory(self):
         name = "k" + uid()
         body = {"key": f"agent:main:k:{uid()}", "ephemeral": True}
@@ -161,6 +170,24 @@ class Ephemeral(Case):
 
 class Bounded(Case):
     config = {"session": {"ephemeralBytes": 65536}}
+
+    def test_a_patch_that_is_too_big_takes_nobodys_room(self):
+        keys = [f"agent:main:patched:{n}" for n in range(3)]
+        for key in keys:
+            self.ok(self.api.post(ALL, {"key": key, "ephemeral": True}), 201)
+        self.problem(self.api.patch(S(keys[0]), {"x": "y" * 70_000}), 507, "storage_full")
+        for key in keys:
+            self.ok(self.api.delete(S(key)), 204)
+
+    def test_another_session_id_gives_the_room_of_the_transcript_back(self):
+        for n in range(8):
+            key = f"agent:main:moved:{n}"
+            self.ok(self.api.post(ALL, {"key": key, "ephemeral": True}), 201)
+            self.say(key, "x" * 18_000)
+            self.ok(self.api.put(S(key), {"sessionId": f"other-{n}"}), 200)
+            self.ok(self.api.delete(S(key)), 204)
+        self.ok(self.api.post(ALL, {"key": "agent:main:moved:last", "ephemeral": True}), 201)
+        self.ok(self.api.delete(S("agent:main:moved:last")), 204)
 
     def test_the_oldest_goes(self):
         keys = [f"agent:main:room:{n}" for n in range(4)]

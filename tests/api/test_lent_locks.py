@@ -11,7 +11,7 @@ from harness.sessiond import SLOW, eventually
 LOCKS = "/v1/agents/main/locks"
 
 
-class Lent(Case):
+class LentCase(Case):
     def lend(self, ttl=5000, api=None, **more):
         return self.ok((api or self.api).post(LOCKS, {"ttlMs": ttl, **more}), 201)
 
@@ -28,6 +28,8 @@ class Lent(Case):
         temp.write_text(json.dumps(entries))
         os.replace(temp, store)
 
+
+class Lent(LentCase):
     def test_a_script_edits_the_file_under_it_and_commits_go_on(self):
         session = self.new()
         key = session["key"]
@@ -56,7 +58,7 @@ class Lent(Case):
             stream.wait_for(lambda event: (event.data.get("data") or {}).get("set", {}).get("space") == "last")
             told = [event.data for event in stream.durable if event.data["key"] == key]
         self.assertEqual([event["source"] for event in told], ["api", "external", "api"])
-        self.assertFalse(lock.exists())
+        eventually(lambda: not lock.exists(), what="the end of the daemon's own checkpoint")
         stored = self.daemon.sessions_json()[key]
         self.assertEqual((stored["label"], stored["subject"], stored["space"]), ("theirs", "ours", "last"))
 
@@ -156,6 +158,25 @@ class Lent(Case):
         printed = self.daemon.cli("config", "--print-defaults").stdout
         for text in ('"timeoutMs": 10000', '"pollIntervalMs": 25', '"staleMs": 30000'):
             self.assertIn(text, printed)
+
+
+class LentForLong(LentCase):
+    """A lock that is lent for longer than store.lock.timeoutMs is no failure."""
+    config = {"store": {"mode": "shared", "lock": {"timeoutMs": 100, "pollIntervalMs": 10}}}
+
+    def test_what_waits_for_the_file_waits_for_its_end(self):
+        key = self.new()["key"]
+        self.daemon.checkpoint()
+        lent = self.lend(30_000)
+        replies = []
+        deleting = threading.Thread(target=lambda: replies.append(self.daemon.client().delete(S(key))))
+        deleting.start()
+        time.sleep(0.5)  # beyond timeoutMs: the length is what is tested
+        self.assertEqual(self.api.get("/readyz").status, 200)
+        self.assertEqual(replies, [])
+        self.give_back(lent)
+        deleting.join()
+        self.assertEqual(replies[0].status, 204, replies)
 
 
 class LentShared(Lent):

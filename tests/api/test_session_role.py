@@ -67,8 +67,9 @@ class SessionRole(Case):
                                    ("GET", "/v1/policy/send", None), ("GET", "/metrics", None), ("GET", "/v1/admin/tokens", None),
                                    ("POST", "/v1/admin/maintenance", {}), ("GET", "/v1/agents/codex", None)):
             self.problem(tool.request(method, path, body), 403, "forbidden")
-        self.problem(tool.post(S(key, "main", "spawn"), {"entry": {"spawnedBy": key}}), 422, "validation_failed")
-        self.problem(tool.post(S(key, "main", "spawn"), {"entry": {"sessionFile": "x.jsonl"}}), 403, "forbidden")
+        self.problem(tool.post(S(key, "main", "spawn"), {"entry": {"spawnedBy": key}}), 403, "forbidden")
+        for entry in ({"sessionFile": "x.jsonl"}, {"sendPolicy": "allow"}, {"pinnedAt": 1}, {"sdkSessionId": "guessed"}, {"lastTo": "anyone"}):
+            self.problem(tool.post(S(key, "main", "spawn"), {"entry": entry}), 403, "forbidden")
 
     def test_a_key_made_anew_is_its_again(self):
         key = f"agent:main:slack:direct:{uid()}"

@@ -94,15 +94,15 @@ build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
 build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
-build/passed/seeds:       RUN = python3 tests/seeds/run.py --binary build/asan/sessiond
+build/passed/seeds:       RUN = python3 tests/seeds/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/cost:        RUN = python3 tests/bench/cost.py
 build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/release/sessiond --slice --connections 500
 build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
-build/passed/kill9:       RUN = $(call crash,kill9) --rounds 50 --writers 32 --load 0.1
+build/passed/kill9:       RUN = $(call crash,kill9) --rounds 30 --writers 32 --load 0.1
 build/passed/faults:      RUN = $(call crash,faults) --every 83
-build/passed/powercut:    RUN = $(call crash,powercut) --rounds 40
+build/passed/powercut:    RUN = $(call crash,powercut) --rounds 30
 build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
 build/passed/earlier-boot: RUN = $(call crash,kill9) --rounds 15 --writers 16 --load 0.1 --earlier-boot; \
   $(call crash,powercut) --rounds 12 --earlier-boot; $(call crash,two_writers) --updates 30 -k turns --earlier-boot
@@ -111,7 +111,7 @@ build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 
 # Suites of the asan daemon need nothing more; these wait for a build, one at a time.
-$(addprefix build/passed/,kill9 api-release browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
+$(addprefix build/passed/,kill9 api-release seeds browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
 build/passed/api-tsan: build/.made-tsan
 build/passed/unit-asan: build/.made-asan
 build/.made-release: TARGETS = sessiond crash_shim

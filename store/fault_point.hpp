@@ -61,8 +61,8 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "archive.renamed", "archive.synced",
     "archive.recorded",  // all files of the event have their new names; a purge destroys them next
     "archive.purged",
-    "archive.destroyed",  // by maintenance; others of the same event are still there
-    "restore.renamed",    // an archive is the transcript again
+    "archive.unlinked",  // by maintenance; others of the same event are still there
+    "restore.renamed",   // an archive is the transcript again
     // An old transcript that is written as version 3: transcripts/migrate.cpp
     "migrate.kept",     // the old file has its second name, and still its first
     "migrate.renamed",  // the new file has its name, not yet durably

@@ -335,7 +335,7 @@ Result<void> Projection::destroy_archives(const journal::Event& event,
     else if (on_repair_)
       on_repair_(fmt::format("{} was not destroyed: it is no regular file", (folder / name).native()));
     remove_indexes(event.envelope.agent, name);
-    store::fault_point("archive.destroyed");
+    store::fault_point("archive.unlinked");
   }
   auto synced = store::sync_dir(folder);
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;

@@ -75,9 +75,9 @@ class Maintaining(Case):
 
 class Prune(Maintaining):
     points = ("journal.written", "archive.entry_kept", "archive.entry_kept:2", "archive.renamed", "archive.renamed:2",
-              "archive.renamed:5", "archive.renamed:7", "archive.recorded:2", "archive.recorded:4", "archive.destroyed",
-              "archive.destroyed:2", "archive.destroyed:3", "archive.destroyed:8", "journal.synced:2")
-    second = ("archive.destroyed", "archive.renamed", "recovery.replayed", "archive.entry_kept", "marks.written")
+              "archive.renamed:5", "archive.renamed:7", "archive.recorded:2", "archive.recorded:4", "archive.unlinked",
+              "archive.unlinked:2", "archive.unlinked:3", "archive.unlinked:8", "journal.synced:2")
+    second = ("archive.unlinked", "archive.renamed", "recovery.replayed", "archive.entry_kept", "marks.written")
 
 
 class AdoptOrphans(Maintaining):

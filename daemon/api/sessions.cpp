@@ -71,10 +71,10 @@ void add_paths(const Api& api, const http::Request& request, const std::string& 
   if (!wanted || !request.principal.sees_everything() ||
       api.ledger.parts().memory.holding(agent, session.key()) != nullptr || json::find(*session.entry(), "paths"))
     return;
-  const std::filesystem::path store = api.ledger.parts().env.paths.store_file(agent);
+  const std::string store = api.ledger.parts().env.paths.store_name(agent);
   json::ObjectWriter paths;
-  paths.string("store", store.native());
-  paths.string("transcript", (store.parent_path() / decide::AgentState::file_of(session, {})).native());
+  paths.string("store", store);
+  paths.string("transcript", store.substr(0, store.rfind('/') + 1) + decide::AgentState::file_of(session, {}));
   body.pop_back();
   body += ",\"paths\":" + paths.text() + "}";
 }

@@ -19,8 +19,14 @@ Paths::Paths(std::filesystem::path state_dir, std::string_view path_template)
   before_.erase(0, slash + 1);
 }
 
-std::filesystem::path Paths::store_file(std::string_view agent) const {
-  return root_ / (before_ + std::string(agent) + after_);
+std::filesystem::path Paths::store_file(std::string_view agent) const { return store_name(agent); }
+std::string Paths::store_name(std::string_view agent) const {
+  const std::string& root = root_.native();
+  std::string name;
+  name.reserve(root.size() + 1 + before_.size() + agent.size() + after_.size());
+  name.append(root);
+  if (!root.ends_with('/')) name += '/';
+  return name.append(before_).append(agent).append(after_);
 }
 
 std::string Paths::sessions_dir(std::string_view agent) const {

@@ -20,6 +20,7 @@ class Paths {
   bool outside() const { return root_ != state_dir_; }  // as configured: links are not resolved
   std::filesystem::path journal_dir() const { return state_dir_ / "journal"; }
   std::filesystem::path store_file(std::string_view agent) const;  // …/sessions.json
+  std::string store_name(std::string_view agent) const;            // the same as text
   std::string sessions_dir(std::string_view agent) const;          // relative to root(), with its '/'
   // A file of ours, relative to the root() or the state directory that it lies below.
   std::filesystem::path relative(const std::filesystem::path& file) const;

@@ -52,6 +52,8 @@ def seed(session, options):
             session.call("PUT", path(kind, number), json.dumps(entry))
             for text in ("hello", "how are you"):
                 session.call("POST", path(kind, number, "messages"), json.dumps({"role": "assistant", "text": text}))
+    for number in range(64):  # those that the writers append to
+        session.call("PUT", f"/v1/agents/main/sessions/agent:main:bench:direct:u{number:08}", "{}")
     session.call("POST", "/v1/admin/checkpoint")
 
 

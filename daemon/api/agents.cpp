@@ -1,6 +1,8 @@
 // The agents.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "daemon/api/handler.hpp"
 
 namespace sessiond::api {
@@ -16,11 +18,15 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
   if (!whole) {
     sessions = 0;
     updated = 0;
-    for (const decide::Session* session : state.by_updated()) {
-      if (!sees(principal, state, *session)) continue;
+    const auto count = [&](const decide::Session* session) {
+      if (!sees(principal, state, *session)) return;
       ++sessions;
-      updated = session->updated_at;
-    }
+      updated = std::max(updated, session->updated_at);
+    };
+    if (principal.key.empty())
+      std::ranges::for_each(state.by_updated(), count);
+    else
+      std::ranges::for_each(decide::family_of(state, principal.key), count);
     if (sessions == 0) return {};
   }
   json::ObjectWriter writer;

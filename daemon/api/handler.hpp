@@ -96,7 +96,7 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
 
 http::Response to_response(ledger::Reply reply);
 
-// Whether a command is about a session of this state.
+// Tells whether a command is about a session of this state.
 template <class Command>
 bool is_about_one_of(const decide::AgentState& state, const Command& command) {
   if constexpr (std::same_as<Command, decide::PutSession>) {
@@ -112,7 +112,7 @@ bool is_about_one_of(const decide::AgentState& state, const Command& command) {
   }
 }
 
-// Whether a command is committed in memory: it is about an ephemeral session.
+// Tells whether a command is about an ephemeral session, and so is committed in memory.
 template <class Command>
 bool is_in_memory(const Api& api, const std::string& agent, const Command& command) {
   const decide::AgentState* state = api.ledger.parts().memory.of(agent);

@@ -1,4 +1,5 @@
-// What goes by the limits of session.maintenance, and transcripts that no session has.
+// The routes of maintenance: they name or take what the limits of session.maintenance reach, and list or adopt
+// transcripts that no session has.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -82,14 +83,23 @@ HandlerResult reindex(Api& api, http::Request& request) {
   const auto agent = store::normalize_agent_id(named.value_or(""));
   if (!agent) co_return no_such_agent(named.value_or(""));
   CO_TRY(auto stock, co_await maintenance::take_stock(api.ledger, *agent, {}));
-  std::vector<maintenance::Orphan> orphans = std::move(stock.orphans);
+  maintenance::Adopted found{.orphans = std::move(stock.orphans)};
   if (adopts) {
-    CO_TRY(orphans, co_await maintenance::adopt(api.ledger, request.principal.id, *agent, std::move(orphans)));
+    CO_TRY(found, co_await maintenance::adopt(api.ledger, request.principal.id, *agent, std::move(found.orphans)));
   }
+  const std::vector<maintenance::Orphan>& orphans = found.orphans;
   std::string body = fmt::format(R"({{"count":{},"data":[)", orphans.size());
   for (const maintenance::Orphan& orphan : orphans | std::views::take(limits::maintained))
     append_element(body, to_json(*agent, orphan));
-  co_return json_response(body + "]}");
+  body += "]";
+  if (!found.failed.empty()) {
+    body += ",\"failed\":[";
+    for (const auto& [session_id, detail] : found.failed | std::views::take(limits::maintained))
+      append_element(body,
+                     fmt::format(R"({{"sessionId":{},"detail":{}}})", json::quote(session_id), json::quote(detail)));
+    body += "]";
+  }
+  co_return json_response(body + "}");
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ Case read_case(Fields& fields) {
   return out;
 }
 
-// Whether a case lies within the token's scope. A part that the case leaves out counts as inside, and so does a session
-// that was found. A token of role session asks only about those.
+// Tells whether a case lies within the token's scope. A part that the case leaves out counts as inside, and so does a
+// session that was found. A token of role session asks only about those.
 bool may_ask(const auth::Principal& principal, const policy::SendQuestion& question, bool found) {
   if (!principal.key.empty()) return found;
   std::string agent(store::parse_key(question.key).agent);

@@ -18,7 +18,7 @@ bool sees_archives(const auth::Principal& principal, const decide::AgentState& s
   });
 }
 
-// Whether the session of an event lies within the scope, also one that the event makes.
+// Tells whether the session of an event lies within the scope, also one that the event makes.
 bool holds(const auth::Principal& principal, const decide::AgentState& state, const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   if (sees(principal, state, about.key, about.channel)) return true;

@@ -22,7 +22,7 @@ struct Counters {
   std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
 };
 
-// What the SessionIndex keeps with a session.
+// Facts that the SessionIndex keeps with a session.
 struct Linked {
   std::uint64_t order = 0;       // position in the order of insertion
   std::size_t linked_bytes = 0;  // size of the entry that was counted

@@ -322,7 +322,8 @@ void Agents::unload_idle(std::uint64_t seq) {
                       now - agent->touched < env_.ttl_ms();
     if (busy || !agent->waiting.empty()) continue;
     for (const auto& [file, end] : agent->state->transcripts.all())
-      if (const decide::Session* session = agent->state->owner_of_own(file)) notices_.released(id, *session);
+      if (const decide::Session* session = agent->state->owner_of_own(file))
+        notices_.released(id, *session, env_.lineage.of(*agent->state, *session));
     agent->left.history = agent->file->history();
     agent->empty = agent->state->size() == 0;
     agent->left.history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();

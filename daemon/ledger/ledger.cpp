@@ -120,7 +120,7 @@ Result<std::optional<answers::Answer>> kept_answer(const LedgerParts& parts, con
   return known;
 }
 
-// Whether a decision makes a session that an agent's other state has.
+// Tells whether a decision makes a session that an agent's other state has: the durable or the ephemeral one.
 bool makes_one_of(const decide::AgentState& state, const decide::Decision& decision) {
   return std::ranges::any_of(decision.events, [&state](const journal::Event& event) {
     return event.envelope.type == journal::EventType::session_created &&

@@ -31,7 +31,7 @@ journal::Event passing(const journal::Event& event) {
   return journal::make_event(std::move(envelope), event.data);
 }
 
-// What the decision adds to memory, about.
+// Estimates how many bytes a decision adds to memory.
 std::uint64_t growth_of(const decide::Decision& decision) {
   std::uint64_t bytes = 0;
   for (const journal::LinePosition& line : decision.line_positions)

@@ -48,7 +48,7 @@ void Notices::repaired(const std::string& agent, const std::vector<std::string>&
   }
 }
 
-void Notices::released(const std::string& agent, const decide::Session& session) {
+void Notices::released(const std::string& agent, const decide::Session& session, std::string lineage) {
   if (!env_.on_passing_events) return;
   env_.on_passing_events({journal::make_event({.time = store::unix_ms(),
                                                .type = journal::EventType::session_released,
@@ -57,6 +57,7 @@ void Notices::released(const std::string& agent, const decide::Session& session)
                                                .session_id = session.session_id,
                                                .channel = session.channel,
                                                .chat_type = session.chat_type,
+                                               .lineage = std::move(lineage),
                                                .actor = "sessiond",
                                                .source = "api"},
                                               "{}")});

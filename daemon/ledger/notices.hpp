@@ -23,7 +23,7 @@ class Notices {
   // Notes a repair of the journal or of the files beside it: in the log and for /readyz only.
   void journal_repaired(std::string what);
   // session.released, to open streams only
-  void released(const std::string& agent, const decide::Session& session);
+  void released(const std::string& agent, const decide::Session& session, std::string lineage);
   // lock.evicted
   void evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions);
 

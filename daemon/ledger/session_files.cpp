@@ -1,4 +1,5 @@
-// What a request does with the transcripts of one session: writes old ones as version 3, and lets them leave memory.
+// Requests about the transcripts of one session: migrate() writes old ones as version 3, release() lets them leave
+// memory.
 #include "daemon/ledger/ledger.hpp"
 #include "store/try.hpp"
 
@@ -38,6 +39,8 @@ asio::awaitable<Result<std::optional<transcripts::Migration>>> Ledger::migrate(s
 
 asio::awaitable<Result<void>> Ledger::release(std::string agent, decide::Session session,
                                               std::vector<std::string> files) {
+  const auto before = parts_.agents.find_or_add(agent).state;
+  std::string lineage = before ? parts_.env.lineage.of(*before, session) : std::string();
   const std::uint64_t seq = parts_.commits.last();
   CO_TRY(co_await parts_.commits.wait_until_durable(seq));
   CO_TRY(co_await parts_.checkpointer.write_until(agent, seq));
@@ -46,7 +49,7 @@ asio::awaitable<Result<void>> Ledger::release(std::string agent, decide::Session
     if (const auto state = parts_.agents.find_or_add(agent).state) state->transcripts.forget(file);
     parts_.readers.unload(agent, file);
   }
-  parts_.notices.released(agent, session);
+  parts_.notices.released(agent, session, std::move(lineage));
   co_return Result<void>{};
 }
 

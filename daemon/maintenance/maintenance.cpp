@@ -162,7 +162,7 @@ asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, st
       if (done) done = held;
       break;
     }
-    // What cannot go does not keep the others.
+    // A session that cannot be archived keeps none of the others.
     const auto some =
         co_await take_some(ledger, actor, taken, begin, std::min(begin + taken_at_once, taken.size()), went);
     const auto written = co_await checkpointer.write_until(agent, ledger.parts().commits.durable());

@@ -1,8 +1,8 @@
 // Takes out of the stores of agents what a limit reaches (policy/maintenance.hpp). Sessions that go by age or number
 // are archived, and so are orphans. Archives are destroyed, and so are sessions that go to clear disk space.
 //
-// What was selected stays if it is not as it was then: a session that was used or changed, an archive that was
-// restored, an orphan that was adopted. Works in slices, with other requests between. Thread: the loop.
+// A selected session stays if it was used or changed since it was selected, an archive if it was restored, an orphan if
+// it was adopted. Works in slices, with other requests between. Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

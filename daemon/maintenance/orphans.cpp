@@ -68,33 +68,44 @@ Result<Told> told_by(transcripts::Transcript& transcript, bool entry, std::int64
   return told;
 }
 
+// Returns whether a session was made.
+asio::awaitable<Result<bool>> adopt_one(ledger::Ledger& ledger, std::string actor, std::string agent,
+                                        const Orphan& orphan) {
+  decide::AdoptOrphan command{.session_id = orphan.session_id, .files = orphan.files};
+  std::uint64_t count = 0;
+  for (const std::string& file : orphan.files) {
+    const bool first = file == orphan.files.front();
+    CO_TRY(const auto told, co_await ledger.read_transcript(
+                                agent, file, [first, written = orphan.written](transcripts::Transcript& transcript) {
+                                  return told_by(transcript, first, written);
+                                }));
+    count += told.count;
+    if (first) command.entry = told.entry;
+  }
+  command.entry.put_int("messageCount", static_cast<std::int64_t>(count));
+  const auto decided = [&command](const decide::AgentState& state, const decide::Context& context,
+                                  const decide::FetchedLines&) { return decide::decide(state, command, context); };
+  CO_TRY(const auto reply, co_await ledger.commit(agent, {.actor = std::move(actor)}, decided));
+  co_return reply.status == 201;
+}
+
 }  // namespace
 
-asio::awaitable<Result<std::vector<Orphan>>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
-                                                   std::vector<Orphan> orphans) {
+asio::awaitable<Result<Adopted>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
+                                       std::vector<Orphan> orphans) {
   std::vector<std::string> files;
   for (const Orphan& orphan : orphans) std::ranges::copy(orphan.files, std::back_inserter(files));
   CO_TRY(co_await ledger.take_as_known(agent, std::move(files)));
-  std::vector<Orphan> adopted;
+  Adopted out;
   for (Orphan& orphan : orphans) {
-    decide::AdoptOrphan command{.session_id = orphan.session_id, .files = orphan.files};
-    std::uint64_t count = 0;
-    for (const std::string& file : orphan.files) {
-      const bool first = file == orphan.files.front();
-      CO_TRY(const auto told, co_await ledger.read_transcript(
-                                  agent, file, [first, written = orphan.written](transcripts::Transcript& transcript) {
-                                    return told_by(transcript, first, written);
-                                  }));
-      count += told.count;
-      if (first) command.entry = told.entry;
-    }
-    command.entry.put_int("messageCount", static_cast<std::int64_t>(count));
-    const auto decided = [&command](const decide::AgentState& state, const decide::Context& context,
-                                    const decide::FetchedLines&) { return decide::decide(state, command, context); };
-    CO_TRY(const auto reply, co_await ledger.commit(agent, {.actor = actor}, decided));
-    if (reply.status == 201) adopted.push_back(std::move(orphan));
+    if (ledger.parts().env.draining) co_return fail(Code::draining, "the daemon is shutting down");
+    auto made = co_await adopt_one(ledger, actor, agent, orphan);
+    if (!made)
+      out.failed.emplace_back(std::move(orphan.session_id), std::move(made.error().detail));
+    else if (*made)
+      out.orphans.push_back(std::move(orphan));
   }
-  co_return adopted;
+  co_return out;
 }
 
 }  // namespace sessiond::maintenance

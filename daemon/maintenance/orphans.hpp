@@ -10,11 +10,19 @@
 
 namespace sessiond::maintenance {
 
-// Makes a session of each orphan and returns those of which it made one. What can be told of the session is read from
-// its transcript: its times, its name, its number of entries and the first message of a user. The others belong to a
-// session by now, or to one with the key that they would get. Errors: those of Ledger::read_transcript and
-// Ledger::commit; what was adopted before stays so.
-asio::awaitable<Result<std::vector<Orphan>>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
-                                                   std::vector<Orphan> orphans);
+// The outcome of adopt(). An orphan in neither list has a session by now, or its key has one.
+struct Adopted {
+  std::vector<Orphan> orphans{};  // of which sessions were made
+  struct Failed {
+    std::string session_id, detail;
+  };
+  std::vector<Failed> failed{};
+};
+
+// Makes a session of each orphan. Its times, its name, its number of entries and the first message of a user are read
+// from the transcript. An orphan that cannot be adopted keeps none of the others. Errors: draining, and those of
+// Ledger::take_as_known.
+asio::awaitable<Result<Adopted>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
+                                       std::vector<Orphan> orphans);
 
 }  // namespace sessiond::maintenance

@@ -1,4 +1,4 @@
-// What there is of an agent: its sessions, the archives of sessions that ended, and its orphans. An orphan is a
+// The stock of an agent: its sessions, the archives of sessions that ended, and its orphans. An orphan is a
 // transcript in the agent's folder that no session has; a foreign program wrote it, or sessions.json was lost.
 //
 // Read from the state first and from the folder then, with other requests between: what is committed meanwhile may be
@@ -21,7 +21,7 @@ namespace sessiond::maintenance {
 // Sessions that have a stream of their own, by agent and key.
 using Streamed = std::set<std::pair<std::string, std::string>>;
 
-// Which sessions always stay, besides an agent's main session, parents and those that are pinned.
+// Sessions that always stay, besides an agent's main session, parents and those that are pinned.
 struct Protection {
   std::vector<std::string> preserve{};  // prefixes of keys
   Streamed streamed{};

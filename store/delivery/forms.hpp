@@ -45,7 +45,7 @@ RawDelivery delivery_of(const Stored& stored);
 
 // Adds to `edit` what makes a member `value` ("": absent), if it is not so already.
 void settle(json::Edit& edit, std::string_view name, std::optional<std::string_view> present, const std::string& value);
-// Whether values of a wrong type are removed where there is no other value, or stay.
+// The fate of a value of a wrong type where there is no other value.
 enum class Odd : bool { removed, kept };
 // Writes both forms. `context` is the deliveryContext whose other members stay.
 void write_forms(json::Edit& edit, const Stored& stored, std::optional<std::string_view> context,

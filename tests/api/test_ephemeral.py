@@ -161,8 +161,10 @@ class Ephemeral(Case):
         api = daemon.client()
         key = self.make(api=api)["key"]
         self.say(key, "one", api=api)
-        daemon.checkpoint()
-        time.sleep(1.5)
+        with api.stream("/v1/events?types=session.released") as stream:
+            stream.wait_type("stream.hello")
+            self.say(self.new(api=api)["key"], "durable", api=api)
+            stream.wait_type("session.released")  # what is durable has left memory
         self.assertEqual(self.texts(key, api=api), ["one"])
         self.say(key, "two", api=api)
         self.assertEqual(self.texts(key, api=api), ["one", "two"])
@@ -196,7 +198,7 @@ class Bounded(Case):
             for key in keys:
                 self.ok(self.api.post(ALL, {"key": key, "ephemeral": True}), 201)
                 self.say(key, "x" * 18_000)
-                time.sleep(0.01)
+                time.sleep(0.01)  # so that each is older than the next: updatedAt has milliseconds
             event = stream.wait_type("session.deleted")
         self.assertEqual((event.data["key"], event.data["data"]["reason"], event.id), (keys[0], "ephemeralBytes", None))
         self.assertEqual([self.api.get(S(key)).status for key in keys], [404, 200, 200, 200])

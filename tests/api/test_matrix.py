@@ -20,7 +20,7 @@ GRANTS = {
     "metrics": {"metrics"},
     "session": {"read", "stream", "append", "spawn"},
 }
-# What tokens of these roles are limited to; others see everything. A granted route may be for tokens that see everything only: a 403 that
+# Tokens of these roles are limited; others see everything. A granted route may be for tokens that see everything only: a 403 that
 # names no permission.
 LIMITS = {"session": {"agents": ["main"], "key": "agent:main:slack:direct:u1"}}
 KNOWN = {"open", "self"}.union(*GRANTS.values())

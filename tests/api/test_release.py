@@ -26,6 +26,16 @@ class Release(Case):
         self.assertEqual(self.texts(key), ["one", "three"])
         self.problem(self.api.post(S("agent:main:no:such", "main", "release")), 404, "session_not_found")
 
+    def test_a_token_of_the_parent_is_told(self):
+        parent = self.new()["key"]
+        child = self.ok(self.api.post(S(parent, "main", "spawn"), {}), 201)["key"]
+        tool = self.daemon.client(self.daemon.token("session", agents=["main"], key=parent))
+        with tool.stream("/v1/events?types=session.released") as stream:
+            stream.wait_type("stream.hello")
+            self.ok(self.api.post(S(self.new()["key"], "main", "release")), 200)
+            self.ok(self.api.post(S(child, "main", "release")), 200)
+            self.assertEqual(stream.wait_type("session.released").data["key"], child)
+
     def test_a_stream_on_the_session_keeps_it(self):
         key = self.new()["key"]
         with self.api.stream(S(key, "main", "events")) as stream:

@@ -271,6 +271,19 @@ class Orphans(Kept):
         self.assertEqual(self.texts("agent:main:recovered:old-2", api=self.a)[-1], "more")
         self.assertEqual(self.reindex()["count"], 0)
 
+    def test_one_that_cannot_be_adopted_keeps_none_of_the_others(self):
+        daemon = self.d = self.spawn(start=False)
+        for id in ("a", "b", "c"):
+            self.orphan(id)
+        self.a = daemon.start().client()
+        key = "agent:main:recovered:b"
+        self.ok(self.a.post("/v1/agents/main/sessions", {"key": key, "ephemeral": True}), 201)
+        adopted = self.reindex(adopt=True)
+        self.assertEqual([o["sessionId"] for o in adopted["data"]], ["a", "c"])
+        self.assertEqual([o["sessionId"] for o in adopted["failed"]], ["b"])
+        self.ok(self.a.delete(S(key)), 204)
+        self.assertEqual([o["sessionId"] for o in self.reindex(adopt=True)["data"]], ["b"])
+
     def test_a_transcript_that_comes_while_the_daemon_runs_is_adopted_without_events_of_its_messages(self):
         self.launch()
         self.seed(1)

@@ -261,7 +261,7 @@ class Checks(Case):
                            lambda: self.ok(self.api.post(S(key, "main", "messages"), {"type": "compaction", "summary": "s"}), 201),
                            lambda: self.ok(self.api.patch(S(key), {"memoryFlushAt": 5}), 200)):
                 before, count = self.get(key)["updatedAt"], len(stream.durable)
-                time.sleep(0.002)
+                time.sleep(0.002)  # so that the clock has moved: updatedAt has milliseconds
                 change()
                 self.assertGreater(self.get(key)["updatedAt"], before)
                 stream.wait_until(lambda s: len(s.durable) == count + 1)

@@ -62,10 +62,12 @@ run: build
 # `make soak` runs the rest: all api tests of all three binaries, and the slices whole. A suite that has passed runs again when a file of
 # the tree has changed since; `make retest` runs all of them. A build runs while suites of the build before it wait for disks and daemons.
 
-test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
+test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja build/debug/build.ninja
 	@python3 tests/faults.py
 	@python3 tests/includes.py
 	@python3 tests/documents.py
+	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled_asio
+	@python3 tests/lint.py --quick -j $(JOBS)
 	@ninja -C build/asan -j $(JOBS) --quiet sessiond
 	@SESSIOND_TEST_SLOW=6 $(MAKE) --no-print-directory -j4 --output-sync=target $(SUITES:%=build/passed/%)
 

@@ -140,7 +140,7 @@ asio::awaitable<bool> send_archive(const Api& api, std::shared_ptr<backup::Packe
 
 HandlerResult backup(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "make a backup"));
-  CO_TRY(auto cut, co_await api.ledger.take_snapshot());
+  CO_TRY(auto cut, co_await api.ledger.checkpointer().take_snapshot());
   const std::string as_of = cut->as_of;
   // Whichever owner releases the packer last, its links are removed on a disk thread.
   const std::shared_ptr<backup::Packer> packer(

@@ -149,7 +149,7 @@ HandlerResult of_deleted_keys(Api& api, http::Request& request) {
 asio::awaitable<Result<std::map<std::string, std::string>>> archives_of(Api& api, std::string agent, std::string id) {
   if (!store::check_session_id(id)) co_return no_such_session(agent, id);
   const auto dir = sessions_folder(api, agent);
-  CO_TRY(co_await api.ledger.flush_transcript(agent, store::transcript_file(id, "")));
+  CO_TRY(co_await api.ledger.flusher().flush(agent, store::transcript_file(id, "")));
   CO_TRY(const auto names, co_await on_disk(api, [dir, id] { return transcripts::list_archives(dir, id); }));
   std::map<std::string, std::string> newest;
   std::map<std::string, std::int64_t> times;

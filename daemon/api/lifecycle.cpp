@@ -143,7 +143,7 @@ HandlerResult restore(Api& api, http::Request& request) {
   decide::RestoreSession command{.key = archived.key};  // without a record it is refused, or answered from its key
   if (archived.record) {
     const std::string own = store::transcript_file(archived.record->session_id, "");
-    CO_TRY(co_await api.ledger.flush_transcript(path.agent, own));
+    CO_TRY(co_await api.ledger.flusher().flush(path.agent, own));
     CO_TRY(command, co_await on_disk(api, [&archived, folder = sessions_folder(api, path.agent)] {
              return read_archived(folder, archived);
            }));

@@ -46,7 +46,7 @@ HandlerResult maintain(Api& api, http::Request& request) {
   policy::RetentionLimits limits = maintenance::limits_of(api.config.session);
   const bool dry_run = fields.boolean("dryRun").value_or(true);
   if (const auto keep = fields.integer("keep")) limits.max_entries = static_cast<std::uint64_t>(*keep);
-  if (const auto age = fields.integer("olderThanMs")) limits.prune_after_ms = *age;
+  if (const auto age = fields.integer("olderThanMs")) limits.prune_after_ms = age;
   if (const auto most = fields.integer("maxDiskBytes")) limits.max_disk_bytes = static_cast<std::uint64_t>(*most);
   CO_TRY(fields.done());
   auto agents = co_await api.ledger.agent_ids();

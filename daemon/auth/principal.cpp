@@ -86,9 +86,9 @@ bool Principal::sees_agent(std::string_view agent) const {
   return agents.empty() || std::ranges::find(agents, agent) != agents.end();
 }
 
-bool Principal::sees(std::string_view agent, std::string_view key, std::string_view session_channel) const {
-  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, key) &&
-         (this->key.empty() || store::folded_key(key) == store::folded_key(this->key));
+bool Principal::sees(std::string_view agent, std::string_view session_key, std::string_view session_channel) const {
+  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, session_key) &&
+         (key.empty() || store::folded_key(session_key) == store::folded_key(key));
 }
 
 bool Principal::sees_whole_agent(std::string_view agent) const {

@@ -49,7 +49,7 @@ struct Principal {
   bool sees_agent(std::string_view agent) const;
   // `session_channel` is the session's committed channel. Of role session this tells only of its own session: those
   // that descend from it are known to api::sees and to stream::StreamView.
-  bool sees(std::string_view agent, std::string_view key, std::string_view session_channel) const;
+  bool sees(std::string_view agent, std::string_view session_key, std::string_view session_channel) const;
   bool sees_whole_agent(std::string_view agent) const;  // restricted by neither key prefix, channel nor session
   bool sees_everything() const;
 };

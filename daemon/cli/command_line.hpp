@@ -1,5 +1,5 @@
-// Parses the command line into one typed command, or into a text and an exit code (--help, mistakes). No other file
-// uses CLI11.
+// Parses the command line into one typed command, or into a text and an exit code (--help, mistakes). Only
+// command_line.cpp, commands.cpp and option_checks.hpp use CLI11.
 #pragma once
 
 #include <span>

@@ -22,6 +22,7 @@ void each_command(const CommandWords& command, const std::string& path,
 
 std::vector<std::string> words_of(const CommandWords& command) {
   std::vector<std::string> words;
+  words.reserve(command.subcommands.size() + command.options.size());
   for (const CommandWords& below : command.subcommands) words.push_back(below.name);
   for (const CommandWords::Option& option : command.options) words.push_back(option.name);
   return words;

@@ -1,4 +1,4 @@
-// Checks and converts the values of command-line options. For command_line.cpp.
+// Checks and converts the values of command-line options. For commands.cpp.
 #pragma once
 
 #include <fmt/format.h>

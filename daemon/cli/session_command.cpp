@@ -315,14 +315,14 @@ int run(const PathsCommand& command) {
     const auto session = [&]() -> Answer<std::string> {
       TRY(const auto daemon, endpoint_of(command.asked));
       return answer_of(daemon, "GET",
-                       path_of({.key = *command.session, .agent = *agent}) + "?fields=sessionId,sessionFile");
+                       path_of({.key = *command.session, .agent = agent}) + "?fields=sessionId,sessionFile");
     }();
     if (!session) return told("paths", session.error());
     const auto folder = paths.root() / paths.sessions_dir(*agent);
     const decide::Session known(text_at(*session, "key"), std::make_shared<const std::string>(*session));
     found.emplace_back("transcript", (folder / decide::SessionIndex::file_of(known, {})).native());
     if (command.topic)
-      found.emplace_back("topic", (folder / decide::SessionIndex::file_of(known, *command.topic)).native());
+      found.emplace_back("topic", (folder / decide::SessionIndex::file_of(known, command.topic)).native());
   }
   if (command.asked.json) {
     json::ObjectWriter writer;

@@ -53,6 +53,7 @@ std::string without_controls(std::string_view text) {
 
 std::string table(const std::vector<Column>& columns, std::vector<Row> rows, std::optional<std::size_t> width) {
   std::vector<std::size_t> widths;
+  widths.reserve(columns.size());
   for (const Column& column : columns) widths.push_back(characters(column.title));
   for (Row& row : rows) {
     for (std::size_t at = 0; at < columns.size(); ++at) {

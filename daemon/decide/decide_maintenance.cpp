@@ -78,7 +78,7 @@ Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, con
   TRY(const auto session, create_session(builder, key, command.session_id, command.entry, "adopt"));
   for (const std::string& file : command.files)
     if (const auto topic = store::topic_of_file(command.session_id, file))
-      builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", *topic);
+      builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", topic);
   return answer_session(builder, session, 201);
 }
 

@@ -18,7 +18,7 @@ constexpr int most_tags = 64;
 
 // Calls call(folded key) for each ancestor, nearest first, until it returns true.
 template <class Call>
-bool any_ancestor(const AgentState& state, const Session& session, int most, Call call) {
+bool any_ancestor(const AgentState& state, const Session& session, int most, const Call& call) {
   const Session* at = &session;
   for (int i = 0; at != nullptr && !at->spawned_by.empty() && i < most; ++i) {
     if (call(store::folded_key(at->spawned_by))) return true;

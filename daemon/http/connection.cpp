@@ -58,6 +58,16 @@ std::uint64_t in_memory(const Response& response) {
   return response.file ? std::min<std::uint64_t>(response.file->length, file_piece_bytes) : response.body.size();
 }
 
+// Counts a long body against limits.bytesPerToken while it is received.
+std::optional<Problem> count_body(Service& service, const Request& request, InFlight::Share& body) {
+  const std::string& who = request.principal.id;
+  if (request.body.size() <= open_body_bytes || who.empty()) return std::nullopt;
+  if (body.bytes() == 0) body = service.in_flight.take(who, request.body.size());
+  body.resize(request.body.size());
+  if (!service.in_flight.too_much(who, body, service.options.bytes_per_token)) return std::nullopt;
+  return bytes_per_token_reached(who);
+}
+
 bool good_request_id(std::string_view id) {
   constexpr std::string_view fine = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   return !id.empty() && id.size() <= 128 && id.find_first_not_of(fine) == id.npos;
@@ -237,7 +247,7 @@ asio::awaitable<bool> Connection::receive(Request& request) {
     }
     add(service_->counters.bytes_in, bytes);
     reader_.commit(bytes);
-    if (const auto problem = count_body(request)) {
+    if (const auto problem = count_body(*service_, request, body_)) {
       co_await refuse(request, *problem);
       co_return false;
     }
@@ -291,16 +301,6 @@ std::optional<Problem> Connection::arrived(Request& request) {
   }
   if (peer_.unix_socket || host.empty() || service_->serves(host)) return std::nullopt;
   return Problem{.code = Code::misdirected_host, .detail = fmt::format("{} is not a name of this server", host)};
-}
-
-// Counts a long body against limits.bytesPerToken while it is received.
-std::optional<Problem> Connection::count_body(const Request& request) {
-  const std::string& who = request.principal.id;
-  if (request.body.size() <= open_body_bytes || who.empty()) return std::nullopt;
-  if (body_.bytes() == 0) body_ = service_->in_flight.take(who, request.body.size());
-  body_.resize(request.body.size());
-  if (!service_->in_flight.too_much(who, body_, service_->options.bytes_per_token)) return std::nullopt;
-  return bytes_per_token_reached(who);
 }
 
 // A read is answered 429 instead. A write has been done already, so its reply is sent, until the token has twice the

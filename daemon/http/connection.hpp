@@ -81,7 +81,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> receive(Request& request);
   boost::asio::awaitable<bool> may_send_body(Request& request);
   std::optional<Problem> arrived(Request& request);
-  std::optional<Problem> count_body(const Request& request);
 
   // Enforces limits.bytesPerToken on a reply. False: the connection ends without it.
   bool fit(const Request& request, Response& response);

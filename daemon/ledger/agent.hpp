@@ -53,6 +53,7 @@ struct CheckpointDuty {
 // How foreign changes in an agent's folder are followed.
 struct Following {
   bool watched = false;                // by inotify
+  bool suspect = false;                // a program touched the folder since the last look
   bool active = false;                 // its transcripts are being looked at
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
 };
@@ -71,7 +72,6 @@ struct Agent : std::enable_shared_from_this<Agent> {
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
   bool rebuild = false;             // a batch failed: what is durable beyond the file is in the journal
-  bool suspect = false;             // a program touched its folder
   bool damaged = false;             // its file was, at the last look
   bool lent = false;                // a client has the lock of its file (lent_locks.hpp): it is not read or written
   bool empty = false;               // when it was last in memory it had no sessions

@@ -223,8 +223,8 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   Agent& agent = *found->second;
   const std::int64_t now = store::steady_ms();
   // A running checkpoint does not delay reads: it looks at the file itself, and usually it is what made it suspect.
-  const bool looked_at =
-      agent.turn == Turn::checkpointing || (!agent.suspect && now - agent.looked < env_.config.store.cache_ttl_ms);
+  const bool looked_at = agent.turn == Turn::checkpointing ||
+                         (!agent.following.suspect && now - agent.looked < env_.config.store.cache_ttl_ms);
   if (!agent.state || agent.turn == Turn::loading || agent.is_unused() || !looked_at || !agent.degraded.empty())
     return nullptr;
   agent.touched = now;
@@ -242,7 +242,7 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   Agent& agent = find_or_add(id);
   auto turn = co_await take_turn(id, Turn::looking);
   if (!agent.state || agent.lent) co_return Result<void>{};
-  agent.suspect = false;
+  agent.following.suspect = false;
   auto [polled, repairs, evictions, damaged] = co_await runtime::run_on(agent.strand, [file = agent.file] {
     auto found = file->poll();
     return std::tuple(std::move(found), file->take_repairs(), file->take_evictions(), file->damaged());

@@ -42,6 +42,7 @@ class Checkpointer {
   asio::awaitable<Result<void>> hold(std::string id);
   asio::awaitable<void> let_go(std::string id);
   asio::awaitable<Result<void>> write_all();
+  // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
 
   std::uint64_t archived_from(const std::string& agent) const;

@@ -129,8 +129,8 @@ bool Follower::is_as_flushed(const std::string& id, const std::string& file) con
 
 void Follower::mark_suspect(const std::string& id) {
   Agent& agent = agents_.find_or_add(id);
-  if (!agent.state || agent.suspect) return;
-  agent.suspect = true;
+  if (!agent.state || agent.following.suspect) return;
+  agent.following.suspect = true;
   env_.background.run(reload_in_background(id), "reload_in_background");
 }
 

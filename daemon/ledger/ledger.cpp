@@ -304,20 +304,6 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::s
   co_return parts_.sdk_sessions.agents_with(*sdk_session);
 }
 
-asio::awaitable<Result<void>> Ledger::take_as_known(std::string agent, std::vector<std::string> files) {
-  const auto dir = parts_.env.paths.root() / parts_.env.paths.sessions_dir(agent);
-  CO_TRY(co_await parts_.flusher.on_files([dir, agent, files](TranscriptFiles& all) -> Result<void> {
-    for (const std::string& file : files) {
-      const auto status = store::stat_of(dir / file);
-      if (!status) continue;
-      TRY(all.projection().take_as_known(
-          agent, {.file = file, .inode = status->st_ino, .size = static_cast<std::uint64_t>(status->st_size)}));
-    }
-    return {};
-  }));
-  co_return co_await parts_.flusher.sync();
-}
-
 std::string Ledger::as_of(std::uint64_t last_seq) const {
   return parts_.commits.journal().epoch() + '-' + std::to_string(std::max(parts_.commits.durable(), last_seq));
 }

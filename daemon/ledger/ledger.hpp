@@ -122,12 +122,6 @@ class Ledger {
   auto read_transcript(std::string agent, std::string file, Call call) {
     return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
   }
-  asio::awaitable<Result<void>> flush_transcript(std::string agent, std::string file) {
-    return parts_.flusher.flush(std::move(agent), std::move(file));
-  }
-  // Notes that transcripts are known as they are: their lines are not published as those of a foreign program. On disk
-  // when it returns.
-  asio::awaitable<Result<void>> take_as_known(std::string agent, std::vector<std::string> files);
   // Writes a session's transcript as version 3 if it is older. Appends wait meanwhile. Nothing: it is not older.
   // lock_timeout, session_busy.
   asio::awaitable<Result<std::optional<transcripts::Migration>>> migrate(std::string agent, std::string file,
@@ -136,11 +130,8 @@ class Ledger {
   // lock_timeout.
   asio::awaitable<Result<void>> release(std::string agent, decide::Session session, std::vector<std::string> files);
   LentLocks& lent_locks() { return parts_.lent; }
+  TranscriptFlusher& flusher() { return parts_.flusher; }
   Checkpointer& checkpointer() { return parts_.checkpointer; }
-  // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
-  asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot() {
-    return parts_.checkpointer.take_snapshot();
-  }
   // From here on a request that would wait for a foreign lock or for room in the journal is answered 503. Others are
   // still served.
   void drain();

@@ -202,8 +202,9 @@ void MemorySessions::keep(answers::Answer answer, const std::string& agent, cons
   if (const auto known = answers_.find(answer.scope); known != answers_.end())
     answer_bytes_ -= known->second.answer.body.size() + bytes_of_an_answer;
   answer_bytes_ += answer.body.size() + bytes_of_an_answer;
-  answer_order_.push_back(answer.scope);
-  answers_.insert_or_assign(answer.scope, KeptAnswer{.answer = answer, .agent = agent, .key = key});
+  const answers::Digest scope = answer.scope;
+  answer_order_.push_back(scope);
+  answers_.insert_or_assign(scope, KeptAnswer{.answer = std::move(answer), .agent = agent, .key = key});
 }
 
 // Answers take a quarter of the room at most: then the oldest ones go. Beyond that, sessions go.

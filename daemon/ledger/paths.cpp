@@ -7,6 +7,11 @@
 
 namespace sessiond::ledger {
 
+namespace {
+// The folder of a backup that holds the stores.
+std::string backup_folder(const Paths& paths) { return paths.outside() ? "stores/" : ""; }
+}  // namespace
+
 Paths::Paths(std::filesystem::path state_dir, std::string_view path_template)
     : state_dir_(std::move(state_dir)), root_(state_dir_) {
   constexpr std::string_view mark = "{agentId}";
@@ -42,13 +47,11 @@ std::filesystem::path Paths::relative(const std::filesystem::path& file) const {
   return below.empty() || *below.begin() == ".." ? file.lexically_relative(state_dir_) : below;
 }
 
-std::string Paths::template_in_backup() const { return backup_folder() + before_ + "{agentId}" + after_; }
+std::string Paths::template_in_backup() const { return backup_folder(*this) + before_ + "{agentId}" + after_; }
 
 std::string Paths::sessions_dir_in_backup(std::string_view agent) const {
-  return backup_folder() + sessions_dir(agent);
+  return backup_folder(*this) + sessions_dir(agent);
 }
-
-std::string Paths::backup_folder() const { return outside() ? "stores/" : ""; }
 
 std::filesystem::path Paths::sidecar(std::string_view agent, std::string_view file) const {
   return journal_dir() / "index" / agent / (std::string(file) + ".idx");

@@ -46,8 +46,6 @@ class Paths {
   std::string agent_of_dir(std::string_view name) const;
 
  private:
-  std::string backup_folder() const;
-
   std::filesystem::path state_dir_;
   std::filesystem::path root_;
   std::string before_;  // template below root_, up to {agentId}

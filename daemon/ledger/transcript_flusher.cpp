@@ -5,6 +5,7 @@
 
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
+#include "store/files.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
@@ -109,6 +110,20 @@ asio::awaitable<Result<void>> TranscriptFlusher::sync() {
 
 void TranscriptFlusher::release(const std::string& path) {
   runtime::post(files_, [path](TranscriptFiles& files) { files.projection().writer().release(path); });
+}
+
+asio::awaitable<Result<void>> TranscriptFlusher::take_as_known(std::string agent, std::vector<std::string> files) {
+  const auto dir = env_.paths.root() / env_.paths.sessions_dir(agent);
+  CO_TRY(co_await on_files([dir, agent, files](TranscriptFiles& all) -> Result<void> {
+    for (const std::string& file : files) {
+      const auto status = store::stat_of(dir / file);
+      if (!status) continue;
+      TRY(all.projection().take_as_known(
+          agent, {.file = file, .inode = status->st_ino, .size = static_cast<std::uint64_t>(status->st_size)}));
+    }
+    return {};
+  }));
+  co_return co_await sync();
 }
 
 void TranscriptFlusher::unload(const std::string& agent) {

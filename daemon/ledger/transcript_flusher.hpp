@@ -48,6 +48,9 @@ class TranscriptFlusher {
   asio::awaitable<Result<void>> wait_until_written(std::string agent, std::string file = {});
   // Writes and fsyncs everything, and saves how far each transcript is known.
   asio::awaitable<Result<void>> sync();
+  // Notes that transcripts are known as they are: their lines are not published as those of a foreign program. On disk
+  // when it returns.
+  asio::awaitable<Result<void>> take_as_known(std::string agent, std::vector<std::string> files);
   // Lets a lock go that TranscriptFiles::hold() took.
   void release(const std::string& path);
   // An agent leaves memory.

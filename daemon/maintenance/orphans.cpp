@@ -95,7 +95,7 @@ asio::awaitable<Result<Adopted>> adopt(ledger::Ledger& ledger, std::string actor
                                        std::vector<Orphan> orphans) {
   std::vector<std::string> files;
   for (const Orphan& orphan : orphans) std::ranges::copy(orphan.files, std::back_inserter(files));
-  CO_TRY(co_await ledger.take_as_known(agent, std::move(files)));
+  CO_TRY(co_await ledger.flusher().take_as_known(agent, std::move(files)));
   Adopted out;
   for (Orphan& orphan : orphans) {
     if (ledger.parts().env.draining) co_return fail(Code::draining, "the daemon is shutting down");

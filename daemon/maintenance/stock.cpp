@@ -193,7 +193,7 @@ asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string ag
     std::ranges::move(slice, std::back_inserter(stock.archives));
   }
   // Renames that are durable are made first: the transcript of a session that was deleted just now is no orphan.
-  CO_TRY(co_await ledger.flush_transcript(agent, ""));
+  CO_TRY(co_await ledger.flusher().flush(agent, ""));
   const std::string folder_path = env.paths.sessions_dir(agent);
   stock = co_await runtime::run_on(env.disk.get_executor(), [stock = std::move(stock),
                                                              dir = env.paths.root() / folder_path,

@@ -79,7 +79,7 @@ asio::awaitable<Result<http::Response>> Streams::poll(const http::Request& reque
       pollers_.erase(poller);
       if (gone()) co_return fail(Code::request_timeout, "the client has gone");
       CO_TRY(auto now, context_.again(view->principal));
-      std::string lineage = lineage_of(now);  // the token's scope may have changed
+      std::string lineage = lineage_of(now, ledger_);  // the token's scope may have changed
       view = std::make_shared<const StreamView>(view->scope, view->filter, std::move(now), std::move(lineage));
     } else if (page.next >= tail_.oldest()) {
       const SharedBatch batch = tail_.batch(page.next);  // kept: the tail may drop it at the co_await

@@ -18,10 +18,9 @@ namespace sessiond::stream {
 
 namespace asio = boost::asio;
 
-namespace {
-constexpr std::size_t most_pending = 1000;
-constexpr std::size_t most_pending_bytes = 1 << 20;
-}  // namespace
+std::string lineage_of(const auth::Principal& who, const ledger::Ledger& ledger) {
+  return who.key.empty() ? "" : ledger.parts().env.lineage.tag(who.agents.front(), who.key);
+}
 
 // Pollers are woken to look again at the tail, at their token and at `draining`.
 void Streams::wake_pollers() {
@@ -34,7 +33,7 @@ Streams::Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings s
       settings_(settings),
       tail_(ledger.parts().commits.durable(), settings.tail_bytes),
       stop_timer_(ledger.parts().env.io),
-      publish_timer_(ledger.parts().env.io) {
+      ephemeral_(ledger.parts().env.io, [this](std::vector<journal::Event> events) { pass_on(std::move(events)); }) {
   if (threads <= 1) {
     own_ = std::make_unique<Hub>(context_, settings_, counters_, ledger.parts().env.io.get_executor(),
                                  ledger.parts().commits.durable());
@@ -68,17 +67,8 @@ void Streams::each_hub(const Call& call) {
   for (const auto& thread : threads_) asio::post(thread->io, [call, hub = thread->hub.get()] { call(*hub); });
 }
 
-// Drops what waits for sessions to which a message was committed: typing is over.
-void Streams::drop_pending(const std::vector<journal::Event>& events) {
-  if (pending_.empty()) return;
-  for (const journal::Event& event : events) {
-    if (event.envelope.type != journal::EventType::message_appended) continue;
-    std::erase_if(pending_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
-  }
-}
-
 void Streams::deliver(std::vector<journal::Event> events) {
-  drop_pending(events);
+  ephemeral_.drop_outdated(events);
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   tail_.push(batch);
   each_hub([batch](Hub& hub) { hub.deliver(batch); });
@@ -86,51 +76,13 @@ void Streams::deliver(std::vector<journal::Event> events) {
 }
 
 void Streams::pass_on(std::vector<journal::Event> events) {
-  drop_pending(events);
+  ephemeral_.drop_outdated(events);
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
 
 void Streams::publish(Ephemeral event) {
-  const auto same = std::ranges::find_if(pending_, [&](const Ephemeral& one) {
-    return one.type == event.type && one.envelope.key == event.envelope.key &&
-           one.envelope.topic == event.envelope.topic && one.envelope.actor == event.envelope.actor &&
-           one.run_id == event.run_id;
-  });
-  if (pending_bytes_ + event.text.size() > most_pending_bytes ||
-      (same == pending_.end() && pending_.size() >= most_pending)) {
-    ++counters_.dropped;
-    return;
-  }
-  pending_bytes_ += event.text.size();
-  if (same == pending_.end()) {
-    pending_.push_back(std::move(event));
-  } else {
-    same->text += event.text;
-  }
-  if (std::exchange(publishing_, true)) return;
-  publish_timer_.expires_at(published_ + std::chrono::milliseconds(settings_.coalesce_ms));
-  publish_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) publish_pending();
-  });
-}
-
-void Streams::publish_pending() {
-  publishing_ = false;
-  published_ = std::chrono::steady_clock::now();
-  pending_bytes_ = 0;
-  std::vector<journal::Event> events;
-  for (Ephemeral& one : std::exchange(pending_, {})) {
-    json::ObjectWriter out;
-    if (!one.run_id.empty()) out.string("runId", one.run_id);
-    if (one.type == journal::EventType::text_delta) out.string("text", one.text);
-    events.push_back(journal::make_event(std::move(one.envelope), out.text()));
-  }
-  if (!events.empty()) pass_on(std::move(events));
-}
-
-std::string Streams::lineage_of(const auth::Principal& who) const {
-  return who.key.empty() ? "" : ledger_.parts().env.lineage.tag(who.agents.front(), who.key);
+  if (!ephemeral_.add(std::move(event), std::chrono::milliseconds(settings_.coalesce_ms))) ++counters_.dropped;
 }
 
 asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& request, StreamScope scope) {
@@ -149,7 +101,7 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& re
       .view = std::make_shared<const StreamView>(StreamView{.scope = std::move(scope),
                                                             .filter = std::move(filter),
                                                             .principal = request.principal,
-                                                            .lineage = lineage_of(request.principal)}),
+                                                            .lineage = lineage_of(request.principal, ledger_)}),
       .options = options,
       .asked = std::move(asked),
       .request_id = request.request_id};

@@ -6,6 +6,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <list>
 #include <memory>
 #include <thread>
@@ -13,17 +14,13 @@
 
 #include "daemon/http/quota.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/stream/coalescer.hpp"
 #include "daemon/stream/hub.hpp"
 
 namespace sessiond::stream {
 
-// An event that is sent to live clients and not kept: typing, and pieces of a reply while it is made.
-struct Ephemeral {
-  journal::EventType type = journal::EventType::session_typing;
-  journal::Envelope envelope{};
-  std::string run_id{};  // empty: none
-  std::string text{};    // of text.delta
-};
+// The mark of events about sessions that descend from this token's session; empty if the token has another role.
+std::string lineage_of(const auth::Principal& who, const ledger::Ledger& ledger);
 
 class Streams {
  public:
@@ -40,9 +37,8 @@ class Streams {
   boost::asio::awaitable<Result<http::Response>> poll(const http::Request& request, StreamScope scope,
                                                       const bool& draining);
 
-  // Sends an ephemeral event to the live clients. Equal ones of a session that come within coalesce_ms are sent as one:
-  // the texts of a run are joined, repeated typing is sent once. An event is dropped when a message is committed to its
-  // session before it is sent, and when too many wait.
+  // Sends an ephemeral event to the live clients, joined with others that come within coalesce_ms (coalescer.hpp). It
+  // is dropped when a message is committed to its session before it is sent, and when too many wait.
   void publish(Ephemeral event);
 
   void check_tokens();  // now, after a change that streams must follow at once
@@ -66,10 +62,7 @@ class Streams {
   };
   void deliver(std::vector<journal::Event> events);
   void pass_on(std::vector<journal::Event> events);  // to the clients that are live, without a seq
-  void drop_pending(const std::vector<journal::Event>& events);
   boost::asio::awaitable<Result<Subscription>> subscribe(const http::Request& request, StreamScope scope);
-  // The mark of events about sessions that descend from this token's session; empty if the token has another role.
-  std::string lineage_of(const auth::Principal& who) const;
   // Takes a slot of limits.streamsPerToken, for a stream or a poll that waits. too_many_requests when there is none. A
   // stream opened with a ticket counts for the ticket's token. The unix socket has no token and no limit.
   Result<http::Quota<std::string>::Slot> take_slot(const auth::Principal& who);
@@ -79,7 +72,6 @@ class Streams {
   template <class Call>
   boost::asio::awaitable<void> visit_hubs(Call call);
   void wake_pollers();
-  void publish_pending();
 
   ledger::Ledger& ledger_;
   const StreamContext context_;
@@ -93,11 +85,7 @@ class Streams {
   std::uint64_t next_id_ = 1;
   boost::asio::steady_timer stop_timer_;
 
-  std::vector<Ephemeral> pending_;
-  std::size_t pending_bytes_ = 0;
-  bool publishing_ = false;
-  std::chrono::steady_clock::time_point published_{};
-  boost::asio::steady_timer publish_timer_;
+  Coalescer ephemeral_;
   std::list<boost::asio::steady_timer*> pollers_;
 };
 

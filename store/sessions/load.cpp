@@ -151,8 +151,8 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   Entries again;
   const EntryIndex mine = index_by_key(*started);
   for (const std::string& key : change.overwritten) {
-    const auto held = mine.find(key);
-    again.push_back({.key = key, .entry = held == mine.end() ? nullptr : held->second->entry});
+    const auto was = mine.find(key);
+    again.push_back({.key = key, .entry = was == mine.end() ? nullptr : was->second->entry});
   }
   apply_changes(report.entries, again);
   if (change.empty()) {

@@ -451,7 +451,7 @@ TEST_CASE("an answer is replayed to whoever brings its key again, after a kill t
 TEST_CASE("a snapshot holds what is durable, and stays as it is while commits go on") {
   LedgerFixture fixture;
   ok(fixture.create(key, "s"));
-  auto snapshot = fixture.await(fixture.ledger().take_snapshot());
+  auto snapshot = fixture.await(fixture.ledger().checkpointer().take_snapshot());
   REQUIRE(snapshot);
   ok(fixture.create("agent:main:second", "t"));
   fixture.checkpointed();

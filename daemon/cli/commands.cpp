@@ -1,0 +1,273 @@
+#include "daemon/cli/commands.hpp"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/cli/help.hpp"
+#include "daemon/cli/option_checks.hpp"
+
+namespace sessiond::cli {
+namespace {
+
+// sessiond config, which is one of three commands.
+struct ConfigOptions {
+  Where where{};
+  bool check = false;
+  bool print_defaults = false;
+
+  explicit operator Command() const {
+    if (print_defaults) return ConfigDefaults{};
+    if (check) return ConfigCheck{where};
+    return ConfigShow{where};
+  }
+};
+
+void add_places(CLI::App& command, std::optional<std::string>& config, std::optional<std::string>& state_dir) {
+  command.add_option("--config", config, "The configuration file")->type_name("FILE")->check(not_empty());
+  command.add_option("--state-dir", state_dir, "The state directory, instead of stateDir")
+      ->type_name("DIR")
+      ->transform(absolute());
+}
+
+void add_asked(CLI::App& command, Asked& asked) {
+  add_places(command, asked.where.config, asked.where.state_dir);
+  command.add_option("--url", asked.url, "A daemon elsewhere, instead of this user's socket: http://127.0.0.1:7433")
+      ->type_name("URL")
+      ->check(not_empty());
+  command.add_option("--token-file", asked.token_file, "The file with the token for --url")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->needs("--url");
+  command.add_flag("--json", asked.json, "Print the daemon's answer");
+}
+
+void add_agent(CLI::App& command, std::optional<std::string>& agent, const char* about) {
+  command.add_option("--agent", agent, about)->type_name("AGENT")->check(not_empty());
+}
+
+void add_session(CLI::App& command, NamedSession& session) {
+  command.add_option("session", session.key, "The session's key, or its id")
+      ->type_name("KEY")
+      ->required()
+      ->check(not_empty());
+  add_agent(command, session.agent, "The agent, where the key does not name it; main by default");
+}
+
+// A command that has others below it: the program itself, or a group such as sessiond token.
+struct Parent {
+  CLI::App& app;
+  std::optional<Command>& chosen;
+
+  // Adds a command that only has others below it.
+  Parent group(const char* name, const char* about, const std::string& footer) const {
+    CLI::App& command = *app.add_subcommand(name, about);
+    command.require_subcommand(1);
+    command.footer(footer);
+    return {command, chosen};
+  }
+
+  // Adds a command. Its options fill an `Options`, which becomes the chosen command when it is parsed.
+  template <class Options>
+  std::pair<CLI::App&, Options&> add(const char* name, const char* about, const char* footer) const {
+    CLI::App& command = *app.add_subcommand(name, about);
+    command.footer(footer);
+    const auto options = std::make_shared<Options>();
+    command.callback([&result = chosen, options] { result = Command(*options); });
+    if constexpr (requires { options->where; }) add_places(command, options->where.config, options->where.state_dir);
+    if constexpr (requires { options->asked; }) {
+      add_asked(command, options->asked);
+      command.footer(std::string(footer) + help::asked_exit_codes);
+    }
+    if constexpr (requires { options->listen; }) add_places(command, options->config, options->state_dir);
+    return {command, *options};
+  }
+};
+
+void add_serve(Parent program) {
+  auto [serve, options] = program.add<serve::ServeOptions>("serve", "Start the daemon", help::serve);
+  serve.add_option("--listen", options.listen, "A TCP address, instead of listen.tcp: 127.0.0.1:7433")
+      ->type_name("ADDRESS")
+      ->check(not_empty());
+  serve.add_flag("--repair", options.repair,
+                 "Put damaged parts of the journal aside and continue without them, in a new epoch");
+  serve.add_flag("--ignore-sqlite", options.ignore_sqlite,
+                 "Serve beside databases of OpenClaw 2026.8 and later; their sessions are not served");
+}
+
+void add_token(Parent program) {
+  const Parent token = program.group("token", "Make, list, rotate and revoke API tokens", help::token);
+  auto [create, options] = token.add<TokenCreate>("create", "Make a token and print it", help::token_create);
+  auth::NewToken& wish = options.wish;
+  create.add_option("--role", wish.role, "admin, operator, bridge, runner, viewer, metrics or session")
+      ->type_name("ROLE")
+      ->required()
+      ->check(CLI::IsMember({"admin", "operator", "bridge", "runner", "viewer", "metrics", "session"}).description(""));
+  create.add_option("--agent", wish.agents, "Only this agent (repeat for more); all agents by default")
+      ->type_name("AGENT")
+      ->allow_extra_args(false)
+      ->check(not_empty());
+  create.add_option("--key-prefix", wish.key_prefix, "Only sessions whose keys begin with this")
+      ->type_name("PREFIX")
+      ->check(not_empty());
+  create.add_option("--channel", wish.channel, "Only sessions of this channel")
+      ->type_name("CHANNEL")
+      ->check(not_empty());
+  create
+      .add_option("--key", wish.key, "For role session: the session. The token sees it and the sessions that it spawns")
+      ->type_name("KEY")
+      ->check(not_empty());
+  create.add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
+  create.add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
+      ->type_name("MS")
+      ->transform(moment());
+  auto [list, list_options] = token.add<TokenList>("list", "List the tokens", help::token_list);
+  list.add_flag("--json", list_options.json, "As JSON, {\"data\":[…]}");
+  auto [rotate, rotate_options] =
+      token.add<TokenRotate>("rotate", "Make a token that replaces another, and print it", help::token_rotate);
+  rotate.add_option("id", rotate_options.id, "The old token's id")->type_name("ID")->required();
+  rotate.add_option("--overlap", rotate_options.overlap_ms, "How long the old one stays valid: 0, 90s, 15m, 1h, 7d")
+      ->type_name("TIME")
+      ->default_str("1h")
+      ->transform(overlap());
+  auto [revoke, revoke_options] = token.add<TokenRevoke>("revoke", "Revoke a token", help::token_revoke);
+  revoke.add_option("id", revoke_options.id, "The token's id")->type_name("ID")->required();
+}
+
+void add_config(Parent program) {
+  auto [config, options] = program.add<ConfigOptions>("config", "Show or check the configuration", help::config);
+  auto* check = config.add_flag("--check", options.check, "Check the configuration and list every fault");
+  config.add_flag("--print-defaults", options.print_defaults, "Print the annotated defaults, as a file to begin with")
+      ->excludes(check);
+}
+
+void add_doctor(Parent program) {
+  auto [doctor, options] =
+      program.add<DoctorCommand>("doctor", "Find damage in the state directory, and repair it", help::doctor);
+  doctor.add_flag("--json", options.json, "As JSON, {\"status\",\"repairs\":[…],\"findings\":[…]}");
+  doctor.add_flag("--repair", options.repair,
+                  "Repair what can be repaired safely, keeping what is removed; only while no daemon runs");
+  doctor.add_flag(
+      "--migrate", options.migrate,
+      "Rewrite transcripts of version 1 and 2 as version 3, keeping the old files; only while no daemon runs");
+}
+
+void add_backup(Parent program) {
+  auto [backup, backup_options] =
+      program.add<BackupCommand>("backup", "Copy all sessions, also while the daemon runs", help::backup);
+  backup.add_option("to", backup_options.to, "The directory to create, or - for a tar archive on stdout")
+      ->type_name("DIR|-")
+      ->required()
+      ->transform(absolute());
+  auto [restore, restore_options] =
+      program.add<RestoreCommand>("restore", "Replace the state directory by a backup", help::restore);
+  restore.add_option("from", restore_options.from, "A backup directory, a tar archive, or - for one on stdin")
+      ->type_name("DIR|FILE|-")
+      ->required()
+      ->transform(absolute());
+  restore.add_flag("--force", restore_options.force, "Move a state directory that is not empty aside");
+  restore.add_flag("--keep-tokens", restore_options.keep_tokens,
+                   "Keep the present tokens.json, so that no revoked token comes back");
+}
+
+std::pair<CLI::App&, SessionsChange&> add_change(Parent sessions, SessionsChange::What what, const char* name,
+                                                 const char* about, const char* footer) {
+  auto [command, options] = sessions.add<SessionsChange>(name, about, footer);
+  options.what = what;
+  add_session(command, options.session);
+  return {command, options};
+}
+
+void add_sessions(Parent program) {
+  const Parent sessions =
+      program.group("sessions", "List, show and change sessions", std::string(help::sessions) + help::asked_exit_codes);
+  auto [list, listed] = sessions.add<SessionsList>("list", "List sessions, the newest first", help::sessions_list);
+  add_agent(list, listed.agent, "Only this agent; all agents by default");
+  list.add_option("--channel", listed.channel, "Only this channel")->type_name("CHANNEL")->check(not_empty());
+  list.add_option("--search", listed.text, "Only sessions whose key, id, name or label has this")->type_name("TEXT");
+  list.add_flag("--archived", listed.archived, "Only archived sessions");
+  list.add_option("--limit", listed.limit, "How many; 50 by default")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000).description(""));
+  auto [show, shown] = sessions.add<SessionsShow>("show", "Show a session's fields", help::sessions_show);
+  add_session(show, shown.session);
+  using What = SessionsChange::What;
+  add_change(sessions, What::reset, "reset", "Begin a session anew; its transcript is archived", help::sessions_reset);
+  add_change(sessions, What::archive, "archive", "Rest a session: it takes no messages", help::sessions_archive);
+  add_change(sessions, What::unarchive, "unarchive", "Open an archived session again", help::sessions_archive);
+  auto [remove, removed] = add_change(sessions, What::remove, "delete", "Delete a session; its transcript is archived",
+                                      help::sessions_delete);
+  remove.add_flag("--purge", removed.purge, "Destroy its transcript, too");
+  auto [restore, restored] = add_change(sessions, What::restore, "restore",
+                                        "Bring back a deleted session from its archive", help::sessions_restore);
+  restore.add_option("--archive", restored.archived, "Which of its archives; the newest by default")
+      ->type_name("NAME")
+      ->check(not_empty());
+  auto [prune, pruned] =
+      sessions.add<SessionsPrune>("prune", "Name what is beyond a limit, or take it out", help::sessions_prune);
+  add_agent(prune, pruned.agent, "Only this agent; all agents by default");
+  prune.add_option("--keep", pruned.keep, "How many sessions an agent keeps")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""));
+  prune.add_option("--older-than", pruned.older_than_ms, "Time without a word from a user: 90d, 12h")
+      ->type_name("TIME")
+      ->transform(duration());
+  prune
+      .add_option("--max-disk-bytes", pruned.max_disk_bytes,
+                  "Disk space of an agent; beyond it archives go, then sessions")
+      ->type_name("BYTES")
+      ->check(CLI::NonNegativeNumber.description(""));
+  prune.add_flag("--yes", pruned.yes, "Do it, instead of naming them");
+}
+
+void add_locks(Parent program) {
+  auto [locks, options] = program.add<LocksCommand>("locks", "Show or remove locks that programs share", help::locks);
+  CLI::Option* evict = locks.add_option("--evict", options.evict, "Remove the lock of this agent's store")
+                           ->type_name("AGENT")
+                           ->check(not_empty());
+  locks.add_option("--transcript", options.transcript, "Remove that of this transcript instead")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->needs(evict);
+}
+
+void add_paths(Parent program) {
+  auto [paths, options] = program.add<PathsCommand>("paths", "Print where files are", help::paths);
+  add_agent(paths, options.agent, "The agent; main by default");
+  CLI::Option* session = paths.add_option("--session", options.session, "A session's key or id: print its transcript")
+                             ->type_name("KEY")
+                             ->check(not_empty());
+  paths.add_option("--topic", options.topic, "A topic of the session: print its transcript, too")
+      ->type_name("TOPIC")
+      ->check(not_empty())
+      ->needs(session);
+}
+
+void add_completion(Parent program) {
+  auto [completion, options] = program.add<CompletionCommand>(
+      "completion", "Print a script that completes commands in a shell", help::completion);
+  completion.add_option("shell", options.shell, "bash, zsh or fish")
+      ->type_name("SHELL")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+}
+
+}  // namespace
+
+void add_commands(CLI::App& program, std::optional<Command>& chosen) {
+  const Parent parent{program, chosen};
+  add_serve(parent);
+  add_token(parent);
+  add_config(parent);
+  add_doctor(parent);
+  add_backup(parent);
+  add_sessions(parent);
+  add_locks(parent);
+  add_paths(parent);
+  add_completion(parent);
+  parent.add<VersionCommand>("version", "Print the version", help::version);
+}
+
+}  // namespace sessiond::cli

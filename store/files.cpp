@@ -170,7 +170,7 @@ Problem in_the_way(const fs::path& path, Problem why) {
   };
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOTDIR) return degraded("cannot be used: its folder is none");
+    if (errno == ENOTDIR) return degraded("cannot be used: a file stands where its folder should be");
     if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
     return why;
   }

@@ -1,5 +1,5 @@
-// Sends a request to a daemon: to this machine's over its unix socket, without a token, since a process of the daemon's
-// user is admin there; or over TCP with a token. Blocks, for a bounded time.
+// Sends a request to a daemon. The daemon of this machine is asked over its unix socket and needs no token, since a
+// process of the daemon's user is admin there. Any other is asked over TCP with a token. Blocks, for a bounded time.
 #pragma once
 
 #include <chrono>

@@ -195,7 +195,8 @@ void add_sessions(Parent program) {
   add_session(show, shown.session);
   using What = SessionsChange::What;
   add_change(sessions, What::reset, "reset", "Begin a session anew; its transcript is archived", help::sessions_reset);
-  add_change(sessions, What::archive, "archive", "Rest a session: it takes no messages", help::sessions_archive);
+  add_change(sessions, What::archive, "archive", "Archive a session: it takes no messages until it is unarchived",
+             help::sessions_archive);
   add_change(sessions, What::unarchive, "unarchive", "Open an archived session again", help::sessions_archive);
   auto [remove, removed] = add_change(sessions, What::remove, "delete", "Delete a session; its transcript is archived",
                                       help::sessions_delete);
@@ -206,7 +207,7 @@ void add_sessions(Parent program) {
       ->type_name("NAME")
       ->check(not_empty());
   auto [prune, pruned] =
-      sessions.add<SessionsPrune>("prune", "Name what is beyond a limit, or take it out", help::sessions_prune);
+      sessions.add<SessionsPrune>("prune", "List what is beyond a limit, or take it out", help::sessions_prune);
   add_agent(prune, pruned.agent, "Only this agent; all agents by default");
   prune.add_option("--keep", pruned.keep, "How many sessions an agent keeps")
       ->type_name("N")
@@ -219,7 +220,7 @@ void add_sessions(Parent program) {
                   "Disk space of an agent; beyond it archives go, then sessions")
       ->type_name("BYTES")
       ->check(CLI::NonNegativeNumber.description(""));
-  prune.add_flag("--yes", pruned.yes, "Do it, instead of naming them");
+  prune.add_flag("--yes", pruned.yes, "Take them out, instead of only naming them");
 }
 
 void add_locks(Parent program) {

@@ -306,7 +306,7 @@ int run(const RestoreCommand& command) {
   };
   tell_tokens(restored->back, "tokens that the present ones did not have are valid again",
               "revoke them (sessiond token revoke ID), or restore with --keep-tokens");
-  tell_tokens(restored->gone, "tokens made since the backup are valid no more",
+  tell_tokens(restored->gone, "tokens made since the backup are no longer valid",
               "make new ones (sessiond token create), or restore with --keep-tokens");
   report.append(doctor::run_doctor({.state_dir = config.state_dir, .path_template = config.store.path_template}));
   fmt::print("{}", doctor::to_text(report));

@@ -14,7 +14,7 @@ struct Column {
   bool to_the_right = false;
   bool may_shrink = false;  // cells are cut in the middle where the terminal is too narrow, in the last columns first
 };
-using Row = std::vector<std::string>;  // a cell for each column: UTF-8 of anyone
+using Row = std::vector<std::string>;  // a cell for each column: UTF-8, not trusted
 
 // Returns the table with "\n" after each line. `width`: of the terminal in characters; nothing: cells are not cut.
 // Control characters in cells are shown as "?", so that no text of a chat can change the terminal.

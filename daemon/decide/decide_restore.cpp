@@ -59,7 +59,8 @@ Result<Decision> decide(const AgentState& state, const RestoreSession& command, 
   DecisionBuilder builder(state, context);
   const Session* there = state.find_key(command.key);
   const bool seen = there != nullptr && (context.sight.whole_agent || context.sight.sees(there->key(), there->channel));
-  if (seen) return fail(Code::session_exists, fmt::format("{} lives: reset or delete it first", there->key()));
+  if (seen)
+    return fail(Code::session_exists, fmt::format("there is a session {} now: reset or delete it first", there->key()));
   if (there != nullptr || !is_recorded(state, command))
     return fail(Code::session_not_found, fmt::format("agent {} has no session {}", state.id(), command.key));
   TRY(claim_session_id(builder, command.session_id, command.key, nullptr));

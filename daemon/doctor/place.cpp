@@ -213,7 +213,7 @@ void check_tokens(Examination& exam) {
       exam.report.ok("tokens", tokens, fmt::format("{} token{}", records->size(), records->size() == 1 ? "" : "s"));
     } else {
       exam.report.error("tokens", tokens, fmt::format("is damaged: {}", records.error().detail),
-                        fmt::format("nobody can log in until it is repaired. To begin with a new admin token, which "
+                        fmt::format("no client can log in until it is repaired. To begin with a new admin token, which "
                                     "the next start makes, run: mv '{0}' '{0}.damaged'",
                                     tokens));
     }

@@ -215,7 +215,7 @@ class TranscriptCheck {
           {Level::warning, "missing", (dir_ / (id + ".jsonl")).native(),
            held.files == 0 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)
                            : fmt::format("session {} had {} entries, {} are there", id, held.counted, held.found),
-           "sessiond doctor --repair brings back what the journal still has. What is missing after "
+           "sessiond doctor --repair brings back what the journal still has. Lines that are missing after "
            "that may be among the files put aside (.torn., .corrupt., journal/kept) or in a backup; "
            "if a foreign program has reset the session, nothing is missing"},
           [&]() -> Result<Step> {

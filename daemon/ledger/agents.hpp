@@ -80,7 +80,7 @@ class Agents {
   asio::awaitable<std::vector<std::string>> ids();
 
   Agent& find_or_add(const std::string& id);
-  // Tells how an agent's files are. An agent that is not known has none.
+  // Describes an agent's files. All zero for an agent that is not known.
   AgentFiles files_of(std::string_view id) const;
   const Map& all() const { return agents_; }
   // Waits until the agent is in memory. agent_not_found when it does not exist and `create` is false; degraded.
@@ -95,7 +95,7 @@ class Agents {
   // Commits::stage, and the agent becomes dirty.
   std::uint64_t stage(decide::AgentState& state, decide::Decision& decision, std::vector<answers::Answer> answers = {});
   void mark_dirty(Agent& agent);
-  // Its store cannot be used: logs and announces it once. Returns what to answer.
+  // Marks the agent's store as unusable; logs and announces it once. Returns the problem to answer.
   Problem degrade(Agent& agent, const Problem& why);
   // Unloads agents that were not used for longer than the TTL, unless they changed after `seq`.
   void unload_idle(std::uint64_t seq);

@@ -1,5 +1,5 @@
-// How far the journal is ahead of the files. When it is too far, commits wait until the files have followed; for 10 s,
-// because whatever keeps the files back may stay. An agent that a foreign lock or a fault keeps back does not count,
+// How far the journal is ahead of the files. When it is too far, commits wait until the files have followed. They wait
+// 10 s at most, because the cause may last. An agent that a foreign lock or a fault keeps back does not count,
 // so that other agents' writers do not wait for it; its own events have a limit of their own.
 // Thread: the loop.
 #pragma once
@@ -19,13 +19,13 @@ class Backlog {
       : env_(env), commits_(commits), trouble_(trouble) {}
 
   void start_from(std::uint64_t seq) { from_ = seq; }
-  // The files have come up to `seq`: those that wait look again.
+  // Notes that the files hold everything up to `seq`, and wakes the commits that wait.
   void advance_to(std::uint64_t seq);
   std::uint64_t from() const { return from_; }
   // Called once a batch, because has_room() is asked by every commit.
   void measure() { bytes_ = commits_.journal().bytes_after(from_); }
   bool has_room() const { return bytes_ <= most; }
-  // 503 when there is none in time.
+  // degraded when there is none within 10 s; draining.
   asio::awaitable<Result<void>> wait_for_room();
   // degraded when an agent whose checkpoint fails has too many events of its own waiting.
   Result<void> check(const Agent& agent) const;

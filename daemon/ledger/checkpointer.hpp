@@ -24,7 +24,7 @@ class Checkpointer {
   Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents, TranscriptFlusher& flusher,
                const journal::FileJournal& journal_files);
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
-  // Up to which seq the CHECKPOINT that was read says that all files have come.
+  // Continues from the CHECKPOINT that was read: all files hold everything up to `seq`.
   void start_from(std::uint64_t seq) {
     checkpointed_ = synced_ = seq;
     backlog_.start_from(seq);
@@ -33,8 +33,8 @@ class Checkpointer {
   asio::awaitable<void> run();  // until the daemon stops
   void wake() { timer_.cancel(); }
   Backlog& backlog() { return backlog_; }
-  // Until sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within `patience_ms`, by
-  // default store.lock.timeoutMs and as long as the lock is lent.
+  // Returns once sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
+  // `patience_ms`, by default store.lock.timeoutMs and as long as the lock is lent.
   asio::awaitable<Result<void>> write_until(std::string id, std::uint64_t seq,
                                             std::optional<std::int64_t> patience_ms = {});
   // Keeps foreign programs that take the lock from changing sessions.json until let_go(): merges what they wrote, and

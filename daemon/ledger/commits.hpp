@@ -61,7 +61,7 @@ class Commits {
   std::uint64_t last() const { return next_seq_ - 1; }  // staged, durable or not
   bool failed() const { return failure_ != nullptr; }   // a batch was not stored, and agents are being read again
   std::unexpected<Problem> failure() const;             // failed()
-  // Has the agent read again with those that the failed batch touched. Requires failed().
+  // Adds the agent to those that are read again because the failed batch touched them. Requires failed().
   void reload_after_failure(const std::string& agent);
   // Says why writes are refused, or were a moment ago. Empty: they are not.
   std::string refusal() const;

@@ -27,7 +27,7 @@ class Follower {
   void follow(const std::string& agent, const std::string& file);
   // Publishes what foreign programs put into these transcripts (no name: into any), and logs what fails.
   asio::awaitable<void> publish_foreign_lines(std::string id, std::set<std::string> files);
-  // The same of one, until all that stands in it is ours or published.
+  // The same for one transcript, until every line in it is the daemon's own or published.
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
   // Looks at all agents, when that is due.
   void check_all_if_due();

@@ -60,7 +60,7 @@ struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
   std::string refusal;               // why writes are refused; empty: they are not
   std::vector<std::string> repairs;  // since the start
-  std::vector<std::string> damage;   // of the journal, that is still there; nothing that a start needs
+  std::vector<std::string> damage;   // of the journal that is still there, in parts that a start does not need
   journal::JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json

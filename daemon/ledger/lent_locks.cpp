@@ -119,7 +119,7 @@ asio::awaitable<Result<LentLocks::Lease>> LentLocks::renew(std::string agent, st
   if (lent->ended) co_return no_such_lease(agent);
   if (!held) {
     CO_TRY(co_await end(agent, lent, true));
-    co_return fail(Code::not_found, fmt::format("{} was taken away by another program", lent->lease.path));
+    co_return fail(Code::not_found, fmt::format("{} was taken away by a foreign program", lent->lease.path));
   }
   lent->lease.expires_at = store::unix_ms() + ttl_ms;
   lent->set_time(ttl_ms);

@@ -33,9 +33,10 @@ class LentLocks {
   // Lends the agent's lock for `ttl_ms`. Waits up to `wait_ms` for another client or program that has it; then
   // lock_timeout. agent_not_found, degraded.
   asio::awaitable<Result<Lease>> lend(std::string agent, std::int64_t ttl_ms, std::int64_t wait_ms, std::string actor);
-  // Lets it end `ttl_ms` from now. not_found: it has ended, or a foreign program has taken the lock away.
+  // Moves the end of the lease to `ttl_ms` from now. not_found: it has ended, or a foreign program has taken the lock
+  // away.
   asio::awaitable<Result<Lease>> renew(std::string agent, std::string id, std::int64_t ttl_ms);
-  // Ends it. When this returns, what the client wrote is durable and served. not_found: it has ended.
+  // Ends the lease. When this returns, what the client wrote is durable and served. not_found: it has ended.
   asio::awaitable<Result<void>> give_back(std::string agent, std::string id);
   const Lease* find(const std::string& agent) const;  // null: it is not lent
   asio::awaitable<void> stop();                       // ends all of them

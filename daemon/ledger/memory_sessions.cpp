@@ -143,7 +143,7 @@ Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::s
           fmt::format("the session would take more than {} bytes, three quarters of session.ephemeralBytes", most));
     return decided;
   }
-  return fail(Code::internal, "a decision asks for ever");
+  return fail(Code::internal, "a decision keeps asking for facts");
 }
 
 void MemorySessions::erase_transcript(Agent& agent, const std::string& file) {

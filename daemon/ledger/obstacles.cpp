@@ -26,8 +26,8 @@ std::vector<Obstacle> find_obstacles(const fs::path& journal_dir) {
   const auto wants_file = [&found](const fs::path& path) {
     struct stat status{};
     if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
-    found.push_back(
-        {.path = path, .what = S_ISDIR(status.st_mode) ? "is a folder where a file should be" : "is no plain file"});
+    found.push_back({.path = path,
+                     .what = S_ISDIR(status.st_mode) ? "is a folder where a file should be" : "is not a regular file"});
   };
   for (const char* name : single_files) wants_file(journal_dir / name);
   store::each_in(journal_dir, [&](const fs::directory_entry& entry) {

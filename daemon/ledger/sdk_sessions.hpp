@@ -1,7 +1,7 @@
 // Finds the agents that have a session of an SDK session id, so that no two sessions of the store share one.
 // An agent in memory is asked itself. Of one that has left memory the hashes of its ids are kept; if it may have the id
-// it is brought back and asked. An agent that was never in memory since the start is read the first time that somebody
-// asks. What a foreign program writes counts once the daemon has merged it.
+// it is brought back and asked. An agent that was never in memory since the start is read when an id is first asked
+// for. A foreign change counts once the daemon has merged it.
 // Thread: the loop.
 #pragma once
 

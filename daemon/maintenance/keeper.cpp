@@ -161,7 +161,8 @@ asio::awaitable<void> Keeper::save() {
   if (saved)
     saved_ = std::move(text);
   else
-    log::warn("notices_not_saved", {{"error", saved.error().detail}, {"next", "after a restart all is named again"}});
+    log::warn("notices_not_saved",
+              {{"error", saved.error().detail}, {"next", "after a restart, everything is named again before it goes"}});
 }
 
 void Keeper::load() {
@@ -170,7 +171,8 @@ void Keeper::load() {
   if (!text && text.error().code == Code::not_found) return;
   const std::string_view object = text ? store::trim(*text) : "";
   if (!json::check(object) || json::kind(object) != json::Kind::object)
-    return log::warn("notices_damaged", {{"path", path.native()}, {"next", "all is named again"}});
+    return log::warn("notices_damaged",
+                     {{"path", path.native()}, {"next", "everything is named again before it goes"}});
   const auto read = [](std::string_view notices, std::string_view list, AllNamed& out) {
     for (const json::Member& member : json::members(json::find(notices, list).value_or("{}"))) {
       std::vector<std::int64_t> times;

@@ -7,7 +7,7 @@
 // begins anew:
 //   {"<agent>":{"told":<time>,"sessions":{"<key>":[<named>,<last interaction>]},"files":{"<name>":[<named>,<time>]}}}
 // `told` and `named` are ms of the clock of ages (store/journal/age_clock.hpp), which nobody can set. If the file is
-// lost or damaged, all is named again. Thread: the loop.
+// lost or damaged, everything is named again before it goes. Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -30,7 +30,7 @@ class Keeper {
   Keeper(ledger::Ledger& ledger, const config::Config& config, std::function<asio::awaitable<Streamed>()> streamed);
 
   void start();                  // looks from now on
-  asio::awaitable<void> stop();  // ends a look that goes on
+  asio::awaitable<void> stop();  // ends a look that is under way
   void reconfigured() { timer_.cancel(); }
   asio::awaitable<void> look();  // at all agents, once
 

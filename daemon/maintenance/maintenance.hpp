@@ -52,8 +52,8 @@ policy::RetentionLimits limits_of(const config::Config::Session& config);
 // Selects what the limits reach of one agent. Errors: those of Ledger::show.
 asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,
                                          Protection protection);
-// Takes what was selected of one agent; afterwards `taken` is what went. Errors: those of Checkpointer::hold and
-// Ledger::commit.
+// Takes what was selected of one agent; afterwards `taken` holds only what went. Errors: those of Checkpointer::hold
+// and Ledger::commit.
 asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken);
 
 }  // namespace sessiond::maintenance

@@ -20,8 +20,8 @@ struct Adopted {
 };
 
 // Makes a session of each orphan. Its times, its name, its number of entries and the first message of a user are read
-// from the transcript. An orphan that cannot be adopted keeps none of the others. Errors: draining, and those of
-// TranscriptFlusher::take_as_known.
+// from the transcript. An orphan that cannot be adopted is named in `failed`, and the others are adopted. Errors:
+// draining, and those of TranscriptFlusher::take_as_known.
 asio::awaitable<Result<Adopted>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
                                        std::vector<Orphan> orphans);
 

@@ -1,5 +1,5 @@
 // The stock of an agent: its sessions, the archives of sessions that ended, and its orphans. An orphan is a
-// transcript in the agent's folder that no session has; a foreign program wrote it, or sessions.json was lost.
+// transcript in the agent's folder that belongs to no session: a foreign program wrote it, or sessions.json was lost.
 //
 // Read from the state first and from the folder then, with other requests between: what is committed meanwhile may be
 // missing. A command that acts on it checks again (daemon/decide/decide_maintenance.cpp). Files that do not have the

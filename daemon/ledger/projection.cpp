@@ -57,6 +57,13 @@ Result<void> keep_entry(const std::filesystem::path& folder, const journal::Line
   return store::sync_file(fd.get(), path);
 }
 
+void remove_indexes(const Paths& paths, const std::string& agent, const std::string& file) {
+  const auto sidecar = paths.sidecar(agent, file);
+  std::error_code ignored;  // an index that stays only takes space
+  std::filesystem::remove(sidecar, ignored);
+  std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
+}
+
 }  // namespace
 
 Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> locks, const std::atomic<bool>& adopting,
@@ -260,17 +267,16 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
   return {};
 }
 
-std::set<std::string, std::less<>> Projection::files_of(const journal::Commit& commit) const {
+std::set<std::string, std::less<>> transcripts_of(const Paths& paths, const journal::Commit& commit) {
   std::set<std::string, std::less<>> files;
   for (const journal::LinePosition& position : commit.line_positions)
-    if (!position.is_of_archive())
-      files.insert(paths_.sessions_dir(position.agent) + position.file);  // archives: below
+    if (!position.is_of_archive()) files.insert(paths.sessions_dir(position.agent) + position.file);  // archives: below
   for (const journal::Bytes& bytes : commit.events) {
     if (!renames_files(*bytes)) continue;
     const auto event = journal::parse_event(*bytes);
     if (!event) continue;  // add() says so
     for (const auto& [file, name] : archived_files(*event, commit.line_positions))
-      files.insert(paths_.sessions_dir(event->envelope.agent) + file);
+      files.insert(paths.sessions_dir(event->envelope.agent) + file);
   }
   return files;
 }
@@ -333,19 +339,12 @@ Result<void> Projection::destroy_archives(const journal::Event& event,
     if (S_ISREG(status->st_mode))
       std::filesystem::remove(folder / name, ignored);
     else if (on_repair_)
-      on_repair_(fmt::format("{} was not destroyed: it is no regular file", (folder / name).native()));
-    remove_indexes(event.envelope.agent, name);
+      on_repair_(fmt::format("{} was not destroyed: it is not a regular file", (folder / name).native()));
+    remove_indexes(paths_, event.envelope.agent, name);
     store::fault_point("archive.unlinked");
   }
   auto synced = store::sync_dir(folder);
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
-}
-
-void Projection::remove_indexes(const std::string& agent, const std::string& file) const {
-  const auto sidecar = paths_.sidecar(agent, file);
-  std::error_code ignored;  // an index that stays only takes space
-  std::filesystem::remove(sidecar, ignored);
-  std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
 }
 
 // Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file.
@@ -406,7 +405,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
   if (auto synced = store::sync_dir(folder); !synced && std::filesystem::exists(folder, ignored))
     return std::unexpected(std::move(synced.error()));
   store::fault_point("archive.synced");
-  for (const auto& [file, name] : files) remove_indexes(agent, file);
+  for (const auto& [file, name] : files) remove_indexes(paths_, agent, file);
   return whole;
 }
 

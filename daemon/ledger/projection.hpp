@@ -60,8 +60,6 @@ class Projection {
   transcripts::TranscriptWriter& writer() { return writer_; }
   const transcripts::TranscriptWriter& writer() const { return writer_; }
   Result<void> sync();  // then all that was added is on disk, and how far each transcript is known
-  // The transcripts (below the state directory) that a commit touches.
-  std::set<std::string, std::less<>> files_of(const journal::Commit& commit) const;
 
   // Finds what foreign programs did to these transcripts of an agent (none named: to all) beyond what was added.
   Result<std::vector<transcripts::ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
@@ -90,7 +88,6 @@ class Projection {
   Result<void> destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);
-  void remove_indexes(const std::string& agent, const std::string& file) const;
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);
@@ -103,5 +100,8 @@ class Projection {
   ArchiveLog archives_;
   transcripts::TranscriptWriter writer_;
 };
+
+// The transcripts (below the state directory) that a commit touches.
+std::set<std::string, std::less<>> transcripts_of(const Paths& paths, const journal::Commit& commit);
 
 }  // namespace sessiond::ledger

@@ -33,7 +33,7 @@ void TranscriptFiles::take(std::vector<journal::Commit> commits) {
 Result<void> TranscriptFiles::pass_on() {
   blocked_.clear();
   const auto waits = [this](const journal::Commit& commit) {
-    return !blocked_.empty() && std::ranges::any_of(projection_.files_of(commit), [this](const std::string& file) {
+    return !blocked_.empty() && std::ranges::any_of(transcripts_of(paths_, commit), [this](const std::string& file) {
       return blocked_.contains(file);
     });
   };
@@ -44,7 +44,7 @@ Result<void> TranscriptFiles::pass_on() {
       at = commits_.erase(at);
     } else if (done.error().code == Code::lock_timeout || done.error().code == Code::degraded) {
       const std::string why = done.error().code == Code::degraded ? done.error().detail : "";
-      for (const std::string& file : projection_.files_of(*at++)) blocked_.try_emplace(file, why);
+      for (const std::string& file : transcripts_of(paths_, *at++)) blocked_.try_emplace(file, why);
     } else {
       if (!facts_->failing) log::error("files_lag", {{"error", done.error().detail}, {"next", "trying again"}});
       return fail(Code::degraded, "files lag behind the journal (see the log)");

@@ -28,7 +28,7 @@ Result<fs::path> copy_torn(int fd, const fs::path& path, std::uint64_t begin, st
 
 }  // namespace
 
-Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
+Result<std::optional<MendedEnd>> mend_end(const fs::path& path, TornLine torn) {
   const auto fd = store::open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
   if (!fd && fd.error().code == Code::not_found) return std::nullopt;
   if (!fd) return std::unexpected(store::in_the_way(path, fd.error()));
@@ -43,7 +43,7 @@ Result<std::optional<MendedEnd>> mend_end(const fs::path& path) {
   TRY(const auto line, reader.text(begin, size));
 
   MendedEnd mended{.offset = begin, .bytes = size - begin};
-  if (entry_type(line) != "unreadable") {
+  if (torn == TornLine::keep || entry_type(line) != "unreadable") {
     TRY(store::write_all(fd->get(), "\n", path.native()));
   } else {
     TRY(mended.torn, copy_torn(fd->get(), path, begin, size));

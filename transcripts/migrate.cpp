@@ -94,7 +94,7 @@ class FileMigration {
   Result<void> read_lines() {
     TRY(in_, store::open_file(path_, O_RDONLY | O_NONBLOCK));
     TRY(const auto status, store::status_of(in_.get(), path_.native()));
-    if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path_.native()));
+    if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path_.native()));
     size_ = static_cast<std::uint64_t>(status.st_size);
     seen_ = store::identity(status);
     LineReader reader(in_.get(), size_, path_.native());

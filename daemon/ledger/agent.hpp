@@ -56,6 +56,7 @@ struct Following {
   bool suspect = false;                // a program touched the folder since the last look
   bool active = false;                 // its transcripts are being looked at
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
+  std::set<std::string> migrating{};   // transcripts that are being migrated: their ends are not read meanwhile
 };
 
 struct Agent : std::enable_shared_from_this<Agent> {
@@ -83,7 +84,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   FilesReached reached{};
   CheckpointDuty checkpoint{};
   Following following{};
-  runtime::Waiters waiting{};  // for a turn, `following.active` or `following.publishing` to end
+  runtime::Waiters waiting{};  // for a turn, or one of `following.active`, `publishing` and `migrating`, to end
 
   // True if the agent is in memory only because of a command that was refused.
   bool is_unused() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }

@@ -10,31 +10,28 @@
 
 namespace sessiond::ledger {
 
-namespace {
-
-// Cuts a torn line off a transcript's end before it is first appended to. All lines of the journal are in the file by
-// then, so the torn line is not one of ours. In shared mode it stays, because a foreign program may be writing it; our
-// next line then begins on a line of its own.
-asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, const std::string& agent, const std::string& file) {
-  if (parts.env.rules.shared) co_return Result<void>{};
+asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string agent, std::string file,
+                                              transcripts::TornLine torn) {
   CO_TRY(co_await parts.flusher.flush(agent, file));
-  CO_TRY(auto path, store::resolve_below(parts.env.paths.root(), parts.env.paths.sessions_dir(agent) + file));
-  CO_TRY(const auto mended,
-         co_await parts.flusher.on_files([path](TranscriptFiles&) { return transcripts::mend_end(path); }));
+  const std::string below = parts.env.paths.sessions_dir(agent) + file;
+  auto path = store::resolve_below(parts.env.paths.root(), below);
+  if (!path) co_return std::unexpected(store::in_the_way(parts.env.paths.root() / below, std::move(path.error())));
+  CO_TRY(const auto mended, co_await parts.flusher.on_files(
+                                [path = *path, torn](TranscriptFiles&) { return transcripts::mend_end(path, torn); }));
   if (mended && !mended->torn.empty())
     parts.notices.repaired(agent,
-                           {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path.native(),
+                           {fmt::format("{} ended in a torn line: {} bytes were cut off into {}", path->native(),
                                         mended->bytes, mended->torn.filename().native())},
-                           path.native());
+                           path->native());
   co_return Result<void>{};
 }
-
-}  // namespace
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids) {
   if (need.what == decide::Need::What::sdk_session) co_return co_await parts.sdk_sessions.learn(need.file);
-  const auto state = parts.agents.find_or_add(agent).state;
+  const auto loaded = parts.agents.find_or_add(agent).shared_from_this();
+  while (loaded->following.migrating.contains(need.file)) co_await loaded->waiting.wait(0);
+  const auto state = loaded->state;
   const std::uint64_t forgotten = state ? state->transcripts.forgotten(need.file) : 0;
   // Renames and lines that were committed before the read must be in the files first.
   CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
@@ -50,7 +47,10 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   }
   switch (need.what) {
     case decide::Need::What::transcript_end: {
-      CO_TRY(co_await mend_transcript(parts, agent, need.file));
+      // In shared mode a torn line stays, because a foreign program may be writing it; our next line then begins on a
+      // line of its own.
+      if (!parts.env.rules.shared)
+        CO_TRY(co_await mend_transcript(parts, agent, need.file, transcripts::TornLine::move_aside));
       std::optional<std::int64_t> started;
       CO_TRY(const auto tail,
              co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {

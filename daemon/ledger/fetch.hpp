@@ -5,6 +5,7 @@
 
 #include "daemon/decide/decision.hpp"
 #include "daemon/ledger/parts.hpp"
+#include "transcripts/mend.hpp"
 
 namespace sessiond::ledger {
 
@@ -12,5 +13,10 @@ namespace sessiond::ledger {
 // decides again, and may then need another fact.
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids);
+
+// Ends the last line of a transcript before a line is written behind it, when all lines of the journal are in the file:
+// a torn line is not one of ours then. In shared mode the caller has the transcript's lock.
+asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string agent, std::string file,
+                                              transcripts::TornLine torn);
 
 }  // namespace sessiond::ledger

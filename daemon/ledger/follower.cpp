@@ -297,7 +297,9 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     decide::ForeignLines theirs{.file = file, .inode = edit.inode, .size = edit.size};
     if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
       CO_TRY(theirs, co_await first_lines(readers_, id, edit));
-      if (theirs.lines.empty()) co_return Result<void>{};  // a torn line, or a header alone
+      if (theirs.lines.empty())  // a torn line, or a header alone
+        co_return co_await flusher_.on_files(
+            [id, edit](TranscriptFiles& files) { return files.projection().take_header_as_known(id, edit); });
     }
     if (commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
     decide::AgentState& state = *agents_.find_or_add(id).state;

@@ -15,6 +15,7 @@
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/line_index.hpp"
 #include "transcripts/transcript.hpp"
 
 namespace sessiond::ledger {
@@ -104,6 +105,19 @@ Result<void> Projection::take_as_known(const std::string& agent, const transcrip
   return {};
 }
 
+Result<void> Projection::take_header_as_known(const std::string& agent, const transcripts::ForeignEdit& edit) {
+  const transcripts::ByteRange added = edit.unknown.front();
+  if (edit.unknown.size() != 1 || added.begin != 0 || added.end > transcripts::longest_header) return {};
+  const auto path = paths_.root() / paths_.sessions_dir(agent) / edit.file;
+  TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
+  TRY(const auto status, store::status_of(fd.get(), path.native()));
+  TRY(const auto text, store::read_at(fd.get(), 0, added.end, path.native()));
+  if (status.st_ino != edit.inode || text.find('\n') + 1 != added.end || !transcripts::is_header(text)) return {};
+  TRY(auto* known, ends(agent));
+  known->add(edit.file, edit.inode, added);
+  return {};
+}
+
 void Projection::on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines) {
   const std::size_t name = path.find_last_of('/') + 1;
   const auto known = ends_.find(path.substr(0, name));
@@ -182,47 +196,6 @@ Result<void> Projection::sync() {
   }
   return {};
 }
-
-bool restores_files(const journal::Event& event) {
-  return event.envelope.type == journal::EventType::session_created && json::find(event.data, "archivedAs").has_value();
-}
-
-bool renames_files(const journal::Event& event) {
-  using enum journal::EventType;
-  const journal::EventType type = event.envelope.type;
-  return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed ||
-         restores_files(event);
-}
-
-bool renames_files(std::string_view event) {
-  using enum journal::EventType;
-  for (const json::Member& member : json::members(event)) {
-    if (member.name != "type") continue;
-    const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
-    if (type != session_created)
-      return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed;
-    return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
-  }
-  return false;
-}
-
-std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
-                                                                std::span<const journal::LinePosition> positions) {
-  std::vector<std::pair<std::string, std::string>> out;
-  const auto take = [&out](const std::string& name) {
-    const std::size_t end = name.rfind(".jsonl.");
-    if (end == std::string::npos || name.find('/') != std::string::npos) return;
-    out.emplace_back(name.substr(0, end + 6), name);
-  };
-  for (const auto raw : json::elements(json::find(event.data, "archivedAs").value_or("[]")))
-    take(json::as_string(raw).value_or(""));
-  if (!json::find(event.data, "archivedMore")) return out;
-  for (const journal::LinePosition& position : positions)
-    if (position.seq == event.envelope.seq) std::ranges::for_each(position.archives, take);
-  return out;
-}
-
-bool purges_files(const journal::Event& event) { return json::find(event.data, "purged") == "true"; }
 
 Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                              std::span<const journal::LinePosition> positions, const Redirect& redirect) {

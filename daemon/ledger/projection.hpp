@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "daemon/ledger/archive_log.hpp"
+#include "daemon/ledger/file_renames.hpp"
 #include "daemon/ledger/flushed_sizes.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/event.hpp"
@@ -25,18 +26,6 @@
 #include "transcripts/transcript_writer.hpp"
 
 namespace sessiond::ledger {
-
-// Says whether an event (or an event as JSON) renames or removes files: archives transcripts, restores them from
-// archives, or destroys archives.
-bool renames_files(const journal::Event& event);
-bool renames_files(std::string_view event);
-bool restores_files(const journal::Event& event);
-// Lists the renames of an event as (transcript, archive name). `positions` are those of the event's commit or batch;
-// they name the archives that the event only counts.
-std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,
-                                                                std::span<const journal::LinePosition> positions);
-// Says whether the event destroys the archives that it makes.
-bool purges_files(const journal::Event& event);
 
 class Projection {
  public:
@@ -67,6 +56,8 @@ class Projection {
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
+  // Notes that the header is known, if it is all that a foreign program added.
+  Result<void> take_header_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Writes a transcript of an earlier version as version 3 (transcripts/migrate.hpp), and keeps the old file below
   // journal/kept. Nothing: it needed no change, or there is none. lock_timeout; session_busy when a foreign program
   // writes to it.

@@ -86,6 +86,7 @@ class Migrate(Case):
         """A session that a foreign program made: its key, and its transcript."""
         daemon = daemon or self.daemon
         self.new(api=daemon.client())
+        daemon.checkpoint()  # makes the folder
         store = daemon.agent_dir() / "sessions.json"
         key, sid = f"agent:main:old:{uid()}", uid()
         head = [{"type": "session", "version": version, "id": sid, "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/"}] if version else []
@@ -94,7 +95,6 @@ class Migrate(Case):
         file = daemon.agent_dir() / f"{sid}.jsonl"
         file.write_text("".join(json.dumps(line) + "\n" for line in head + lines))
         file.chmod(0o644)
-        daemon.checkpoint()
         entries = json.loads(store.read_bytes())
         entries[key] = {"sessionId": sid, "updatedAt": int(time.time() * 1000)}
         store.write_text(json.dumps(entries))
@@ -129,6 +129,72 @@ class Migrate(Case):
         self.say(key)
         self.assertEqual(self.ok(self.api.post(S(key, "main", "migrate")), 200), {"changed": False})
         self.problem(self.api.post(S("agent:main:no:such", "main", "migrate")), 404, "session_not_found")
+
+    def test_a_header_alone_and_a_header_that_a_message_of_ours_follows(self):
+        for said in ([], ["hello"]):
+            with self.subTest(said=said):
+                key, file = self.old(2, count=0)
+                for text in said:
+                    self.say(key, text)
+                self.assertTrue(self.ok(self.api.post(S(key, "main", "migrate")), 200)["changed"])
+                self.assertEqual(json.loads(file.read_text().splitlines()[0])["version"], 3)
+                self.assertEqual(self.ok(self.api.post(S(key, "main", "migrate")), 200), {"changed": False})
+                self.assertEqual(self.say(key, "new")["firstSeq"], len(said))
+                self.assertEqual(self.texts(key), said + ["new"])
+
+    def test_a_last_line_without_newline_is_an_entry_and_is_published(self):
+        key, file = self.old(1, count=3)
+        before = self.seen(key)
+        with self.api.stream(S(key, "main", "events")) as stream:
+            stream.wait_type("stream.hello")
+            with file.open("a") as out:
+                out.write(json.dumps({"type": "message", "message": {"role": "user", "content": "last"}}))
+            eventually(lambda: len(self.seen(key)) == 4, what="the line")
+            self.assertEqual(self.ok(self.api.post(S(key, "main", "migrate")), 200)["transcripts"][0]["rewritten"], 4)
+            eventually(lambda: "last" in [text_of(e.data["data"]["message"]) for e in stream.durable
+                                          if e.type == "message.appended"], what="its event")
+        self.assertEqual(self.seen(key)[:3], before)
+        self.assertTrue(file.read_text().endswith("\n"))
+        self.assertEqual(self.say(key, "new")["firstSeq"], 4)
+        self.assertEqual(self.texts(key), ["old 0", "old 1", "old 2", "last", "new"])
+
+    def test_a_torn_last_line_goes_the_way_it_goes_before_an_append(self):
+        key, file = self.old(1, count=3)
+        with file.open("a") as out:
+            out.write('{"type":"message","mess')
+        self.assertEqual(self.ok(self.api.post(S(key, "main", "migrate")), 200)["transcripts"][0]["rewritten"], 3)
+        aside = [f.read_text() for f in file.parent.glob(file.name + ".torn.*")]
+        self.assertEqual(aside, [] if self.config else ['{"type":"message","mess'])
+        self.assertEqual(self.say(key, "new")["firstSeq"], 4 if self.config else 3)
+        self.assertEqual([m["type"] for m in self.messages(key)].count("unreadable"), 1 if self.config else 0)
+
+    def test_a_folder_in_its_place_is_no_fault_of_ours(self):
+        key, file = self.old(1)
+        file.unlink()
+        file.mkdir()
+        self.problem(self.api.get(S(key, "main", "messages")), 503, "degraded")
+        self.problem(self.api.post(S(key, "main", "migrate")), 503, "degraded")
+        file.rmdir()
+
+    def test_writers_without_a_pause_do_not_keep_it_waiting(self):
+        key, file = self.old(1, 30)
+        ended, said = threading.Event(), []
+
+        def say():
+            api = self.daemon.client()
+            while not ended.is_set():
+                reply = api.post(S(key, "main", "messages"), {"role": "user", "text": "t"}, headers={"Prefer": "respond-async"})
+                said.append(self.ok(reply, 201, 202)["firstSeq"])
+        writers = [threading.Thread(target=say) for _ in range(6)]
+        for writer in writers:
+            writer.start()
+        eventually(lambda: len(said) > 50, what="some messages")
+        self.assertTrue(self.ok(self.api.post(S(key, "main", "migrate")), 200)["changed"])
+        ended.set()
+        for writer in writers:
+            writer.join()
+        self.assertEqual(sorted(said), list(range(30, 30 + len(said))))
+        eventually(lambda: len(file.read_text().splitlines()) == 31 + len(said), what="all lines")
 
     def test_appends_beside_it_are_kept_once_and_renumber_nothing(self):
         key, file = self.old(1, 3000)

@@ -43,6 +43,16 @@ TEST_CASE("a last line that is an entry gets its newline, nothing else changes")
   CHECK(dir.read("t.jsonl") == whole);
 }
 
+TEST_CASE("a torn end that is kept gets its newline, nothing else changes") {
+  TempDir dir;
+  const auto path = dir.write("t.jsonl", whole + "{\"type\":\"mess");
+  const auto mended = mend_end(path, TornLine::keep);
+  REQUIRE(mended);
+  REQUIRE(*mended);
+  CHECK((*mended)->torn.empty());
+  CHECK(dir.read("t.jsonl") == whole + "{\"type\":\"mess\n");
+}
+
 TEST_CASE("what ends as it should, is empty or absent is left alone; a folder is a problem") {
   TempDir dir;
   for (const std::string& text : {whole, std::string(), std::string("garbage\n"), std::string("\n")}) {

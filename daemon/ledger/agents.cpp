@@ -275,13 +275,11 @@ asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::Fo
     decide::Decision decision =
         decide::decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
     last = stage(*agent.state, decision);
-    // Their transcripts may have had no session until now.
-    const auto follow_key = [&](const std::string& key) {
-      if (const decide::Session* session = agent.state->find_key(key))
-        hooks_.on_owned(id, decide::AgentState::file_of(*session, {}));
+    const auto tell = [&](const std::string& key) {
+      if (const decide::Session* session = agent.state->find_key(key)) hooks_.on_foreign(id, *session);
     };
-    for (const sessions::NamedEntry& entry : slice.created) follow_key(entry.key);
-    for (const auto& entry : slice.updated) follow_key(entry.key);
+    for (const sessions::NamedEntry& entry : slice.created) tell(entry.key);
+    for (const auto& entry : slice.updated) tell(entry.key);
     if (slices.done()) break;
     co_await asio::post(env_.io, asio::use_awaitable);
   }

@@ -51,10 +51,11 @@ class Agents {
   using Map = std::map<std::string, std::shared_ptr<Agent>, std::less<>>;
   // Called back, for the parts that are made after this one.
   struct Hooks {
-    std::function<void()> on_dirty{};                                        // an agent became dirty
-    std::function<void(Agent&)> on_loaded{};                                 // its folder may be new
-    std::function<asio::awaitable<void>(std::string)> on_first_load{};       // since the start, and it is there
-    std::function<void(const std::string&, const std::string&)> on_owned{};  // a session now has this transcript
+    std::function<void()> on_dirty{};                                   // an agent became dirty
+    std::function<void(Agent&)> on_loaded{};                            // its folder may be new
+    std::function<asio::awaitable<void>(std::string)> on_first_load{};  // since the start, and it is there
+    // A foreign program made or changed this session of an agent; the change is committed, and may not be durable yet.
+    std::function<void(const std::string&, const decide::Session&)> on_foreign{};
     std::function<asio::awaitable<void>(std::string)> publish_foreign_lines{};
     // The seq from which on durable archives may not be in their record yet.
     std::function<std::uint64_t(const std::string&)> archived_from{};

@@ -230,24 +230,51 @@ void MemorySessions::remove_oldest() {
     of = &agent;
     oldest = first;
   }
-  if (of != nullptr) {
-    const journal::Event event = journal::make_event({.seq = next_seq_++,
-                                                      .time = store::unix_ms(),
-                                                      .type = journal::EventType::session_deleted,
-                                                      .agent = of->state.id(),
-                                                      .key = oldest->key(),
-                                                      .session_id = oldest->session_id,
-                                                      .channel = oldest->channel,
-                                                      .chat_type = oldest->chat_type,
-                                                      .lineage = env_.lineage.of(of->state, *oldest),
-                                                      .actor = "sessiond",
-                                                      .source = "api"},
-                                                     R"({"archivedAs":[],"purged":true,"reason":"ephemeralBytes"})");
-    log::info("ephemeral_session_removed", {{"agent", of->state.id()}, {"key", oldest->key()}});
-    apply_event(*of, event);
-    if (env_.on_passing_events) env_.on_passing_events({passing(event)});
-  }
+  if (of != nullptr) remove(*of, *oldest, "ephemeralBytes");
   forget_deleted();
+}
+
+void MemorySessions::give_way(const std::string& agent, const decide::Session& durable) {
+  const auto found = agents_.find(agent);
+  if (found == agents_.end()) return;
+  decide::AgentState& state = found->second.state;
+  if (const auto* same = state.find_key(durable.key())) remove(found->second, *same, "foreign");
+  if (const auto* same = state.find_session_id(durable.session_id)) remove(found->second, *same, "foreign");
+  forget_deleted();
+}
+
+void MemorySessions::give_way(const decide::AgentState& durable) {
+  const decide::AgentState* memory = of(durable.id());
+  if (memory == nullptr) return;
+  std::vector<const decide::Session*> same;
+  for (const auto& [key, session] : memory->by_name()) {
+    if (const auto* by_key = durable.find_key(key)) same.push_back(by_key);
+    if (const auto* by_id = durable.find_session_id(session->session_id)) same.push_back(by_id);
+  }
+  for (const decide::Session* one : same) give_way(durable.id(), *one);
+}
+
+// Deletes a session. Its answers are left for forget_deleted().
+void MemorySessions::remove(Agent& agent, const decide::Session& session, std::string_view reason) {
+  json::ObjectWriter data;
+  data.raw("archivedAs", "[]");
+  data.boolean("purged", true);
+  data.string("reason", reason);
+  const journal::Event event = journal::make_event({.seq = next_seq_++,
+                                                    .time = store::unix_ms(),
+                                                    .type = journal::EventType::session_deleted,
+                                                    .agent = agent.state.id(),
+                                                    .key = session.key(),
+                                                    .session_id = session.session_id,
+                                                    .channel = session.channel,
+                                                    .chat_type = session.chat_type,
+                                                    .lineage = env_.lineage.of(agent.state, session),
+                                                    .actor = "sessiond",
+                                                    .source = "api"},
+                                                   data.text());
+  log::info("ephemeral_session_removed", {{"agent", agent.state.id()}, {"key", session.key()}, {"reason", reason}});
+  apply_event(agent, event);
+  if (env_.on_passing_events) env_.on_passing_events({passing(event)});
 }
 
 // Forgets the answers of sessions that are gone, and agents without sessions.

@@ -3,8 +3,8 @@
 // They are decided and applied by the same code as all others (daemon/decide), on a state of their own for each agent,
 // so nothing of them can reach the journal, a file, or what is made of files. Their events have no seq
 // (LedgerEnv::on_passing_events). A key or session id is in one of the agent's two states only: Ledger::commit
-// refuses to make one that the other state has. All of them together take at most
-// session.ephemeralBytes; the session that was changed longest ago makes room.
+// refuses to make one that the other state has, and an ephemeral session ends when a foreign program makes a durable
+// one. All of them together take at most session.ephemeralBytes; the session that was changed longest ago makes room.
 // Thread: the loop. Nothing here waits.
 #pragma once
 
@@ -46,6 +46,9 @@ class MemorySessions {
   // Applies a decision that was made since the last commit, keeps the answers with its session, and publishes its
   // events.
   void apply(const std::string& agent, const decide::Decision& decision, std::vector<answers::Answer> answers);
+  // Ends the agent's sessions that have the key or the session id of a durable one: of this one, or of any.
+  void give_way(const std::string& agent, const decide::Session& durable);
+  void give_way(const decide::AgentState& durable);
 
  private:
   struct Agent {
@@ -65,6 +68,7 @@ class MemorySessions {
   void keep(answers::Answer answer, const std::string& agent, const std::string& key);
   void make_room();
   void remove_oldest();
+  void remove(Agent& agent, const decide::Session& session, std::string_view reason);
   void forget_deleted();
 
   LedgerEnv& env_;

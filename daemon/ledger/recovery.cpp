@@ -282,9 +282,18 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
   parts_.flusher.on_news([this](const TranscriptNews& news) { parts_.follower.tell_news(news); });
   parts_.agents.set_hooks(
       {.on_dirty = [this] { parts_.checkpointer.wake(); },
-       .on_loaded = [this](Agent& agent) { parts_.follower.watch(agent); },
+       .on_loaded =
+           [this](Agent& agent) {
+             parts_.follower.watch(agent);
+             parts_.memory.give_way(*agent.state);  // of a store that was written in place, no change is known
+           },
        .on_first_load = [this](std::string id) { return purge_ephemeral(*this, std::move(id)); },
-       .on_owned = [this](const std::string& id, const std::string& file) { parts_.follower.follow(id, file); },
+       .on_foreign =
+           [this](const std::string& id, const decide::Session& session) {
+             // Its transcript may have had no session until now.
+             parts_.follower.follow(id, decide::AgentState::file_of(session, {}));
+             parts_.memory.give_way(id, session);
+           },
        .publish_foreign_lines =
            [this](std::string id) { return parts_.follower.publish_foreign_lines(std::move(id), {}); },
        .archived_from = [this](const std::string& id) { return parts_.checkpointer.archived_from(id); }});

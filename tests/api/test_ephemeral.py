@@ -1,5 +1,6 @@
 """Ephemeral sessions: they live in the daemon's memory only."""
 
+import json
 import time
 
 from harness.case import Case, S, text_of, uid
@@ -114,6 +115,45 @@ class Ephemeral(Case):
         self.assertIs(self.ok(self.api.post(ALL, {"key": key, "ifExists": "reuse"}), 200)["durable"], False)
         put = self.ok(self.api.put(S(key), {"label": "put"}), 200)
         self.assertEqual((put["label"], put["durable"]), ("put", False))
+
+    def test_it_gives_way_to_a_durable_session_that_a_foreign_program_makes(self):
+        durable, same_key, same_id = self.new()["key"], self.make()["key"], self.make()
+        self.say(same_key, "gone")
+        self.daemon.checkpoint()
+        store = self.daemon.agent_dir() / "sessions.json"
+        now = int(time.time() * 1000)
+        with self.api.stream("/v1/events?types=session.deleted,session.created") as stream:
+            stream.wait_type("stream.hello")
+            entries = json.loads(store.read_bytes())
+            entries[same_key] = {"sessionId": "f" + uid(), "updatedAt": now, "label": "theirs"}
+            entries[f"agent:main:f:{uid()}"] = {"sessionId": same_id["sessionId"], "updatedAt": now}
+            store.write_text(json.dumps(entries))
+            stream.wait_until(lambda s: same_key in [e.data["key"] for e in s.events if e.type == "session.created"])
+            self.assertEqual(sorted((e.data["key"], e.data["data"]["reason"], e.id) for e in stream.events if e.type == "session.deleted"),
+                             sorted([(same_key, "foreign", None), (same_id["key"], "foreign", None)]))
+        keys = [s["key"] for s in self.api.get(ALL + "?limit=200").json["data"]]
+        self.assertEqual((keys.count(same_key), keys.count(same_id["key"]), keys.count(durable)), (1, 0, 1))
+        got = self.ok(self.api.get(S(same_key)), 200)
+        self.assertEqual((got["label"], got.get("durable"), self.texts(same_key)), ("theirs", None, []))
+
+    def test_it_gives_way_when_its_agent_has_left_memory(self):
+        daemon = self.spawn({"store": {"cacheTtlMs": 100}})
+        api = daemon.client()
+        for agent, durable in (("none", False), ("some", True)):
+            with self.subTest(agent=agent):
+                key, store = f"agent:{agent}:x", daemon.agent_dir(agent) / "sessions.json"
+                entries = {}
+                if durable:
+                    self.new(f"agent:{agent}:d", api=api)
+                    daemon.checkpoint()
+                    entries = json.loads(store.read_bytes())
+                self.ok(api.post(f"/v1/agents/{agent}/sessions", {"key": key, "ephemeral": True}), 201)
+                eventually(lambda: "\nsessiond_agents 0\n" in api.get("/metrics").raw.decode(), what="the agent's leaving")
+                store.parent.mkdir(parents=True, exist_ok=True)
+                store.write_text(json.dumps({**entries, key: {"sessionId": "f" + uid(), "updatedAt": 1, "label": "theirs"}}))
+                eventually(lambda: api.get(S(key, agent)).json.get("label") == "theirs", what="the durable one")
+                listed = [s["key"] for s in api.get(f"/v1/agents/{agent}/sessions").json["data"]]
+                self.assertEqual(listed.count(key), 1)
 
     def test_the_id_of_an_archive_is_taken(self):
         old = self.new()

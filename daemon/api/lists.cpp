@@ -11,6 +11,7 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/decide/string_map.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -212,7 +213,8 @@ class Scanner {
     last_ = session;
     // Skips what the token may not see before counting, so that neither cursor nor page end depends on it.
     if (!sees(principal_, state_, *session)) return true;
-    if (matches(query_, *session)) progress_.found.push_back(position_of(*session));
+    const bool by_parent = query_.spawned_by && !sees_parent(principal_, state_.id(), *session);
+    if (!by_parent && matches(query_, *session)) progress_.found.push_back(position_of(*session));
     if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
     if (++progress_.looked < limits::list_scan) return true;
     progress_.cut = position_of(*session);
@@ -239,9 +241,14 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     std::ranges::move(progress.found, std::back_inserter(found));
     if (progress.cut && (!cut || behind(query.sort, *cut, *progress.cut))) cut = progress.cut;
   }
-  if (progresses.size() > 1)
-    std::ranges::sort(found, [&query](const Position& a, const Position& b) { return behind(query.sort, b, a); });
   if (cut) std::erase_if(found, [&](const Position& at) { return behind(query.sort, at, *cut); });
+  if (progresses.size() > 1) {
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), query.limit + 1));
+    std::ranges::partial_sort(found, end,
+                              [&query](const Position& a, const Position& b) { return behind(query.sort, b, a); });
+  }
+  decide::StringMap<std::vector<const decide::AgentState*>> by_agent;
+  for (const decide::AgentState* state : states) by_agent[state->id()].push_back(state);
   bool more = cut.has_value();
   std::optional<Position> end = cut;
   std::string body = "{\"data\":[";
@@ -256,14 +263,17 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     end = at;
     // It may have been deleted or moved out of the token's scope since it was examined.
     const decide::Session* session = nullptr;
-    for (const decide::AgentState* state : states) {
-      const decide::Session* there = state->id() == at.agent ? state->find_key(at.key) : nullptr;
-      if (there != nullptr && sees(request.principal, *state, *there)) session = there;
+    decide::SessionView view = query.view;
+    for (const decide::AgentState* state : by_agent[at.agent]) {
+      const decide::Session* there = state->find_key(at.key);
+      if (there == nullptr || !sees(request.principal, *state, *there)) continue;
+      session = there;
+      view.parent = sees_parent(request.principal, at.agent, *there);
     }
     if (session == nullptr) continue;
     read += session->entry()->size();
     begin_element(body);
-    decide::append_session(body, at.agent, *session, query.view);
+    decide::append_session(body, at.agent, *session, view);
   }
   if (more && shown == found.size() && cut) end = cut;
   const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";

@@ -36,6 +36,10 @@ bool sees(const auth::Principal& principal, const decide::AgentState& state, con
          decide::descends_from(state, session, principal.key);
 }
 
+bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session) {
+  return principal.key.empty() || !principal.sees(agent, session.key(), session.channel);
+}
+
 bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
           std::string_view channel) {
   if (principal.sees(state.id(), key, channel)) return true;

@@ -30,6 +30,9 @@ Problem as_seen(Problem problem, const http::Request& request);
 bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::Session& session);
 bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
           std::string_view channel);
+// Says whether the token may learn which session spawned this one, which it sees. Of the family of a session token only
+// the session of its key has its parent outside.
+bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session);
 
 // The session of a path; session_not_found when it is absent or the token may not see it. Never an archived transcript.
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,

@@ -86,6 +86,7 @@ HandlerResult get_session(Api& api, http::Request& request) {
   co_return co_await show_session(
       api, request, path, wants_fresh(request),
       [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
+        view.parent = sees_parent(request.principal, path.agent, session);
         const std::string tag = decide::etag(session);
         http::Response response;
         if (request.header("if-none-match").contains("\"" + tag + "\"")) {
@@ -215,7 +216,8 @@ HandlerResult children(Api& api, http::Request& request) {
           more = body.size() > limits::page_bytes;
           if (more) break;
           begin_element(body);
-          decide::append_session(body, path.agent, *child, {.snapshots = false});
+          decide::append_session(body, path.agent, *child,
+                                 {.snapshots = false, .parent = sees_parent(request.principal, path.agent, *child)});
         }
         body += more ? "],\"hasMore\":true}" : "]}";
         return as_of_response(api, std::move(body), seen.seq());

@@ -9,6 +9,12 @@ namespace sessiond::decide {
 std::string etag(const Session& session) { return "r" + std::to_string(session.rev); }
 
 void append_session(std::string& out, std::string_view agent, const Session& session, const SessionView& view) {
+  if (!view.parent) {
+    SessionView whole = view;
+    whole.parent = true;
+    out += json::apply(session_json(agent, session, whole), {.set = {}, .unset = {"spawnedBy"}});
+    return;
+  }
   const auto wanted = [&view](std::string_view name) {
     return view.fields.empty() || std::ranges::binary_search(view.fields, name);
   };

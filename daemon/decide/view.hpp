@@ -13,6 +13,7 @@ namespace sessiond::decide {
 struct SessionView {
   bool snapshots = true;              // include skillsSnapshot and systemPromptReport
   std::vector<std::string> fields{};  // sorted; only these are shown, and key; empty: all
+  bool parent = true;                 // include spawnedBy
 };
 void append_session(std::string& out, std::string_view agent, const Session& session, const SessionView& view = {});
 std::string session_json(std::string_view agent, const Session& session, const SessionView& view = {});

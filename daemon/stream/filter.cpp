@@ -125,7 +125,10 @@ std::string EventFilter::json(const StreamScope& scope) const {
 }
 
 bool StreamView::sees(const journal::Envelope& event) const {
-  if (!event.key.empty() && principal.sees(event.agent, event.key, event.channel)) return true;
+  if (!event.key.empty() && principal.sees(event.agent, event.key, event.channel)) {
+    const bool names_parent = event.type == journal::EventType::session_created && !event.lineage.empty();
+    return lineage.empty() || !names_parent;  // a session token sees no parent of its session
+  }
   if (!lineage.empty()) return principal.sees_agent(event.agent) && event.lineage.contains(lineage);
   if (!event.key.empty()) return false;
   return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);

@@ -43,6 +43,34 @@ class SessionRole(Case):
         self.ok(tool.post("/v1/policy/evaluate", {"sessionKey": child["key"]}), 200)
         self.problem(tool.post("/v1/policy/evaluate", {"sessionKey": sibling}), 403, "forbidden")
 
+    def test_the_parent_of_its_session_is_not_told(self):
+        parent = self.new()
+        before = self.ok(self.api.get(S(parent["key"])), 200)["asOf"]
+        key = self.spawned(parent["key"], self.api)["key"]
+        tool = self.bound(key)
+        child = self.spawned(key, tool)
+        self.assertEqual(child["spawnedBy"], key)
+        got = self.api.get(S(key))
+        self.assertEqual(got.json["spawnedBy"], parent["key"])
+        with tool.stream("/v1/events?after=" + before) as stream:
+            self.say(child["key"], "hello", api=tool)
+            stream.wait_type("message.appended")
+            self.assertIn(child["key"], [e.data["key"] for e in stream.events if e.type == "session.created"])
+            shown = [json.dumps(e.data) for e in stream.events]
+        for path in (S(key), S(key) + "?fields=label,spawnedBy", "/v1/sessions", ALL, ALL + "?fields=spawnedBy", S(key, "main", "children")):
+            shown.append(self.api_text(tool.get(path)))
+        polled = tool.get("/v1/events?poll=1&waitMs=0&after=" + before)
+        shown.append(self.api_text(polled))
+        self.assertIn(child["key"], shown[-1])
+        for text in shown:
+            self.assertNotIn(parent["key"], text)
+        listed = lambda spawned_by: [s["key"] for s in self.ok(tool.get(ALL + "?spawnedBy=" + spawned_by), 200)["data"]]
+        self.assertEqual((listed(parent["key"]), listed(key)), ([], [child["key"]]))
+
+    def api_text(self, reply):
+        self.ok(reply, 200)
+        return reply.raw.decode()
+
     def test_the_number_of_children_is_limited(self):
         key = self.new()["key"]
         tool = self.bound(key)

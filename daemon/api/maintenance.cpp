@@ -56,21 +56,38 @@ HandlerResult maintain(Api& api, http::Request& request) {
   if (named && agents.empty()) co_return no_such_agent(*named);
 
   maintenance::Selected all;
+  std::vector<std::pair<std::string, Problem>> failed;  // by agent
   for (const std::string& agent : agents) {
+    const maintenance::Visit visit(api.ledger, agent);
     maintenance::Protection protection{.preserve = api.config.session.maintenance.preserve,
                                        .streamed = co_await streamed_sessions(api)};
-    CO_TRY(auto selected, co_await maintenance::select(api.ledger, agent, limits, std::move(protection)));
-    if (!dry_run) CO_TRY(co_await maintenance::take(api.ledger, request.principal.id, selected.taken));
-    std::ranges::move(selected.taken, std::back_inserter(all.taken));
-    std::ranges::move(selected.kept, std::back_inserter(all.kept));
+    auto selected = co_await maintenance::select(api.ledger, agent, limits, std::move(protection));
+    Result<void> done;
+    if (!selected)
+      done = std::unexpected(std::move(selected.error()));
+    else if (!dry_run)
+      done = co_await maintenance::take(api.ledger, request.principal.id, selected->taken);
+    if (!done) failed.emplace_back(agent, std::move(done.error()));
+    if (!selected) continue;
+    std::ranges::move(selected->taken, std::back_inserter(all.taken));
+    std::ranges::move(selected->kept, std::back_inserter(all.kept));
   }
+  if (!failed.empty() && all.taken.empty()) co_return std::unexpected(std::move(failed.front().second));
   std::string body = fmt::format(R"({{"count":{},"data":[)", all.taken.size());
   for (const maintenance::Taken& taken : all.taken | std::views::take(limits::maintained))
     append_element(body, to_json(taken));
   body += "],\"kept\":[";
   for (const maintenance::Kept& kept : all.kept | std::views::take(limits::maintained))
     append_element(body, to_json(kept));
-  co_return json_response(body + "]}");
+  body += "]";
+  if (!failed.empty()) {
+    body += ",\"failed\":[";
+    for (const auto& [agent, problem] : failed)
+      append_element(body,
+                     fmt::format(R"({{"agent":{},"detail":{}}})", json::quote(agent), json::quote(problem.detail)));
+    body += "]";
+  }
+  co_return json_response(body + "}");
 }
 
 HandlerResult reindex(Api& api, http::Request& request) {

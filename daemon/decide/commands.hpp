@@ -77,7 +77,8 @@ struct PruneOrphan {
   std::string session_id{};
   std::vector<std::string> files{};  // its own and those of topics, as far as they are there
 };
-// Makes a session of transcripts that have none. Does nothing if a session has them meanwhile.
+// Makes a session of transcripts that have none. Does nothing if a session has them meanwhile. invalid_id or
+// reserved_name if no new session may have the id; session_exists if another session has the key.
 struct AdoptOrphan {
   std::string session_id{};
   std::vector<std::string> files{};

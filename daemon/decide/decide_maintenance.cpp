@@ -30,9 +30,8 @@ void emit_archives(DecisionBuilder& builder, journal::EventType type, const Sess
   builder.emit(type, about, fmt::format("{{{},{}}}", archived_members(names), more));
 }
 
-bool has_session(const AgentState& state, const std::string& key, const std::string& session_id,
-                 const std::vector<std::string>& files) {
-  return state.find_key(key) != nullptr || state.find_session_id(session_id) != nullptr ||
+bool has_session(const AgentState& state, const std::string& session_id, const std::vector<std::string>& files) {
+  return state.find_session_id(session_id) != nullptr ||
          std::ranges::any_of(files, [&](const std::string& file) { return state.owner_of(file).has_value(); });
 }
 
@@ -60,7 +59,8 @@ Result<Decision> decide(const AgentState& state, const DestroyArchive& command, 
 Result<Decision> decide(const AgentState& state, const PruneOrphan& command, const Context& context) {
   DecisionBuilder builder(state, context);
   TRY(const auto key, recovered_key(state.id(), command.session_id));
-  if (has_session(state, key, command.session_id, command.files)) return std::move(builder.out);
+  const bool taken = state.find_key(key) != nullptr;
+  if (taken || has_session(state, command.session_id, command.files)) return std::move(builder.out);
   builder.out.status = 204;
   const std::int64_t time = context.ids->archive_time(context.now);
   std::vector<std::string> names;
@@ -73,8 +73,12 @@ Result<Decision> decide(const AgentState& state, const PruneOrphan& command, con
 
 Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, const Context& context) {
   DecisionBuilder builder(state, context);
+  if (has_session(state, command.session_id, command.files)) return std::move(builder.out);
+  TRY(store::check_new_session_id(command.session_id));
   TRY(const auto key, recovered_key(state.id(), command.session_id));
-  if (has_session(state, key, command.session_id, command.files)) return std::move(builder.out);
+  if (const Session* other = state.find_key(key))  // keys have no case, and ids do
+    return fail(Code::session_exists, fmt::format("the session {} has the key {}: rename the transcript to adopt it",
+                                                  other->session_id, key));
   TRY(const auto session, create_session(builder, key, command.session_id, command.entry, "adopt"));
   for (const std::string& file : command.files)
     if (const auto topic = store::topic_of_file(command.session_id, file))

@@ -17,7 +17,8 @@ namespace sessiond::ledger {
 namespace {
 
 constexpr std::uint64_t big_store =
-    8ULL << 20;  // bytes; read one at a time, which leaves disk threads for other agents
+    8ULL << 20;                             // bytes; read one at a time, which leaves disk threads for other agents
+constexpr std::size_t most_released = 256;  // transcripts in one sweep
 
 // Frees the state of an agent that has left memory on a disk thread, since that takes time, and keeps the hashes of its
 // SDK session ids, unless it has come and gone meanwhile: `times` is how often it had left.
@@ -314,28 +315,56 @@ void Agents::unload_idle(std::uint64_t seq) {
   for (auto& [id, agent] : agents_) {
     if (agent->left.history && agent->turn != Turn::loading && now > agent->left.history_until)
       asio::post(env_.disk, [gone = std::exchange(agent->left.history, {})] {});
-    const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
-                      !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
-                      !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
-                      now - agent->touched < env_.ttl_ms();
-    if (busy || !agent->waiting.empty()) continue;
-    for (const auto& [file, end] : agent->state->transcripts.all())
-      if (const decide::Session* session = agent->state->owner_of_own(file))
-        notices_.released(id, *session, env_.lineage.of(*agent->state, *session));
-    agent->left.history = agent->file->history();
-    agent->empty = agent->state->size() == 0;
-    agent->left.history_until = now + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
-    const std::uint64_t times = ++agent->left.times;
-    auto gone = free_memory(env_, agent, times, std::exchange(agent->state, {}), std::exchange(agent->file, {}));
-    env_.background.run(std::move(gone), "free_memory");
-    agent->reached.store = std::max(agent->reached.store, commits_.durable());
-    readers_.unload(id);
-    flusher_.unload(id);
+    if (now - agent->touched >= env_.ttl_ms()) unload(id, seq);
+  }
+  release_idle_transcripts(now - env_.ttl_ms());
+}
+
+void Agents::unload(const std::string& id, std::uint64_t seq) {
+  const auto found = agents_.find(id);
+  if (found == agents_.end()) return;
+  const std::shared_ptr<Agent>& agent = found->second;
+  agent->touched = 0;
+  const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
+                    !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
+                    !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq;
+  if (busy || !agent->waiting.empty()) return;
+  for (const auto& [file, end] : agent->state->transcripts.all())
+    if (const decide::Session* session = agent->state->owner_of_own(file))
+      notices_.released(id, *session, env_.lineage.of(*agent->state, *session));
+  agent->left.history = agent->file->history();
+  agent->empty = agent->state->size() == 0;
+  agent->left.history_until = store::steady_ms() + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
+  const std::uint64_t times = ++agent->left.times;
+  auto gone = free_memory(env_, agent, times, std::exchange(agent->state, {}), std::exchange(agent->file, {}));
+  env_.background.run(std::move(gone), "free_memory");
+  agent->reached.store = std::max(agent->reached.store, commits_.durable());
+  readers_.unload(id);
+  flusher_.unload(id);
+}
+
+// The end that is forgotten is read again by the next append.
+void Agents::release_idle_transcripts(std::int64_t before) {
+  for (const auto& [id, file] : readers_.take_idle(before, most_released)) {
+    const auto found = agents_.find(id);
+    if (found == agents_.end() || !found->second->state) continue;
+    decide::AgentState& state = *found->second->state;
+    const decide::TranscriptEnd* end = state.transcripts.find(file);
+    if (end != nullptr && end->last_seq > commits_.durable()) {
+      readers_.touch(id, file);
+      continue;
+    }
+    readers_.unload(id, file);
+    if (end == nullptr) continue;
+    state.transcripts.forget(file);
+    if (const decide::Session* session = state.owner_of_own(file))
+      notices_.released(id, *session, env_.lineage.of(state, *session));
   }
 }
 
 std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decision,
                             std::vector<answers::Answer> answers) {
+  for (const decide::TranscriptUpdate& update : decision.transcript_updates) readers_.touch(state.id(), update.file);
   const std::uint64_t last = commits_.stage(state, decision, std::move(answers));
   if (!state.dirty.empty()) mark_dirty(find_or_add(state.id()));
   return last;

@@ -98,7 +98,11 @@ class Agents {
   void mark_dirty(Agent& agent);
   // Marks the agent's store as unusable; logs and announces it once. Returns the problem to answer.
   Problem degrade(Agent& agent, const Problem& why);
-  // Unloads agents that were not used for longer than the TTL, unless they changed after `seq`.
+  // Unloads an agent; at the next unload_idle() if it changed after `seq`, has changes that its files do not hold, or
+  // something is done with it. Not if it is used meanwhile.
+  void unload(const std::string& id, std::uint64_t seq);
+  // Unloads agents that were not used for longer than the TTL. Of those that stay, releases some of the transcripts
+  // that were not: a slice in each call, the longest unused first.
   void unload_idle(std::uint64_t seq);
   // Takes an agent out of memory after a failed batch. False: it was not in memory.
   asio::awaitable<bool> forget(std::string id);
@@ -108,6 +112,7 @@ class Agents {
   const decide::AgentState* at_hand(std::string_view id);
   asio::awaitable<Result<const decide::AgentState*>> get(std::string id, bool fresh);
   asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
+  void release_idle_transcripts(std::int64_t before);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
 
   LedgerEnv& env_;

@@ -116,6 +116,13 @@ class Ledger {
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
+  bool is_in_memory(std::string_view agent) const {
+    const auto found = parts_.agents.all().find(agent);
+    return found != parts_.agents.all().end() && found->second->state;
+  }
+  // Takes an agent out of memory: soon, if it has changes that its files do not hold or something is done with it.
+  void unload(const std::string& agent) { parts_.agents.unload(agent, parts_.checkpointer.backlog().from()); }
+
   // Runs `call` on a disk thread with a transcript that holds all acknowledged lines (transcript_readers.hpp).
   // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
   template <class Call>

@@ -14,6 +14,7 @@ constexpr std::size_t most_open = 256;  // about
 std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const std::string& agent,
                                                                            const std::string& file) {
   assert(env_.loop.is_current());
+  touch(agent, file);
   const std::string path = env_.paths.sessions_dir(agent) + file;
   auto& opened = open_[path];
   if (!opened) {

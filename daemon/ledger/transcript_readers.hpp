@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "daemon/ledger/last_use.hpp"
 #include "daemon/ledger/transcript_flusher.hpp"
 #include "daemon/runtime/on_strand.hpp"
 #include "transcripts/transcript.hpp"
@@ -25,6 +26,12 @@ class TranscriptReaders {
   // Closes the transcripts of an agent that leaves memory (of one that stays: this one), except those that are being
   // read.
   void unload(const std::string& agent, std::string_view file = {});
+  // Notes that a transcript was used just now. read() does that itself.
+  void touch(const std::string& agent, const std::string& file) { uses_.touch(agent, file, store::steady_ms()); }
+  // Takes out those that were not used after `before`: LastUse::take_idle.
+  std::vector<std::pair<std::string, std::string>> take_idle(std::int64_t before, std::size_t most) {
+    return uses_.take_idle(before, most);
+  }
 
  private:
   using OpenTranscript = runtime::OnStrand<transcripts::Transcript>;
@@ -35,6 +42,7 @@ class TranscriptReaders {
   LedgerEnv& env_;
   TranscriptFlusher& flusher_;
   std::map<std::string, std::shared_ptr<OpenTranscript>> open_{};  // by path; bounded
+  LastUse uses_{};
 };
 
 template <class Call>

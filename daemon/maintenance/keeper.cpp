@@ -87,6 +87,7 @@ asio::awaitable<void> Keeper::look() {
 }
 
 asio::awaitable<Result<void>> Keeper::look_at(std::string agent) {
+  const Visit visit(ledger_, agent);
   const config::Config::Maintenance limits = config_.session.maintenance;  // a reload may change it meanwhile
   Protection protection{.preserve = limits.preserve, .streamed = co_await streamed_()};
   CO_TRY(auto selected, co_await select(ledger_, agent, limits_of(config_.session), std::move(protection)));

@@ -18,6 +18,23 @@
 
 namespace sessiond::maintenance {
 
+// Lives while an agent is looked at. If the agent was not in memory before, it leaves memory again (Ledger::unload).
+class Visit {
+ public:
+  Visit(ledger::Ledger& ledger, std::string agent)
+      : ledger_(ledger), agent_(std::move(agent)), was_there_(ledger.is_in_memory(agent_)) {}
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  ~Visit() {  // NOLINT(bugprone-exception-escape): throws when memory is out, and the daemon ends
+    if (!was_there_) ledger_.unload(agent_);
+  }
+
+ private:
+  ledger::Ledger& ledger_;
+  std::string agent_;
+  bool was_there_;
+};
+
 struct Taken {
   using Kind = policy::Selection::Kind;
   std::string agent;

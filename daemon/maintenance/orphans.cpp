@@ -5,6 +5,7 @@
 
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
+#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -24,11 +25,16 @@ std::string beginning(std::string_view text, std::size_t characters) {
   return std::string(text.substr(0, end));
 }
 
+// The time, unless no session can have begun then. The clock of whoever wrote it may have been wrong.
+std::optional<std::int64_t> believed(std::optional<std::int64_t> time, std::int64_t now) {
+  return time && *time > 0 && *time <= now ? time : std::nullopt;
+}
+
 // The time of the first of these lines that has one.
-std::optional<std::int64_t> first_time(const std::vector<transcripts::StoredLine>& lines) {
+std::optional<std::int64_t> first_time(const std::vector<transcripts::StoredLine>& lines, std::int64_t now) {
   for (const transcripts::StoredLine& stored : lines) {
     const auto entry = transcripts::view_entry(stored.line, stored.seq, transcripts::View::full);
-    if (const auto time = entry ? json::int_at(*entry, "timestamp") : std::nullopt; time && *time > 0) return time;
+    if (const auto time = believed(entry ? json::int_at(*entry, "timestamp") : std::nullopt, now)) return time;
   }
   return {};
 }
@@ -55,10 +61,13 @@ Result<Told> told_by(transcripts::Transcript& transcript, bool entry, std::int64
   TRY(const auto first, transcript.page({.limit = looked_through}));
   TRY(const auto last, transcript.page({.limit = looked_through, .descending = true}));
   TRY(const auto named, transcript.page({.limit = 1, .descending = true, .types = {"session_info"}}));
-  const std::int64_t begun = transcript.started().value_or(first_time(first.lines).value_or(written));
+  const std::int64_t now = store::unix_ms();
+  const std::int64_t of_file = std::min(written, now);
+  const std::int64_t begun =
+      believed(transcript.started(), now).value_or(first_time(first.lines, now).value_or(of_file));
   told.entry.put_int("createdAt", begun);
   told.entry.put_int("sessionStartedAt", begun);
-  told.entry.put_int("updatedAt", std::max(begun, first_time(last.lines).value_or(begun)));
+  told.entry.put_int("updatedAt", std::max(begun, first_time(last.lines, now).value_or(begun)));
   if (!named.lines.empty()) {
     const std::string name = json::string_at(named.lines.front().line, "name").value_or("");
     if (!name.empty()) told.entry.put_string("name", beginning(name, name_chars));

@@ -10,7 +10,7 @@
 
 namespace sessiond::maintenance {
 
-// The outcome of adopt(). An orphan in neither list has a session by now, or its key has one.
+// The outcome of adopt(). An orphan in neither list has a session by now.
 struct Adopted {
   std::vector<Orphan> orphans{};  // of which sessions were made
   struct Failed {
@@ -20,8 +20,9 @@ struct Adopted {
 };
 
 // Makes a session of each orphan. Its times, its name, its number of entries and the first message of a user are read
-// from the transcript. An orphan that cannot be adopted is named in `failed`, and the others are adopted. Errors:
-// draining, and those of TranscriptFlusher::take_as_known.
+// from the transcript; a time before 1970 or after now is none, and the file's time counts instead. An orphan that
+// cannot be adopted is named in `failed`, and the others are adopted. Errors: draining, and those of
+// TranscriptFlusher::take_as_known.
 asio::awaitable<Result<Adopted>> adopt(ledger::Ledger& ledger, std::string actor, std::string agent,
                                        std::vector<Orphan> orphans);
 

@@ -59,6 +59,21 @@ class Release(Case):
             self.assertEqual(stream.wait_type("session.released").data["key"], key)
         self.assertEqual(self.texts(key, api=api), ["one"])
 
+    def test_an_idle_session_leaves_memory_while_its_agent_is_used(self):
+        daemon = self.spawn({"store": {"cacheTtlMs": 300}})
+        api = daemon.client()
+        idle, used = self.new(api=api)["key"], self.new(api=api)["key"]
+        self.say(idle, "one", api=api)
+        with api.stream("/v1/events?types=session.released") as stream:
+            stream.wait_type("stream.hello")
+
+            def released():
+                self.say(used, "busy", api=api)
+                return [e.data["key"] for e in stream.events if e.type == "session.released"]
+            eventually(lambda: released() == [idle], what="the idle session's release")
+        self.assertEqual(self.say(idle, "two", api=api)["firstSeq"], 1)
+        self.assertEqual(self.texts(idle, api=api), ["one", "two"])
+
     def test_appends_beside_it_are_kept_once(self):
         key = self.new()["key"]
         ended, said = threading.Event(), []

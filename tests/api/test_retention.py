@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -233,6 +234,42 @@ class Archives(Kept):
         self.assertEqual(self.files("*.jsonl*"), [])
 
 
+class ManyAgents(Kept):
+    def store(self, agent):
+        folder = self.d.agent_dir(agent)
+        folder.mkdir(parents=True)
+        (folder / "sessions.json").write_text(json.dumps({f"agent:{agent}:x": {"sessionId": f"s-{agent}", "updatedAt": 1700000000000}}))
+        return folder / "sessions.json"
+
+    def in_memory(self):
+        return int(re.search(r"^sessiond_agents (\d+)$", self.a.get("/metrics").raw.decode(), re.M)[1])
+
+    def test_what_went_of_one_agent_is_told_though_another_fails(self):
+        daemon = self.d = self.spawn(start=False)
+        for agent in ("a", "b", "c"):
+            self.store(agent)
+        bad = daemon.agent_dir("b") / "sessions.json"
+        bad.unlink()
+        bad.mkdir()
+        self.a = daemon.start().client()
+        for dry_run in (True, False):
+            told = self.maintain(keep=0, dryRun=dry_run)
+            self.assertEqual([(row["agent"], row["sessionId"]) for row in told["data"]], [("a", "s-a"), ("c", "s-c")])
+            self.assertEqual([failed["agent"] for failed in told["failed"]], ["b"])
+            self.assertIn("is a folder, where a file should be", told["failed"][0]["detail"])
+        self.problem(self.a.post("/v1/admin/maintenance", {"keep": 0, "dryRun": False}), 503, "degraded")
+        bad.rmdir()
+
+    def test_a_look_leaves_no_agent_in_memory(self):
+        daemon = self.d = self.spawn(start=False)
+        for n in range(20):
+            self.store(f"a{n}")
+        self.a = daemon.start().client()
+        self.ok(self.a.get("/v1/agents/a3/sessions"), 200)
+        self.assertEqual(self.maintain(keep=0)["count"], 20)
+        eventually(lambda: self.in_memory() <= 2, what="the leaving of all but a3, and main, which the start looked at")
+
+
 class Orphans(Kept):
     def orphan(self, id, age_ms=0, topic=None, text=None):
         folder = self.d.agent_dir()
@@ -283,6 +320,36 @@ class Orphans(Kept):
         self.assertEqual([o["sessionId"] for o in adopted["failed"]], ["b"])
         self.ok(self.a.delete(S(key)), 204)
         self.assertEqual([o["sessionId"] for o in self.reindex(adopt=True)["data"]], ["b"])
+
+    def test_an_id_that_no_session_may_have_or_that_gives_a_key_of_another_is_told(self):
+        daemon = self.d = self.spawn(start=False)
+        for id in ("abc", "ABC", "a..b", "main"):
+            self.orphan(id)
+        self.a = daemon.start().client()
+        adopted = self.reindex(adopt=True)
+        self.assertEqual([o["sessionId"] for o in adopted["data"]], ["ABC"])
+        told = {o["sessionId"]: o["detail"] for o in adopted["failed"]}
+        self.assertEqual(sorted(told), ["a..b", "abc", "main"])
+        self.assertEqual(told["abc"], "the session ABC has the key agent:main:recovered:abc: rename the transcript to adopt it")
+        self.assertIn('".."', told["a..b"])
+        (daemon.agent_dir() / "abc.jsonl").rename(daemon.agent_dir() / "other.jsonl")
+        self.assertEqual([o["sessionId"] for o in self.reindex(adopt=True)["data"]], ["other"])
+
+    def test_times_that_cannot_be_are_those_of_the_file(self):
+        daemon = self.d = self.spawn(start=False)
+        for id, time_of in (("late", "9999-01-02T03:04:05.000Z"), ("early", "1969-01-02T03:04:05.000Z")):
+            self.orphan(id, HOUR, text=HEADER.replace("2020-01-02T03:04:05.000Z", time_of) % id + LINE % ("a1", time_of, "user", "hi"))
+        self.orphan("mixed", HOUR, text=HEADER.replace("2020", "9999") % "mixed" + LINE % ("a1", "2020-01-02T03:04:06.000Z", "user", "hi")
+                    + LINE % ("a2", "9999-01-02T03:04:06.000Z", "user", "hi"))
+        written = time.time() * 1000 - HOUR
+        self.a = daemon.start().client()
+        self.assertEqual(self.reindex(adopt=True)["count"], 3)
+        for id in ("late", "early"):
+            session = self.ok(self.a.get(S(f"agent:main:recovered:{id}")), 200)
+            for name in ("createdAt", "sessionStartedAt", "updatedAt"):
+                self.assertAlmostEqual(session[name], written, delta=MINUTE, msg=f"{id} {name}")
+        session = self.ok(self.a.get(S("agent:main:recovered:mixed")), 200)
+        self.assertEqual((session["createdAt"], session["updatedAt"]), (1577934246000, 1577934246000))
 
     def test_a_transcript_that_comes_while_the_daemon_runs_is_adopted_without_events_of_its_messages(self):
         self.launch()

@@ -27,6 +27,7 @@ struct Config {
   enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
+  enum class Pairs : std::uint8_t { off, warn, strict };
 
   struct Tls {                          // of every TCP address; PEM files
     std::optional<std::string> cert{};  // the certificate, then what leads to its root; nothing: no TLS
@@ -136,6 +137,38 @@ struct Config {
       return maintenance.max_entries ? maintenance.max_entries : max_sessions;
     }
   };
+  struct Context {
+    struct Compaction {
+      double threshold = 0.8;  // share of the window
+      std::int64_t min_messages = 6;
+      std::int64_t keep_turns = 4;
+      std::int64_t max_tokens = 4096;
+      double temperature = 0.3;
+    };
+    struct Pruning {
+      double soft = 0.3;  // shares of the window
+      double hard = 0.5;
+      std::int64_t min_chars = 50'000;
+      std::int64_t keep_chars = 1'500;
+      std::int64_t keep_assistants = 3;
+      std::vector<std::string> exclude_tools{"skill*"};
+    };
+    std::int64_t window = 200'000;                  // tokens
+    std::map<std::string, std::int64_t> windows{};  // by model
+    Compaction compaction{};
+    Pruning pruning{};
+    std::int64_t max_files_per_message = 10;
+  };
+  struct DoomLoop {
+    std::int64_t count = 3;  // 0: never
+    bool inject = true;
+  };
+  struct Messages {
+    Pairs pairs = Pairs::warn;
+  };
+  struct Agent {
+    std::optional<std::string> compact_instructions{};
+  };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
   };
@@ -167,6 +200,10 @@ struct Config {
   Stream stream{};
   Session session{};
   Routing routing{};
+  Context context{};
+  DoomLoop doom_loop{};
+  Messages messages{};
+  std::map<std::string, Agent> agents{};  // by id
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
   Policy policy{};

@@ -183,6 +183,37 @@ void describe_session(Visitor& v, ASession& c) {
   });
 }
 
+template <class Visitor, class AContext>
+void describe_context(Visitor& v, AContext& c) {
+  constexpr std::int64_t most = 1'000'000'000;
+  v.key("window", c.window, Between{1, most},
+        "The size of a model's window in tokens, for sessions without contextTokens whose model is not in windows.");
+  v.key("windows", c.windows, Between{1, most}, "The windows of models, e.g. {\"claude-opus-4-5\": 200000}.");
+  v.group("compaction", "When a summary should replace old messages, and what it keeps.", [&] {
+    v.key("threshold", c.compaction.threshold, BetweenReal{0.01, 1.0}, "Due from this share of the window on.");
+    v.key("minMessages", c.compaction.min_messages, Between{1, most},
+          "Not before there are so many messages since the last summary.");
+    v.key("keepTurns", c.compaction.keep_turns, Between{1, 1'000},
+          "Turns that are kept as they are. A turn begins with a person's message.");
+    v.key("maxTokens", c.compaction.max_tokens, Between{1, most}, "How long the plan says a summary may be.");
+    v.key("temperature", c.compaction.temperature, BetweenReal{0.0, 2.0},
+          "What the plan says of the model's temperature.");
+  });
+  v.group("pruning", "When view=llm shortens old results of tools. The transcript keeps them whole.", [&] {
+    v.key("soft", c.pruning.soft, BetweenReal{0.0, 1.0},
+          "Beyond this share of the window a result is cut to its beginning and end.");
+    v.key("hard", c.pruning.hard, BetweenReal{0.0, 1.0}, "Beyond this share the oldest results are left out.");
+    v.key("minChars", c.pruning.min_chars, Between{1, most}, "Shorter results stay.");
+    v.key("keepChars", c.pruning.keep_chars, Between{1, most}, "The characters that are kept at each end.");
+    v.key("keepAssistants", c.pruning.keep_assistants, Between{1, 1'000},
+          "Results behind so many of the model's last messages stay.");
+    v.key("excludeTools", c.pruning.exclude_tools, TextRule{tool_name_fault},
+          "Tools whose results stay. Case does not matter; a * at the end stands for anything.");
+  });
+  v.key("maxFilesPerMessage", c.max_files_per_message, Between{1, 10'000},
+        "How many files, images and attachments one message may have (else 422).");
+}
+
 template <class Visitor, class AConfig>
 void describe(Visitor& v, AConfig& c) {
   v.key("stateDir", c.state_dir, TextRule{state_dir_fault},
@@ -225,6 +256,25 @@ void describe(Visitor& v, AConfig& c) {
         "The rules for sending: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "
         "a rule. evaluation: first-match or deny-overrides. Rules put over the API (policy.json) stand before these.");
+  v.group("context", "What a model is shown of a conversation: GET …/context and …/messages?view=llm.",
+          [&] { describe_context(v, c.context); });
+  v.group("doomLoop", "Models that call a tool again and again with the same arguments.", [&] {
+    v.key("count", c.doom_loop.count, Between{0, 1'000},
+          "After so many identical calls in a row the event doom_loop.detected is sent, and after each further so "
+          "many; 0 for never.");
+    v.key("inject", c.doom_loop.inject, Any{}, "true: a warning to the model is appended, too.");
+  });
+  v.group("messages", "What is checked of appended messages.", [&] {
+    v.key("pairs", c.messages.pairs, Any{},
+          "A tool's result without its call, or a call without its result. warn: the reply names it. strict: 422. "
+          "view=llm is complete in any case.");
+  });
+  v.named_groups("agents", c.agents, TextRule{agent_name_fault},
+                 "Settings of single agents, e.g. {\"main\": {\"compactInstructions\": \"Keep all names.\"}}.",
+                 [&](auto& agent) {
+                   v.key("compactInstructions", agent.compact_instructions, TextRule{instructions_fault},
+                         "How a summary is to be made, for sessions whose entry does not say it. null for nothing.");
+                 });
   v.group("policy", "Limits on the content of sessions.", [&] {
     v.key("secretScan", c.policy.secret_scan, Any{},
           "The treatment of a session entry that holds something like a well-known kind of key or token. reject: "

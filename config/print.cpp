@@ -110,6 +110,8 @@ std::string range_of(std::string_view name, const Field& field, Rule rule) {
     const std::string range = fmt::format("{} to {}", in_units(rule.least, name), in_units(rule.most, name));
     if constexpr (requires { field.has_value(); })
       return "null or " + range;
+    else if constexpr (std::is_same_v<Field, Numbers>)
+      return "each " + range;
     else
       return with_units(static_cast<std::int64_t>(field), name, range);
   } else if constexpr (std::is_same_v<Rule, BetweenReal>) {

@@ -134,6 +134,22 @@ std::string key_prefix_fault(std::string_view text) {
   return has_control(text) ? "must have no control character" : "";
 }
 
+std::string agent_name_fault(std::string_view text) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+  const bool fine = !text.empty() && text.size() <= 64 && text.find_first_not_of(allowed) == std::string_view::npos;
+  return fine ? "" : "the id of an agent is 1..64 of a-z 0-9 _ -";
+}
+
+std::string tool_name_fault(std::string_view text) {
+  if (text.empty() || text.size() > 128) return "the name of a tool must be 1..128 bytes long";
+  if (text.substr(0, text.size() - 1).contains('*')) return "may have a * only at its end";
+  return has_control(text) ? "must have no control character" : "";
+}
+
+std::string instructions_fault(std::string_view text) {
+  return text.empty() || text.size() > 65'536 ? "must be 1..65536 bytes long" : "";
+}
+
 std::string channel_name_fault(std::string_view text) {
   if (text.empty() || text.size() > 64) return "the name of a channel must be 1..64 bytes long";
   if (has_control(text) || text.contains(':') || text.contains(' '))

@@ -39,6 +39,9 @@ std::string main_key_fault(std::string_view text);
 std::string trigger_fault(std::string_view text);
 std::string field_name_fault(std::string_view text);  // of an entry
 std::string key_prefix_fault(std::string_view text);
+std::string agent_name_fault(std::string_view text);
+std::string tool_name_fault(std::string_view text);  // or its beginning and a *
+std::string instructions_fault(std::string_view text);
 std::string channel_name_fault(std::string_view text);
 std::string link_name_fault(std::string_view text);  // a canonical peer
 std::string link_peer_fault(std::string_view text);  // <channel>:<peer>

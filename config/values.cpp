@@ -157,6 +157,16 @@ void read_value(const boost::json::value& value, Links& field, Any, const Place&
   field = std::move(links);
 }
 
+void read_value(const boost::json::value& value, Numbers& field, Between each, const Place& place) {
+  if (!value.is_object()) return wrong_kind(place, "an object", value);
+  Numbers numbers;
+  for (const auto& member : value.get_object()) {
+    const std::string name(view(member.key()));
+    if (const auto number = read_integer(member.value(), each, place.at(name))) numbers[name] = *number;
+  }
+  if (numbers.size() == value.get_object().size()) field = std::move(numbers);
+}
+
 std::optional<std::size_t> read_choice(const boost::json::value& value, std::span<const std::string_view> names,
                                        const Place& place) {
   if (value.is_string()) {
@@ -189,6 +199,13 @@ std::string write_value(const Links& value, Any) {
     if (out.size() > 1) out += ", ";
     out += json_quoted(name) + ": " + write_list(peers);
   }
+  return out + "}";
+}
+
+std::string write_value(const Numbers& value, Between) {
+  std::string out = "{";
+  for (const auto& [name, number] : value)
+    out += fmt::format("{}{}: {}", out.size() > 1 ? ", " : "", json_quoted(name), number);
   return out + "}";
 }
 

@@ -52,6 +52,10 @@ inline constexpr std::array<std::string_view, 2> enum_names<Config::LogFormat>{"
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::SecretScan>{"off", "warn", "reject"};
 
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::Pairs>{"off", "warn", "strict"};
+
+using Numbers = std::map<std::string, std::int64_t>;
 using Links = std::map<std::string, std::vector<std::string>>;
 
 std::string kind_name(const boost::json::value& value);  // "a string", "an object", …
@@ -65,6 +69,7 @@ void read_value(const boost::json::value& value, std::optional<std::string>& fie
 void read_value(const boost::json::value& value, std::vector<std::string>& field, TextRule each, const Place& place);
 void read_value(const boost::json::value& value, std::vector<std::string>& field, OneOrMany rule, const Place& place);
 void read_value(const boost::json::value& value, Links& field, Any, const Place& place);
+void read_value(const boost::json::value& value, Numbers& field, Between each, const Place& place);
 
 template <std::integral Number>
   requires(!std::same_as<Number, bool>)
@@ -99,6 +104,7 @@ std::string write_value(const std::optional<std::string>& value, TextRule);
 std::string write_value(const std::vector<std::string>& value, TextRule);
 std::string write_value(const std::vector<std::string>& value, OneOrMany);
 std::string write_value(const Links& value, Any);
+std::string write_value(const Numbers& value, Between);
 
 template <std::integral Number>
   requires(!std::same_as<Number, bool>)

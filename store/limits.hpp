@@ -35,6 +35,7 @@ inline constexpr std::size_t evaluated_cases = 1'000;    // of POST /v1/policy/e
 inline constexpr std::size_t evaluated_rules = 100'000;  // rules times cases
 inline constexpr std::size_t traced_rules = 2'000;       // rules times cases when a trace is asked for
 inline constexpr std::size_t list_read = 4 << 20;        // bytes of entries read for one page of a list, plus one entry
+inline constexpr std::size_t view_bytes = 64 << 20;      // of entries read for one view=llm
 inline constexpr std::size_t list_scan = 50'000;         // sessions examined for one page of a list
 
 // --- what one answer may tell ---

@@ -40,8 +40,8 @@ std::string encode_sidecar(const IdIndex& index, std::uint64_t inode) {
   return std::move(out).finish();
 }
 
-std::optional<IdIndex> decode_id_sidecar(std::string_view bytes, std::uint64_t inode) {
-  auto in = SidecarReader::open(bytes, id_index_magic, inode);
+std::optional<IdIndex> IdIndex::decode(std::string_view sidecar, std::uint64_t inode) {
+  auto in = SidecarReader::open(sidecar, id_index_magic, inode);
   if (!in) return {};
   IdIndex index{.covered = in->covered(), .hashes = in->numbers<std::uint32_t>()};
   if (!in->complete()) return {};

@@ -22,13 +22,15 @@ struct IdIndex {
   Covered covered{};
   std::vector<std::uint32_t> hashes;  // of entries 0, 1, …
 
+  std::uint64_t entries() const { return hashes.size(); }
+  static std::optional<IdIndex> decode(std::string_view sidecar, std::uint64_t inode);
+
   // Extends the index from what is covered (at first from `first_entry`, where the header ends) to `end`, the end of a
   // line. Blocks.
   Result<void> scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path);
 };
 
 std::string encode_sidecar(const IdIndex& index, std::uint64_t inode);
-std::optional<IdIndex> decode_id_sidecar(std::string_view bytes, std::uint64_t inode);
 
 // A set of id hashes. If it does not contain an id's hash, there is certainly no such id. 4 bytes a slot; at most three
 // quarters of the slots are used.

@@ -15,6 +15,7 @@
 #include "store/limits.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/kept_index.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 #include "transcripts/page_builder.hpp"
@@ -25,7 +26,6 @@ namespace {
 
 constexpr std::uint64_t no_sidecar_below = 256 << 10;
 constexpr std::uint64_t lines_unsaved = 4 << 20;  // bytes that the next start may have to scan again, in about 3 ms
-constexpr std::uint64_t ids_unsaved = 16 << 20;   // bytes that a search may have to parse again
 constexpr std::uint64_t near_end = 256 << 10;     // bytes in which ids are searched without an index
 
 }  // namespace
@@ -36,20 +36,21 @@ struct Transcript::Impl {
   store::Fd fd{};
   store::FileIdentity seen{};  // the file as the index covers it; none: not refreshed to the end
   LineIndex index{};
-  IdIndex ids{};  // never covers more than `index`
+  // These two never cover more than `index`.
+  KeptIndex<IdIndex> ids{};
+  KeptIndex<Landmarks> landmarks{};
+  Landmarks with_tail{};  // and a last line without '\n'
   TranscriptTail tail{};
   ShownLines shown{};
   std::uint64_t saved = 0;  // bytes that the line index's sidecar covers
-  std::uint64_t ids_saved = 0;
-  bool ids_loaded = false;  // the ids' sidecar was read, or there was none
 
   Result<bool> refresh(std::uint64_t budget);
   Result<bool> look(const struct stat& status, std::uint64_t budget);
   Result<void> read_tail();
   Result<void> scan_ids();
+  Result<const Landmarks*> scan_landmarks(std::int64_t doom_count);
   void forget();
   void load_sidecar();
-  void load_id_sidecar();
   Result<std::uint64_t> offset_of(LineReader& reader, std::uint64_t seq) const;
   Result<TranscriptPage> page(const PageQuery& query) const;
   Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
@@ -71,8 +72,9 @@ struct Transcript::Impl {
 
 void Transcript::Impl::forget() {
   index = {};
-  ids = {};
-  saved = ids_saved = 0;
+  ids.forget();
+  landmarks.forget();
+  saved = 0;
 }
 
 void Transcript::Impl::load_sidecar() {
@@ -83,17 +85,6 @@ void Transcript::Impl::load_sidecar() {
     index = std::move(*stored);
     saved = index.covered.bytes;
   }
-}
-
-void Transcript::Impl::load_id_sidecar() {
-  if (sidecar.empty() || std::exchange(ids_loaded, true)) return;
-  const auto bytes = store::read_file(id_sidecar(sidecar));
-  if (!bytes) return;
-  auto stored = decode_id_sidecar(*bytes, seen.inode);
-  if (!stored || stored->covered.bytes > index.covered.bytes || stored->hashes.size() > index.lines) return;
-  if (!stored->covered.fits(fd.get(), seen.size, path.native()).value_or(false)) return;
-  ids = std::move(*stored);
-  ids_saved = ids.covered.bytes;
 }
 
 Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
@@ -125,7 +116,8 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
       return std::unexpected(store::in_the_way(path, std::move(opened.error())));
     TRY(fd, std::move(opened));
     forget();
-    ids_loaded = false;
+    ids.forget_file();
+    landmarks.forget_file();
     TRY(status, store::status_of(fd.get(), path.native()));
   }
   seen = store::identity(status);
@@ -207,11 +199,32 @@ Result<TranscriptPage> Transcript::Impl::page(const PageQuery& query) const {
 
 // Extends the id index to all whole lines.
 Result<void> Transcript::Impl::scan_ids() {
-  load_id_sidecar();
+  ids.load(id_sidecar(sidecar), index, fd.get(), seen, path.native());
   if (index.offsets.empty()) return {};
-  auto scanned = ids.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
-  if (!scanned) ids = {};
+  auto scanned = ids.now.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
+  if (!scanned) ids.forget();
   return scanned;
+}
+
+// Extends the landmarks to all lines.
+Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::int64_t doom_count) {
+  landmarks.load(landmarks_sidecar(sidecar), index, fd.get(), seen, path.native());
+  Landmarks& now = landmarks.now;
+  if (now.lines != 0 && now.doom_count != doom_count) now.meter.reset();
+  now.doom_count = doom_count;
+  if (!index.offsets.empty()) {
+    auto scanned = now.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
+    if (!scanned) {
+      landmarks.forget();
+      return std::unexpected(std::move(scanned.error()));
+    }
+  }
+  if (tail.count == now.lines) return &now;
+  with_tail = now;
+  LineReader lines = reader();
+  TRY(const auto line, lines.text(index.covered.bytes, tail.size));
+  with_tail.add(line);
+  return &with_tail;
 }
 
 Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wanted) {
@@ -239,8 +252,9 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
     hashes.insert(id_hash(id));
     low_bits |= 1ULL << (id_hash(id) & 63);
   }
-  for (seq = std::min<std::uint64_t>(seq, ids.hashes.size()); seq-- > 0 && !open.empty();) {
-    const std::uint32_t hash = ids.hashes[seq];
+  const std::vector<std::uint32_t>& all = ids.now.hashes;
+  for (seq = std::min<std::uint64_t>(seq, all.size()); seq-- > 0 && !open.empty();) {
+    const std::uint32_t hash = all[seq];
     if ((low_bits >> (hash & 63) & 1) == 0 || !hashes.contains(hash)) continue;
     TRY(auto begin, offset_of(lines, seq));
     TRY(auto end, lines.end_of(begin));
@@ -285,7 +299,11 @@ Result<std::unique_ptr<Transcript>> Transcript::open(std::filesystem::path path,
 }
 
 std::filesystem::path Transcript::id_sidecar(const std::filesystem::path& sidecar) {
-  return std::filesystem::path(sidecar).replace_extension(".ids");
+  return sidecar.empty() ? sidecar : std::filesystem::path(sidecar).replace_extension(".ids");
+}
+
+std::filesystem::path Transcript::landmarks_sidecar(const std::filesystem::path& sidecar) {
+  return sidecar.empty() ? sidecar : std::filesystem::path(sidecar).replace_extension(".marks");
 }
 
 Result<bool> Transcript::refresh(std::uint64_t budget) { return impl_->refresh(budget); }
@@ -325,34 +343,35 @@ Result<IdSet> Transcript::ids() {
   return impl_->with_fresh_index_on_failure([&]() -> Result<IdSet> {
     TRY(impl_->scan_ids());
     IdSet set(impl_->tail.count);
-    for (const std::uint32_t hash : impl_->ids.hashes) set.insert(hash);
-    if (impl_->tail.count == impl_->ids.hashes.size()) return set;
+    const std::vector<std::uint32_t>& hashes = impl_->ids.now.hashes;
+    for (const std::uint32_t hash : hashes) set.insert(hash);
+    if (impl_->tail.count == hashes.size()) return set;
     LineReader lines = impl_->reader();  // for a last line without a newline
     TRY(auto line, lines.text(impl_->index.covered.bytes, impl_->tail.size));
-    set.insert(id_hash(entry_id(line, impl_->ids.hashes.size())));
+    set.insert(id_hash(entry_id(line, hashes.size())));
     return set;
   });
+}
+
+Result<const Landmarks*> Transcript::landmarks(std::int64_t doom_count) {
+  return impl_->with_fresh_index_on_failure([&] { return impl_->scan_landmarks(doom_count); });
+}
+
+void Transcript::set_meter(context::Meter meter) {
+  if (impl_->tail.count == impl_->landmarks.now.lines) impl_->landmarks.now.meter = std::move(meter);
 }
 
 Result<void> Transcript::save_sidecars() {
   Impl& own = *impl_;
   const std::uint64_t lines = own.index.covered.bytes;
-  const std::uint64_t ids = own.ids.covered.bytes;
-  const bool save_lines = lines >= own.saved + (own.saved == 0 ? no_sidecar_below : lines_unsaved);
-  const bool save_ids =
-      ids >= own.ids_saved + (own.ids_saved == 0 ? no_sidecar_below : std::max(ids_unsaved, own.ids_saved / 16));
-  if (own.sidecar.empty() || (!save_lines && !save_ids)) return {};
-  TRY(store::make_dirs(own.sidecar.parent_path()));
-  // If one cannot be written, it is tried again after it has grown as much again.
-  if (save_lines) {
+  // If it cannot be written, it is tried again after it has grown as much again.
+  if (!own.sidecar.empty() && lines >= own.saved + (own.saved == 0 ? no_sidecar_below : lines_unsaved)) {
     own.saved = lines;
+    TRY(store::make_dirs(own.sidecar.parent_path()));
     TRY(store::replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)));
   }
-  if (save_ids) {
-    own.ids_saved = ids;
-    return store::replace_file(id_sidecar(own.sidecar), encode_sidecar(own.ids, own.seen.inode));
-  }
-  return {};
+  TRY(own.ids.save(id_sidecar(own.sidecar), own.seen.inode, no_sidecar_below));
+  return own.landmarks.save(landmarks_sidecar(own.sidecar), own.seen.inode, no_sidecar_below);
 }
 
 }  // namespace sessiond::transcripts

@@ -25,6 +25,7 @@
 #include "store/files.hpp"
 #include "store/problem.hpp"
 #include "transcripts/id_index.hpp"
+#include "transcripts/landmarks.hpp"
 
 namespace sessiond::transcripts {
 
@@ -73,6 +74,7 @@ class Transcript {
   Transcript(std::filesystem::path path, std::filesystem::path sidecar);
   static Result<std::unique_ptr<Transcript>> open(std::filesystem::path path, std::filesystem::path sidecar);
   static std::filesystem::path id_sidecar(const std::filesystem::path& sidecar);
+  static std::filesystem::path landmarks_sidecar(const std::filesystem::path& sidecar);
   ~Transcript();
   Transcript(const Transcript&) = delete;
   Transcript& operator=(const Transcript&) = delete;
@@ -91,6 +93,9 @@ class Transcript {
   Result<Found> find(std::span<const std::string> entry_ids);
   Result<std::optional<StoredLine>> find(std::string_view entry_id);
   Result<IdSet> ids();  // the ids of all entries
+  // Where branches begin, system messages and checkpoints (landmarks.hpp). Valid until the next call.
+  Result<const Landmarks*> landmarks(std::int64_t doom_count = 3);
+  void set_meter(context::Meter meter);  // of the path to the leaf, as the last landmarks() found it
   // Returns the whole lines from the offset `begin`, where a line begins, to `end`: about max_bytes of them, but at
   // least one if there is one. Without the header.
   Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes);

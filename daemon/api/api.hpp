@@ -40,6 +40,7 @@ void add_session_routes(http::Router& router, Api& api);  // one session
 void add_archive_routes(http::Router& router, Api& api);  // lists of archived transcripts
 void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
+void add_context_routes(http::Router& router, Api& api);    // what a model is shown
 void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "daemon/api/handler.hpp"
+#include "policy/context/entry.hpp"
 #include "policy/secret_scan.hpp"
 #include "store/names.hpp"
 
@@ -44,6 +45,16 @@ void check_not_empty(Fields& fields, const std::optional<std::string>& text, std
   fields.fault("text", text ? "is empty" : fmt::format("text, content or {} is needed", other));
 }
 
+void check_files(Fields& fields, const decide::Inbound& command, std::int64_t most) {
+  json::ObjectWriter message;
+  if (!command.content.empty()) message.raw("content", command.content);
+  if (!command.attachments.empty()) message.raw("attachments", command.attachments);
+  const std::int64_t files = context::files_in(message.text());
+  if (files > most)
+    fields.fault(command.attachments.empty() ? "content" : "attachments",
+                 fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", files, most));
+}
+
 HandlerResult inbound(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api));
   const auto text = [&fields](std::string_view name) { return fields.string(name).value_or(""); };
@@ -74,6 +85,7 @@ HandlerResult inbound(Api& api, http::Request& request) {
   if (const auto attachments = fields.array("attachments")) command.attachments = json::compact(*attachments);
   if (command.attachments == "[]") command.attachments.clear();
   check_not_empty(fields, command.text, "attachments", !command.attachments.empty());
+  check_files(fields, command, api.ledger.rules().context.files_per_message);
   const std::string key = text("idempotencyKey");
   CO_TRY(fields.done());
   if (!request.principal.sees_agent(*agent))

@@ -3,69 +3,24 @@
 
 #include <algorithm>
 
-#include "daemon/api/archives.hpp"
-#include "daemon/api/handler.hpp"
+#include "daemon/api/context.hpp"
+#include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/number.hpp"
 #include "transcripts/archive.hpp"
-#include "transcripts/memory_transcript.hpp"
 
 namespace sessiond::api {
 namespace {
 
-Result<std::optional<std::string>> topic_of(const http::Request& request) {
-  auto topic = query_text(request, "topic");
-  if (topic) TRY(store::check_topic(*topic));
-  return topic;
-}
-
-// The transcript that a GET reads.
-struct Source {
-  std::string agent;
-  std::string session_id;
-  std::string file;
-  std::string as_of;
-  // Of an ephemeral session; valid until the next wait. Null: the transcript is a file.
-  const transcripts::MemoryTranscript* memory = nullptr;
-};
-
-asio::awaitable<Result<Source>> source_of(Api& api, const http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto topic, topic_of(request));
-  const auto guard = query_text(request, "sessionId");
-  const auto of_session = [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<std::optional<Source>> {
-    TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
-    if (session == nullptr) return std::nullopt;
-    seen.only(*session, path.target.key);
-    const std::string& id = session->session_id;
-    if (guard && *guard != id) {
-      return std::unexpected(Problem{.code = Code::session_reset,
-                                     .detail = fmt::format("the session was reset; its id is {} now", id),
-                                     .members = {{"sessionId", json::quote(id)}}});
-    }
-    std::string file = decide::AgentState::file_of(*session, topic);
-    if (topic && !state.may_use(*session, file))
-      return fail(Code::not_found, fmt::format("{} has no topic {}", session->key(), *topic));
-    Source out{path.agent, id, std::move(file), api.ledger.as_of(seen.seq())};
-    static const transcripts::MemoryTranscript empty;
-    if (&state == api.ledger.parts().memory.of(path.agent)) {
-      const auto* memory = api.ledger.parts().memory.transcript(path.agent, out.file);
-      out.memory = memory == nullptr ? &empty : memory;
-    }
-    return out;
-  };
-  CO_TRY(auto source,
-         co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), of_session));
-  if (source) co_return std::move(*source);
-  const std::string& id = path.target.key;
-  if (guard && *guard != id)
-    co_return fail(Code::session_reset, fmt::format("{} is archived; it is not session {}", id, *guard));
-  CO_TRY(const auto archives, co_await archives_of(api, path.agent, id));
-  const auto found = archives.find(topic.value_or(""));
-  if (found == archives.end()) co_return no_such_session(path.agent, id);
-  co_return Source{path.agent, id, found->second, api.ledger.as_of(0)};
+// validation_failed if a message has more files than context.maxFilesPerMessage.
+Result<void> check_files(const Api& api, const transcripts::NewEntry& entry, std::string_view pointer) {
+  const std::int64_t most = api.ledger.rules().context.files_per_message;
+  const std::int64_t files = entry.type == "message" ? context::files_in(entry.body) : 0;
+  if (files <= most) return {};
+  return fail_at(std::string(pointer),
+                 fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", files, most));
 }
 
 HandlerResult post(Api& api, http::Request& request) {
@@ -80,8 +35,9 @@ HandlerResult post(Api& api, http::Request& request) {
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     CO_TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      CO_TRY(auto entry,
-             transcripts::parse_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
+      const std::string pointer = "/entries/" + std::to_string(command.append.entries.size());
+      CO_TRY(auto entry, transcripts::parse_entry(element, pointer));
+      CO_TRY(check_files(api, entry, pointer));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
@@ -89,6 +45,7 @@ HandlerResult post(Api& api, http::Request& request) {
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
     CO_TRY(auto entry, transcripts::parse_entry(body, ""));
+    CO_TRY(check_files(api, entry, ""));
     command.append.entries.push_back(std::move(entry));
   }
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
@@ -110,7 +67,9 @@ Result<Reading> read_reading(const http::Request& request) {
   TRY(const auto order, query_choice(request, "order", {backwards ? "desc" : "asc", backwards ? "asc" : "desc"}));
   reading.page.descending = order == "desc";
   TRY(reading.page.types, query_names(request, "types"));
-  TRY(const auto view, query_choice(request, "view", {"full", "chat", "raw"}));
+  TRY(const auto view, query_choice(request, "view", {"full", "chat", "raw", "llm", "summarize"}));
+  for (const std::string_view name : {"style", "prune", "window", "maxToolChars", "maxMessages", "until"})
+    if (query_text(request, name)) return fail(Code::bad_request, fmt::format("?{}= goes with view=llm only", name));
   reading.view = view == "raw"    ? transcripts::View::raw
                  : view == "chat" ? transcripts::View::chat
                                   : transcripts::View::full;
@@ -118,6 +77,8 @@ Result<Reading> read_reading(const http::Request& request) {
 }
 
 HandlerResult get_page(Api& api, http::Request& request) {
+  if (const auto view = query_text(request, "view"); view == "llm" || view == "summarize")
+    co_return co_await get_model_view(api, request);
   CO_TRY(auto reading, read_reading(request));
   CO_TRY(auto source, co_await source_of(api, request));
   const auto page_json = [&reading](auto& transcript) -> Result<std::string> {
@@ -235,7 +196,8 @@ void add_message_routes(http::Router& router, Api& api) {
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("POST", one + "/messages", auth::Permission::append, post, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
-     {"topic", "sessionId", "after", "before", "limit", "order", "types", "view"});
+     {"topic", "sessionId", "after", "before", "limit", "order", "types", "view", "style", "prune",
+      "window", "maxToolChars", "maxMessages", "until"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "view"});
   on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId"});
 }

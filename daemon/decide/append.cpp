@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "daemon/decide/apply.hpp"
+#include "policy/context/doom_loop.hpp"
+#include "policy/context/window.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
@@ -66,12 +68,22 @@ class EntryAppender {
     }
     TRY(know_ids());
     if (builder_.out.need) return done_;
+    if (end_.count == 0) {
+      meter_.emplace();
+    } else if (end_.meter) {
+      meter_ = *end_.meter;
+    } else {
+      need(Need::What::meter);
+      return done_;
+    }
     const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
     builder_.out.events.reserve(builder_.out.events.size() + most);
     builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);
     for (const transcripts::NewEntry& entry : request_.entries) {
       TRY(append(entry));
+      warn_of_loop();
     }
+    end_.meter = meter_ ? std::make_shared<const context::Meter>(std::move(*meter_)) : nullptr;
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
           {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
@@ -135,12 +147,16 @@ class EntryAppender {
       done_.ids.push_back(entry.id);
       return {};
     }
+    std::string held;
+    const context::Entry read = read_as_context(entry, held);
+    TRY(check_pairs(read));
     header();
     const Context& context = builder_.context();
+    const bool branches = entry.parent_id && *entry.parent_id != end_.last_id;
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
-    emit(entry, written);
+    emit(entry, read, written);
     put_line(builder_.next_seq() - 1,
              {.unstamped = written.exact && written.unstamped,
               .line = written.exact ? std::string() : written.line,
@@ -151,7 +167,80 @@ class EntryAppender {
     if (end_.ids) new_ids_.push_back(transcripts::id_hash(id));
     done_.ids.push_back(id);
     note_seq(end_.count - 1);
+    measure(read, branches);
     return {};
+  }
+
+  static context::Entry read_as_context(const transcripts::NewEntry& entry, std::string& held) {
+    if (entry.type == "message") return context::read_entry(entry.type, entry.body);
+    held = "{" + entry.body + "}";
+    return context::read_entry(entry.type, held);
+  }
+
+  // Says which calls and results have no counterpart, or refuses the entry.
+  Result<void> check_pairs(const context::Entry& entry) {
+    const context::PairRule rule = builder_.context().rules->context.pairs;
+    if (rule == context::PairRule::off || !meter_) return {};
+    const bool strict = rule == context::PairRule::strict && !entry.person;
+    std::vector<context::OpenCall> open = meter_->open;
+    for (const context::ToolResult& result : entry.results) {
+      const auto call = std::ranges::find(open, result.call_id, &context::OpenCall::id);
+      if (call != open.end()) {
+        open.erase(call);
+        continue;
+      }
+      if (strict)
+        return fail(Code::unmatched_tool_result,
+                    fmt::format("no call {} waits for a result (messages.pairs is strict)", result.call_id));
+      done_.warnings.push_back({Code::unmatched_tool_result, result.call_id});
+    }
+    if (entry.role != context::Role::assistant && !entry.person) return {};
+    for (const context::OpenCall& call : open) {
+      if (strict)
+        return fail(Code::unmatched_tool_call,
+                    fmt::format("the call {} waits for its result (messages.pairs is strict)", call.id));
+      done_.warnings.push_back({Code::unmatched_tool_call, call.id});
+    }
+    return {};
+  }
+
+  void measure(const context::Entry& entry, bool branches) {
+    if (branches || entry.checkpoint) meter_.reset();  // the next decision asks for it
+    if (!meter_) return;
+    const context::Settings& settings = builder_.context().rules->context;
+    const auto due = [&] {
+      const std::int64_t window = context::window_of(*session_.entry(), settings).tokens;
+      return context::due(meter_->used(), meter_->messages, meter_->turns, window, settings.compaction) == "due";
+    };
+    const bool worth = meter_->messages + 1 >= settings.compaction.min_messages;
+    const bool was_due = worth && due();
+    meter_->add(entry, settings.doom_count);
+    if (!worth || was_due || !due()) return;
+    json::ObjectWriter data;
+    data.integer("used", meter_->used());
+    data.integer("window", context::window_of(*session_.entry(), settings).tokens);
+    data.integer("messages", meter_->messages);
+    data.integer("turns", meter_->turns);
+    builder_.emit(journal::EventType::compaction_due, session_, data.text(), request_.topic);
+  }
+
+  // Warns a model that calls a tool again and again, when its calls have their results.
+  void warn_of_loop() {
+    const auto loop = meter_ ? meter_->take_doom() : std::nullopt;
+    if (!loop) return;
+    if (builder_.context().rules->context.doom_inject) {
+      transcripts::NewEntry warning{.type = "message", .role = "user", .stamp = true};
+      warning.body =
+          fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", json::quote(context::warning_of(*loop)));
+      const AppendResult before = done_;
+      (void)append(warning);  // it has no id, so nothing can be wrong with it
+      done_ = before;         // the answer tells of the request's own entries
+    }
+    json::ObjectWriter data;
+    data.string("tool", loop->tool);
+    data.integer("count", loop->count);
+    data.raw("callIds", json::array_of(loop->call_ids));
+    builder_.emit(journal::EventType::doom_loop_detected, session_, data.text(), request_.topic);
   }
 
   void note_seq(std::uint64_t seq) {
@@ -161,16 +250,16 @@ class EntryAppender {
     done_.seq = seq;
   }
 
-  void emit(const transcripts::NewEntry& entry, const transcripts::Written& written) {
+  void emit(const transcripts::NewEntry& entry, const context::Entry& read, const transcripts::Written& written) {
     const std::int64_t now = builder_.context().now;
     json::Edit edit;
-    edit.set.reserve(7);
+    edit.set.reserve(9);
     const auto set = [&edit](std::string_view name, std::int64_t number) {
       edit.set.push_back({std::string(name), std::to_string(number)});
     };
     set("updatedAt", moved_to(session_, now));
     // Only messages of people count. If the clock was set back, the time goes back, too.
-    if (entry.role == "user") set("lastInteractionAt", now);
+    if (read.person) set("lastInteractionAt", now);
     const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
       counter = policy::add_counted(counter.value_or(0), more);
       set(name, *counter);
@@ -183,6 +272,10 @@ class EntryAppender {
       count("totalTokens", counters_.total_tokens, usage->total);
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
+    if (context::tells_model(read)) {
+      if (read.provider.size() > 2) edit.set.push_back({"modelProvider", std::string(read.provider)});
+      edit.set.push_back({"model", std::string(read.model)});
+    }
     std::string data;
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
     data += "{\"set\":";
@@ -217,6 +310,7 @@ class EntryAppender {
   bool known_ = false;
   bool topic_is_new_ = false;
   bool has_seqs_ = false;  // first_seq and last_seq are set
+  std::optional<context::Meter> meter_;
   std::vector<std::uint32_t> new_ids_;
 };
 
@@ -238,6 +332,13 @@ std::string appended_json(const DecisionBuilder& builder, const Session& session
   writer.integer("lastSeq", static_cast<std::int64_t>(appended.last_seq));
   writer.raw("ids", json::array_of(appended.ids));
   writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
+  if (!appended.warnings.empty()) {
+    std::string warnings = "[";
+    for (const AppendResult::Warning& warning : appended.warnings)
+      warnings += fmt::format(R"({}{{"code":"{}","id":{}}})", warnings.size() > 1 ? "," : "", name(warning.code),
+                              json::quote(warning.id));
+    writer.raw("warnings", warnings + "]");
+  }
   writer.string("asOf", builder.as_of());
   writer.close();
   return answer;

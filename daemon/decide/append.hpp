@@ -25,9 +25,15 @@ struct AppendResult {
   std::uint64_t seq = 0;  // of the last entry of the request
   std::vector<std::string> ids;
   std::size_t duplicates = 0;  // entries that were in the transcript already, with the same id and content
+  struct Warning {
+    Code code;       // unmatched_tool_call, unmatched_tool_result
+    std::string id;  // of the call
+  };
+  std::vector<Warning> warnings{};
 };
 
-// Emits topic.created and message.appended events. Each carries the counters of `session` as they are after it. Sets
+// Emits topic.created and message.appended events, and what the entries bring about: doom_loop.detected with its
+// warning, compaction.due. Each message.appended carries the counters of `session` as they are after it. Sets
 // builder.out.need if a fact is not in memory; the result is then meaningless. `fresh`: the session id was made by this
 // decision, so it has no transcript yet.
 Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& request,

@@ -111,6 +111,27 @@ struct AppendMessages {
   Target target{};
   AppendRequest append{};
 };
+// Appends the summary of what came before an entry: a compaction (policy/context/compaction.hpp).
+struct CompactSession {
+  Target target{};
+  std::optional<std::string> topic{};
+  std::string summary{};
+  std::string first_kept{};    // entry id
+  std::string instructions{};  // that the summary was made by
+  std::string usage{};         // raw JSON object: of the call that made it; empty: none
+};
+// Tells that a compaction failed. Changes nothing.
+struct FailCompaction {
+  Target target{};
+  std::optional<std::string> topic{};
+  std::string error{};  // raw JSON
+};
+// Appends a result for each call of the last turn that waits for one.
+struct RepairSession {
+  Target target{};
+  std::optional<std::string> topic{};
+  bool dry_run = false;
+};
 struct Inbound {
   std::string channel{}, account_id{}, chat_type{}, peer{}, from{}, surface{}, provider{};
   struct Names {
@@ -161,6 +182,11 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const AppendMessages& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const CompactSession& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const FailCompaction& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const RepairSession& command, const Context& context,
                         const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const Inbound& command, const Context& context,
                         const FetchedLines& lines);

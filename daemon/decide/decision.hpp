@@ -25,6 +25,7 @@
 #include "store/journal/event.hpp"
 #include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
+#include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
@@ -62,6 +63,9 @@ struct FilesOfId {
 };
 using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
 
+// By entry id.
+using FetchedKept = std::map<std::string, transcripts::KeptEntry, std::less<>>;
+
 // How much of the agent the requester may see. Default: all, as for the daemon itself and for foreign changes.
 struct Sight {
   bool whole_agent = true;
@@ -84,6 +88,7 @@ struct Context {
   std::string* rests_on = nullptr;
   std::uint64_t oldest_seq = 0;         // the oldest seq that the journal still has
   const FetchedIds* on_disk = nullptr;  // the answers to Need::What::id_files
+  const FetchedKept* kept = nullptr;    // the answers to Need::What::kept
   // Tells whether a session of another agent has this SDK session id. Nothing: Need::What::sdk_session finds out.
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
@@ -99,6 +104,8 @@ struct Need {
     transcript_end,  // where `file` ends
     entry_ids,       // the ids in `file`
     lines,           // the stored lines of `ids` in `file`
+    meter,           // how full the window is at the end of `file`
+    kept,            // what the path to the end of `file` says of the entry ids.front(): Context::kept
     id_files,        // the files of the session id `file`: Context::on_disk
     sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };

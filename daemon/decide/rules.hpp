@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "policy/context/settings.hpp"
 #include "policy/reset.hpp"
 #include "policy/routing.hpp"
 #include "policy/send_policy.hpp"
@@ -14,6 +16,8 @@ namespace sessiond::decide {
 struct Rules {
   policy::RouteSettings routing{};
   policy::SendPolicy send_policy{};
+  context::Settings context{};
+  std::map<std::string, std::string, std::less<>> compact_instructions{};  // by agent
   std::vector<std::string> reset_triggers{"/new", "/reset"};
   policy::ResetRules resets{};
   policy::UtcOffset utc_offset{};             // of the time zone of daily resets

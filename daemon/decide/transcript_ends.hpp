@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "daemon/decide/string_map.hpp"
+#include "policy/context/meter.hpp"
 #include "transcripts/id_index.hpp"
 
 namespace sessiond::decide {
@@ -27,6 +28,9 @@ struct TranscriptEnd {
   std::uint64_t read_size = 0;              // size of the file when this was read from it
   std::optional<std::int64_t> started{};    // time in the header, ms since the epoch
   std::shared_ptr<transcripts::IdSet> ids;  // ids of all entries; loaded when a client first brings ids of its own
+  // How full the model's window is, to the last entry. Null: the transcript has to be measured, because there was a
+  // branch or a checkpoint.
+  std::shared_ptr<const context::Meter> meter;
 };
 
 class TranscriptEnds {

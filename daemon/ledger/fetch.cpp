@@ -6,6 +6,7 @@
 #include "store/files.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/conversation.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::ledger {
@@ -26,8 +27,23 @@ asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string ag
   co_return Result<void>{};
 }
 
+// Blocks. A loop of calls that ended before is not warned of any more.
+Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& transcript, std::int64_t doom_count) {
+  TRY(auto meter, transcripts::measure(transcript, doom_count));
+  meter.take_doom();
+  return std::make_shared<const context::Meter>(std::move(meter));
+}
+
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
-                                    decide::FetchedLines& lines, decide::FetchedIds& ids) {
+                                    decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept) {
+  if (need.what == decide::Need::What::kept) {
+    CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
+    CO_TRY(kept[need.ids.front()],
+           co_await parts.readers.read(agent, need.file, [id = need.ids.front()](transcripts::Transcript& from) {
+             return transcripts::look_up_kept(from, id);
+           }));
+    co_return Result<void>{};
+  }
   if (need.what == decide::Need::What::sdk_session) co_return co_await parts.sdk_sessions.learn(need.file);
   const auto loaded = parts.agents.find_or_add(agent).shared_from_this();
   while (loaded->following.migrating.contains(need.file)) co_await loaded->waiting.wait(0);
@@ -52,11 +68,15 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       if (!parts.env.rules.shared)
         CO_TRY(co_await mend_transcript(parts, agent, need.file, transcripts::TornLine::move_aside));
       std::optional<std::int64_t> started;
+      std::shared_ptr<const context::Meter> meter;
+      const std::int64_t doom_count = parts.env.rules.context.doom_count;
       CO_TRY(const auto tail,
-             co_await parts.readers.read(agent, need.file, [&started](transcripts::Transcript& transcript) {
-               started = transcript.started();
-               return Result<transcripts::TranscriptTail>(transcript.tail());
-             }));
+             co_await parts.readers.read(
+                 agent, need.file, [&](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptTail> {
+                   started = transcript.started();
+                   TRY(meter, measured(transcript, doom_count));
+                   return transcript.tail();
+                 }));
       Agent& slot_now = parts.agents.find_or_add(agent);
       if (!slot_now.state || slot_now.state != state || slot_now.state->transcripts.forgotten(need.file) != forgotten ||
           slot_now.state->transcripts.find(need.file) != nullptr)
@@ -69,6 +89,23 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       end.last_id = tail.last_id;
       end.read_size = tail.size;
       end.started = started;
+      end.meter = std::move(meter);
+      co_return Result<void>{};
+    }
+    case decide::Need::What::meter: {
+      using Counted = std::pair<std::uint64_t, std::shared_ptr<const context::Meter>>;
+      const std::int64_t doom_count = parts.env.rules.context.doom_count;
+      auto read = co_await parts.readers.read(agent, need.file,
+                                              [doom_count](transcripts::Transcript& transcript) -> Result<Counted> {
+                                                TRY(auto meter, measured(transcript, doom_count));
+                                                return Counted{transcript.tail().count, std::move(meter)};
+                                              });
+      if (!read) co_return std::unexpected(std::move(read.error()));
+      Agent& slot_now = parts.agents.find_or_add(agent);
+      if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
+      decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
+      if (read->first == end.count)
+        end.meter = std::move(read->second);  // else the file has grown, and the decision asks again
       co_return Result<void>{};
     }
     case decide::Need::What::entry_ids: {
@@ -87,6 +124,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       co_return Result<void>{};
     }
     case decide::Need::What::id_files:
+    case decide::Need::What::kept:
     case decide::Need::What::sdk_session:
       break;  // fetched above
     case decide::Need::What::lines: {

@@ -199,6 +199,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
 
   decide::FetchedLines lines;
   decide::FetchedIds ids;
+  decide::FetchedKept kept;
   decide::Decision decision;
   std::uint64_t last = 0;
   bool committed = false;
@@ -230,6 +231,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     decide::Context now = parts_.commits.context(intent.actor, "api");
     now.rests_on = &rests_on;
     now.on_disk = &ids;
+    now.kept = &kept;
     now.sdk_id_elsewhere = [this, &agent](std::string_view id) { return parts_.sdk_sessions.is_elsewhere(id, agent); };
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
@@ -263,7 +265,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
-    CO_TRY(co_await fetch(parts_, agent, *decision.need, lines, ids));
+    CO_TRY(co_await fetch(parts_, agent, *decision.need, lines, ids, kept));
   }
 
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.

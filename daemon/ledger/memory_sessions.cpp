@@ -90,8 +90,8 @@ std::uint64_t MemorySessions::bytes_of(const Agent& agent, const decide::Session
 }
 
 // Answers from memory what the ledger reads from files (fetch.hpp).
-void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines,
-                           decide::FetchedIds& ids) const {
+void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids,
+                           decide::FetchedKept& kept) const {
   const transcripts::MemoryTranscript* transcript = this->transcript(agent.state.id(), need.file);
   switch (need.what) {
     case decide::Need::What::transcript_end:
@@ -107,6 +107,18 @@ void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::Fetch
         lines[id] = found.value_or(transcripts::StoredLine{});
       }
       return;
+    case decide::Need::What::meter: {
+      auto meter = transcript == nullptr ? Result<context::Meter>()
+                                         : transcripts::measure(*transcript, env_.rules.context.doom_count);
+      agent.state.transcripts.find_or_add(need.file).meter =
+          std::make_shared<const context::Meter>(std::move(meter).value_or(context::Meter{}));
+      return;
+    }
+    case decide::Need::What::kept:
+      if (auto found = transcript == nullptr ? Result<transcripts::KeptEntry>()
+                                             : transcripts::look_up_kept(*transcript, need.ids.front()))
+        kept[need.ids.front()] = std::move(*found);
+      return;
     case decide::Need::What::id_files:
       ids[need.file];  // it has none
       return;
@@ -121,9 +133,11 @@ Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::s
   const std::string as_of = commits_.journal().epoch() + '-' + std::to_string(commits_.durable());
   decide::FetchedLines lines;
   decide::FetchedIds ids;
+  decide::FetchedKept kept;
   decide::Context now = commits_.context(actor, "api");
   now.next_seq = next_seq_;
   now.on_disk = &ids;
+  now.kept = &kept;
   now.durable = false;
   now.as_of = as_of;
   for (int fetches = 0; fetches < most_needs; ++fetches) {
@@ -131,7 +145,7 @@ Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::s
     if (!decided && there.state.size() == 0) agents_.erase(agent);
     if (!decided) return decided;
     if (decided->need) {
-      fetch(there, *decided->need, lines, ids);
+      fetch(there, *decided->need, lines, ids, kept);
       continue;
     }
     const std::uint64_t most = env_.rules.ephemeral_bytes / 4 * 3;

@@ -61,7 +61,8 @@ class MemorySessions {
     std::string agent;
     std::string key;
   };
-  void fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids) const;
+  void fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids,
+             decide::FetchedKept& kept) const;
   std::uint64_t bytes_of(const Agent& agent, const decide::Session& session) const;
   void apply_event(Agent& agent, const journal::Event& event);
   void erase_transcript(Agent& agent, const std::string& file);

@@ -63,6 +63,7 @@ void remove_indexes(const Paths& paths, const std::string& agent, const std::str
   std::error_code ignored;  // an index that stays only takes space
   std::filesystem::remove(sidecar, ignored);
   std::filesystem::remove(transcripts::Transcript::id_sidecar(sidecar), ignored);
+  std::filesystem::remove(transcripts::Transcript::landmarks_sidecar(sidecar), ignored);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "daemon/serve/rules_of.hpp"
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 
@@ -33,6 +34,34 @@ std::int64_t utc_offset(std::int64_t utc_ms) {
   return localtime_r(&seconds, &local) == nullptr ? 0 : std::int64_t{local.tm_gmtoff} * 1000;
 }
 
+static_assert(static_cast<int>(config::Config::Pairs::strict) == static_cast<int>(context::PairRule::strict));
+
+// Shares of the window are compared in whole numbers, so that "exactly 30 %" is exact.
+context::PerMille per_mille(double share) { return std::llround(share * 1000); }
+
+context::Settings context_of(const config::Config& config) {
+  const config::Config::Context& from = config.context;
+  context::Settings out{.window = from.window,
+                        .compaction = {.threshold = per_mille(from.compaction.threshold),
+                                       .min_messages = from.compaction.min_messages,
+                                       .keep_turns = from.compaction.keep_turns,
+                                       .max_tokens = from.compaction.max_tokens,
+                                       .temperature = from.compaction.temperature},
+                        .pruning = {.soft = per_mille(from.pruning.soft),
+                                    .hard = per_mille(from.pruning.hard),
+                                    .min_chars = from.pruning.min_chars,
+                                    .keep_chars = from.pruning.keep_chars,
+                                    .keep_assistants = from.pruning.keep_assistants,
+                                    .exclude_tools = {}},
+                        .files_per_message = from.max_files_per_message,
+                        .doom_count = config.doom_loop.count,
+                        .doom_inject = config.doom_loop.inject,
+                        .pairs = static_cast<context::PairRule>(config.messages.pairs)};
+  out.windows.insert(from.windows.begin(), from.windows.end());
+  for (const std::string& tool : from.pruning.exclude_tools) out.pruning.exclude_tools.push_back(store::lower(tool));
+  return out;
+}
+
 }  // namespace
 
 Result<decide::Rules> rules_of(const config::Config& config) {
@@ -57,6 +86,9 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.spawn_depth = static_cast<int>(session.spawn.depth);
   rules.spawn_count = static_cast<int>(session.spawn.count);
   rules.ephemeral_bytes = session.ephemeral_bytes;
+  rules.context = context_of(config);
+  for (const auto& [agent, settings] : config.agents)
+    if (settings.compact_instructions) rules.compact_instructions[agent] = *settings.compact_instructions;
   rules.agents = config.limits.agents;
   rules.sessions_per_agent = config.limits.sessions_per_agent;
   rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;

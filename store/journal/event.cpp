@@ -10,11 +10,12 @@ namespace sessiond::journal {
 namespace {
 
 constexpr auto names = std::to_array<std::string_view>(
-    {"session.created",       "session.updated",       "session.reset",   "session.archived", "session.unarchived",
-     "session.deleted",       "message.appended",      "topic.created",   "topic.deleted",    "policy.changed",
-     "policy.denied",         "lock.evicted",          "lock.expired",    "store.repaired",   "store.degraded",
-     "store.external_change", "transcript.renumbered", "config.reloaded", "token.created",    "token.revoked",
-     "retention.notice",      "archive.destroyed",     "session.typing",  "session.released", "text.delta"});
+    {"session.created",       "session.updated",       "session.reset",     "session.archived", "session.unarchived",
+     "session.deleted",       "message.appended",      "topic.created",     "topic.deleted",    "policy.changed",
+     "policy.denied",         "lock.evicted",          "lock.expired",      "store.repaired",   "store.degraded",
+     "store.external_change", "transcript.renumbered", "config.reloaded",   "token.created",    "token.revoked",
+     "retention.notice",      "archive.destroyed",     "context.compacted", "compaction.due",   "compaction.failed",
+     "doom_loop.detected",    "session.typing",        "session.released",  "text.delta"});
 
 struct Text {
   std::string_view name;

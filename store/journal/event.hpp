@@ -38,8 +38,12 @@ enum class EventType : std::uint8_t {
   config_reloaded,
   token_created,
   token_revoked,
-  retention_notice,   // {keys, files?}: what a limit of session.maintenance reaches
-  archive_destroyed,  // {archivedAs, archivedMore?, entryAs?, reason}
+  retention_notice,    // {keys, files?}: what a limit of session.maintenance reaches
+  archive_destroyed,   // {archivedAs, archivedMore?, entryAs?, reason}
+  context_compacted,   // {summaryEntryId, summary, tokensBefore, firstKeptEntryId}
+  compaction_due,      // {used, window, messages, turns}: sent once when it becomes so
+  compaction_failed,   // {error}
+  doom_loop_detected,  // {tool, count, callIds}
   // Published only; the journal never has them.
   session_typing,    // {}
   session_released,  // {}

@@ -138,6 +138,10 @@ std::string compact(std::string_view value);
 // arrays element by element. Below 64 levels values are compared token by token. Neither may have whitespace around it.
 bool same(std::string_view a, std::string_view b);
 
+// Writes a value in one form for all values that are the same: members by name, numbers as digits and a power of ten.
+// Half a surrogate pair becomes U+FFFD. For hashing; it need not be JSON.
+std::string canonical(std::string_view value);
+
 // Writes an object member by member, at the end of a text or as a text of its own:
 //   ObjectWriter w(out); w.string("a", "b"); w.raw("n", "1"); w.close();
 //   ObjectWriter w; w.string("a", "b"); return w.text();

@@ -124,8 +124,55 @@ bool same_at(std::string_view a, std::string_view b, int depth) {
   return false;
 }
 
+void append_canonical(std::string& out, std::string_view value, int depth) {
+  switch (kind(value)) {
+    case Kind::number: {
+      const auto number = decimal(value);
+      out += number ? (number->negative ? "-" : "") + number->digits + 'e' + std::to_string(number->exponent)
+                    : std::string(value);
+      return;
+    }
+    case Kind::string:
+      return append_quoted(out, as_string(value).value_or(""));
+    case Kind::object: {
+      if (depth == most_depth) break;
+      std::map<std::string, std::string_view> all;  // of duplicates the last, as in JSON.parse
+      for (const Member& member : members(value)) all[unescape(member.name)] = member.value;
+      for (char before = '{'; const auto& [name, held] : all) {
+        out += std::exchange(before, ',');
+        append_quoted(out, name);
+        out += ':';
+        append_canonical(out, held, depth + 1);
+      }
+      out += all.empty() ? "{}" : "}";
+      return;
+    }
+    case Kind::array: {
+      if (depth == most_depth) break;
+      char before = '[';
+      for (const std::string_view element : elements(value)) {
+        out += std::exchange(before, ',');
+        append_canonical(out, element, depth + 1);
+      }
+      out += before == '[' ? "[]" : "]";
+      return;
+    }
+    case Kind::boolean:
+    case Kind::null:
+      break;
+  }
+  out += compact(value);
+}
+
 }  // namespace
 
 bool same(std::string_view a, std::string_view b) { return same_at(a, b, 0); }
+
+std::string canonical(std::string_view value) {
+  std::string out;
+  out.reserve(value.size());
+  append_canonical(out, value, 0);
+  return out;
+}
 
 }  // namespace sessiond::json

@@ -71,6 +71,11 @@ TEST_CASE("every key reaches its field") {
                 "ephemeralBytes": 100000, "autoSave": true, "maxSessions": 50,
                 "maintenance": {"mode": "enforce", "noticeMs": 0, "everyMs": 100, "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
                                 "highWater": 0.5, "archiveRetentionMs": 60001, "preserve": ["agent:"]}},
+    "context": {"window": 1000, "windows": {"m": 2000}, "maxFilesPerMessage": 2,
+                "compaction": {"threshold": 0.5, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
+                "pruning": {"soft": 0.1, "hard": 0.2, "minChars": 10, "keepChars": 3, "keepAssistants": 1, "excludeTools": ["a*"]}},
+    "doomLoop": {"count": 0, "inject": false}, "messages": {"pairs": "strict"},
+    "agents": {"main": {"compactInstructions": "short"}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
@@ -107,6 +112,10 @@ TEST_CASE("every key reaches its field") {
   wanted.session.max_sessions = 50;
   wanted.session.maintenance = {
       Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
+  wanted.context = {1000, {{"m", 2000}}, {0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
+  wanted.doom_loop = {0, false};
+  wanted.messages = {Config::Pairs::strict};
+  wanted.agents["main"].compact_instructions = "short";
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};

@@ -1,0 +1,289 @@
+// How full a model's window is, what the model is shown, and the compaction of what came before.
+#include "daemon/api/context.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/url/encode.hpp>
+#include <boost/url/rfc/unreserved_chars.hpp>
+
+#include <algorithm>
+
+#include "daemon/api/transcript_source.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "policy/context/compaction.hpp"
+#include "policy/context/window.hpp"
+#include "store/limits.hpp"
+#include "transcripts/conversation.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::int64_t longest_window = 1'000'000'000;
+
+Result<std::optional<std::int64_t>> asked_window(const http::Request& request) {
+  return query_int(request, "window", 1, longest_window);
+}
+
+std::string_view entry_of(const TranscriptSource& source) {
+  return source.entry ? *source.entry : std::string_view("{}");
+}
+
+// The numbers that both S/context and view=llm show.
+void write_context(json::ObjectWriter& out, const TranscriptSource& source, const context::Settings& settings,
+                   const context::Window& window, const context::Meter& meter, std::int64_t used) {
+  out.integer("window", window.tokens);
+  out.string("windowSource", window.source);
+  out.integer("used", used);
+  const std::int64_t tenths = used > longest_window ? used / window.tokens * 1000 : used * 1000 / window.tokens;
+  out.raw("percent", fmt::format("{}.{}", tenths / 10, tenths % 10));
+  out.string("source", meter.reported ? "provider" : "estimate");
+  const std::string exact = meter.reported ? std::to_string(*meter.reported) : "null";
+  out.raw("last", std::string(json::find(entry_of(source), "contextLast")
+                                  .value_or(fmt::format(R"({{"estimate":null,"exact":{}}})", exact))));
+  out.integer("messages", meter.messages);
+  out.integer("turns", meter.turns);
+  if (meter.checkpoint.empty())
+    out.raw("checkpoint", "null");
+  else
+    out.raw("checkpoint",
+            fmt::format(R"({{"entryId":{},"at":{}}})", json::quote(meter.checkpoint), meter.checkpoint_at));
+  const std::string_view due =
+      context::due(meter.used(), meter.messages, meter.turns, window.tokens, settings.compaction);
+  out.raw("due", fmt::format(R"({{"compaction":{},"reason":"{}"}})", due == "due", due));
+}
+
+HandlerResult get_context(Api& api, http::Request& request) {
+  CO_TRY(const auto asked, asked_window(request));
+  CO_TRY(auto source, co_await source_of(api, request));
+  const context::Settings settings = api.ledger.rules().context;
+  const context::Window window = context::window_of(entry_of(source), settings, asked);
+  context::Meter meter;
+  if (source.meter) {
+    meter = *source.meter;
+  } else {
+    CO_TRY(meter, co_await read_source(api, source, [count = settings.doom_count](auto& transcript) {
+             return transcripts::measure(transcript, count);
+           }));
+  }
+  json::ObjectWriter out;
+  write_context(out, source, settings, window, meter, meter.used());
+  out.string("sessionId", source.session_id);
+  co_return as_of_response(out.text(), source.as_of);
+}
+
+// What a request asks of a view.
+struct Asked {
+  context::ViewOptions options{};
+  std::optional<std::int64_t> window{};
+  bool summarize = false;
+  std::string until{};
+};
+
+Result<Asked> read_asked(const http::Request& request) {
+  for (const std::string_view name : {"after", "before", "limit", "order", "types"})
+    if (query_text(request, name))
+      return fail(Code::bad_request, fmt::format("?{}= does not go with view=llm: it has no pages", name));
+  Asked asked{.summarize = query_text(request, "view") == "summarize",
+              .until = query_text(request, "until").value_or("")};
+  if (asked.until.empty() != !asked.summarize)
+    return fail(Code::bad_request,
+                asked.summarize ? "view=summarize needs ?until=" : "?until= goes with view=summarize");
+  TRY(asked.window, asked_window(request));
+  TRY(const auto style, query_choice(request, "style", {"pair", "assistant"}));
+  if (style == "assistant") asked.options.style = context::Style::assistant;
+  TRY(const auto prune, query_choice(request, "prune", {"auto", "off", "soft", "hard", "aggressive"}));
+  using context::Prune;
+  asked.options.prune = prune == "off"          ? Prune::off
+                        : prune == "soft"       ? Prune::soft
+                        : prune == "hard"       ? Prune::hard
+                        : prune == "aggressive" ? Prune::aggressive
+                                                : Prune::automatic;
+  TRY(asked.options.max_tool_chars, query_int(request, "maxToolChars", 1, longest_window));
+  TRY(asked.options.max_messages, query_int(request, "maxMessages", 1, 1'000'000));
+  return asked;
+}
+
+std::string pruned_json(const context::View& view) {
+  std::string out = "[";
+  for (const context::Pruned& one : view.pruned) {
+    begin_element(out);
+    json::ObjectWriter writer(out);
+    writer.string("entryId", one.entry_id);
+    writer.string("tool", one.tool);
+    writer.integer("from", one.from);
+    writer.integer("to", one.to);
+    writer.string("how", one.how);
+    if (view.aggressive) writer.boolean("aggressive", true);
+    writer.close();
+  }
+  return out + "]";
+}
+
+std::string repaired_json(const context::View& view) {
+  std::string out = "[";
+  for (const context::Repaired& one : view.repaired)
+    append_element(out, fmt::format(R"({{"callId":{},"why":"{}"}})", json::quote(one.call_id), one.why));
+  return out + "]";
+}
+
+Problem too_long() {
+  return {
+      .code = Code::validation_failed,
+      .detail = fmt::format("the conversation since its last compaction has more than {} bytes; compact it, or give "
+                            "maxMessages",
+                            limits::view_bytes)};
+}
+
+// The rows between the last checkpoint and an entry: those that a summary is made from.
+Result<std::string> summarized_rows(const context::Conversation& conversation, const std::string& until) {
+  context::Rows rows;
+  context::add_rows(rows, conversation.before, false);
+  context::add_rows(rows, conversation.after, true);
+  std::string out = "{\"data\":[";
+  for (const context::Row& row : rows.all) {
+    if (row.id == until) return out + "]";
+    append_element(out, context::to_json(row));
+  }
+  return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
+}
+
+std::string view_json(const context::Conversation& conversation, const Asked& asked, const context::Settings& settings,
+                      const context::Window& window, const TranscriptSource& source) {
+  context::ViewOptions options = asked.options;
+  options.window = window.tokens;
+  const context::View view = context::view_of(conversation, options, settings);
+  std::string out = "{\"system\":[";
+  for (const std::string& message : view.system) append_element(out, message);
+  out += "],\"data\":[";
+  for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
+  json::ObjectWriter numbers;
+  write_context(numbers, source, settings, window, context::measure(conversation, settings.doom_count), view.used);
+  out.append("],\"context\":").append(numbers.text());
+  out.append(",\"pruned\":").append(pruned_json(view));
+  out.append(",\"repaired\":").append(repaired_json(view));
+  if (view.aggressive) out += ",\"aggressive\":true";
+  return out;
+}
+
+}  // namespace
+
+HandlerResult get_model_view(Api& api, http::Request& request) {
+  CO_TRY(const auto asked, read_asked(request));
+  CO_TRY(auto source, co_await source_of(api, request));
+  const context::Settings settings = api.ledger.rules().context;
+  const context::Window window = context::window_of(entry_of(source), settings, asked.window);
+  const transcripts::ReadLimits limits{.bytes = limits::view_bytes, .messages = asked.options.max_messages};
+  CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
+           TRY(const auto conversation, transcripts::read_conversation(transcript, limits));
+           if (conversation.cut) return std::unexpected(too_long());
+           if (asked.summarize) return summarized_rows(conversation, asked.until);
+           return view_json(conversation, asked, settings, window, source);
+         }));
+  body += fmt::format(R"(,"sessionId":{}}})", json::quote(source.session_id));
+  co_return as_of_response(std::move(body), source.as_of);
+}
+
+namespace {
+
+std::string plan_json(const context::CompactionPlan& plan, const context::CompactionSettings& settings,
+                      const std::string& instructions, std::int64_t used, const http::Request& request) {
+  json::ObjectWriter range;
+  range.string_or_null("previousSummary", plan.previous_summary);
+  range.raw("afterSeq", plan.after_seq ? std::to_string(*plan.after_seq) : "null");
+  range.integer("throughSeq", static_cast<std::int64_t>(plan.through_seq));
+  range.integer("count", static_cast<std::int64_t>(plan.count));
+  std::string url =
+      request.path.substr(0, request.path.rfind('/')) + "/messages?view=summarize&until=" + plan.first_kept;
+  if (const auto topic = query_text(request, "topic"))
+    url += "&topic=" + boost::urls::encode(*topic, boost::urls::unreserved_chars);
+  range.string("url", url);
+  json::ObjectWriter out;
+  out.string("firstKeptEntryId", plan.first_kept);
+  out.raw("summarize", range.text());
+  out.integer("maxTokens", settings.max_tokens);
+  out.raw("temperature", fmt::format("{}", settings.temperature));
+  if (instructions.empty())
+    out.raw("instructions", "null");
+  else
+    out.string("instructions", instructions);
+  out.integer("tokensBefore", used);
+  return out.text();
+}
+
+// Answers what a compaction would summarise.
+HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
+  CO_TRY(auto source, co_await source_of(api, request));
+  const context::Settings settings = api.ledger.rules().context;
+  if (instructions.empty()) instructions = json::string_at(entry_of(source), "compactInstructions").value_or("");
+  if (const auto& of_agents = api.ledger.rules().compact_instructions; instructions.empty())
+    if (const auto of_agent = of_agents.find(source.agent); of_agent != of_agents.end())
+      instructions = of_agent->second;
+  CO_TRY(auto conversation, co_await read_source(api, source, [](auto& transcript) {
+           return transcripts::read_conversation(transcript, {.bytes = limits::view_bytes});
+         }));
+  if (conversation.cut) co_return std::unexpected(too_long());
+  const auto plan = context::plan_compaction(conversation, settings.compaction);
+  if (!plan)
+    co_return fail(Code::nothing_to_compact,
+                   fmt::format("a compaction keeps the last {} turns and needs {} messages",
+                               settings.compaction.keep_turns, settings.compaction.min_messages));
+  const std::int64_t used = context::measure(conversation, settings.doom_count).used();
+  json::ObjectWriter out;
+  out.raw("plan", plan_json(*plan, settings.compaction, instructions, used, request));
+  co_return as_of_response(out.text(), source.as_of);
+}
+
+HandlerResult compact(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto topic, topic_of(request));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  constexpr std::size_t longest = 1 << 20;
+  const auto summary = fields.string("summary", longest);
+  const auto first_kept = fields.string("firstKeptEntryId", 128);
+  const auto instructions = fields.string("instructions", 64 << 10);
+  const auto usage = fields.object("usage");
+  const auto error = fields.raw("error");
+  if (summary && summary->empty()) fields.fault("summary", "is empty");
+  if (summary && !first_kept) fields.fault("firstKeptEntryId", "is missing; a plan names it");
+  if (!summary && (first_kept || usage)) fields.fault("summary", "is missing");
+  if (error && (summary || instructions)) fields.fault("error", "goes alone");
+  if (error && error->size() > (64 << 10)) fields.fault("error", "is longer than 65536 bytes");
+  CO_TRY(fields.done());
+  if (error)
+    co_return co_await commit(
+        api, request, path.agent,
+        decide::FailCompaction{.target = path.target, .topic = topic, .error = json::compact(*error)},
+        requester_of(request));
+  if (!summary) co_return co_await plan(api, request, instructions.value_or(""));
+  co_return co_await commit(api, request, path.agent,
+                            decide::CompactSession{.target = path.target,
+                                                   .topic = topic,
+                                                   .summary = *summary,
+                                                   .first_kept = *first_kept,
+                                                   .instructions = instructions.value_or(""),
+                                                   .usage = usage ? json::compact(*usage) : ""},
+                            requester_of(request));
+}
+
+HandlerResult repair(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto topic, topic_of(request));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const bool dry_run = fields.boolean("dryRun").value_or(false);
+  CO_TRY(fields.done());
+  co_return co_await commit(api, request, path.agent,
+                            decide::RepairSession{.target = path.target, .topic = topic, .dry_run = dry_run},
+                            requester_of(request));
+}
+
+}  // namespace
+
+void add_context_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  const std::string one = "/v1/agents/{agent}/sessions/{key}";
+  on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window"});
+  on("POST", one + "/compact", auth::Permission::append, compact, {"topic"});
+  on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
+}
+
+}  // namespace sessiond::api

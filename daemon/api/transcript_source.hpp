@@ -1,0 +1,39 @@
+// Finds the transcript that a GET reads: of a session or one of its topics, or an archived one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/api/handler.hpp"
+#include "transcripts/memory_transcript.hpp"
+
+namespace sessiond::api {
+
+struct TranscriptSource {
+  std::string agent;
+  std::string session_id;
+  std::string file;
+  std::string as_of;
+  std::shared_ptr<const std::string> entry{};     // of the session; null if it is archived
+  std::shared_ptr<const context::Meter> meter{};  // null: not known without reading the transcript
+  // Of an ephemeral session; valid until the next wait. Null: the transcript is a file.
+  const transcripts::MemoryTranscript* memory = nullptr;
+};
+
+// ?topic=
+Result<std::optional<std::string>> topic_of(const http::Request& request);
+// Errors: those of session_path(); session_not_found, not_found for a topic; session_reset if ?sessionId= names another
+// one.
+asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
+
+// Runs call(transcript) with a Transcript on a disk thread, or here with a MemoryTranscript.
+template <class Call>
+asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read_source(Api& api,
+                                                                                   const TranscriptSource& source,
+                                                                                   Call call) {
+  if (source.memory != nullptr) co_return call(*source.memory);
+  co_return co_await api.ledger.read_transcript(source.agent, source.file, std::move(call));
+}
+
+}  // namespace sessiond::api

@@ -1,0 +1,145 @@
+// Decisions about what a model is shown of a session: compaction, and results of calls that were interrupted.
+#include <fmt/format.h>
+
+#include "daemon/decide/steps.hpp"
+#include "policy/context/tool_pairs.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+// Returns the measured transcript. Null: builder.out.need asks for it.
+const context::Meter* meter_of(DecisionBuilder& builder, const std::string& file) {
+  const TranscriptEnd* end = builder.state().transcripts.find(file);
+  if (end != nullptr && end->meter) return end->meter.get();
+  builder.out.need = Need{end == nullptr ? Need::What::transcript_end : Need::What::meter, file};
+  return nullptr;
+}
+
+Result<void> check_topic(const AgentState& state, const Session& session, const std::optional<std::string>& topic) {
+  const std::string file = AgentState::file_of(session, topic);
+  if (topic &&
+      (state.transcripts.topics(session.session_id) == nullptr ||
+       !state.transcripts.topics(session.session_id)->contains(*topic)) &&
+      state.transcripts.find(file) == nullptr)
+    return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), *topic));
+  return {};
+}
+
+transcripts::NewEntry compaction_entry(const CompactSession& command, std::int64_t tokens_before) {
+  json::ObjectWriter members;
+  members.string("summary", command.summary);
+  members.string("firstKeptEntryId", command.first_kept);
+  members.integer("tokensBefore", tokens_before);
+  if (!command.usage.empty() || !command.instructions.empty()) {
+    json::ObjectWriter details;
+    if (!command.usage.empty()) details.raw("usage", command.usage);
+    if (!command.instructions.empty()) details.string("instructions", command.instructions);
+    members.raw("details", details.text());
+  }
+  const std::string object = members.text();
+  return {.type = "compaction", .body = object.substr(1, object.size() - 2)};
+}
+
+}  // namespace
+
+Result<Decision> decide(const AgentState& state, const CompactSession& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve_open(state, command.target));
+  const Session& session = *there;
+  TRY(check_topic(state, session, command.topic));
+  const std::string file = AgentState::file_of(session, command.topic);
+  const context::Meter* meter = meter_of(builder, file);
+  if (meter == nullptr) return std::move(builder.out);
+  const auto kept = context.kept->find(command.first_kept);
+  // What was looked up counts as long as no checkpoint and no branch came since: entries that follow change nothing.
+  if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
+      kept->second.branches != meter->branches) {
+    builder.out.need = Need{Need::What::kept, file, {command.first_kept}};
+    return std::move(builder.out);
+  }
+  if (!kept->second.on_path)
+    return fail_at(
+        "/firstKeptEntryId",
+        fmt::format("there is no entry {} on the path to the last entry of this transcript", command.first_kept));
+  if (!kept->second.beyond_last)
+    return fail(Code::nothing_to_compact,
+                fmt::format("{} is not behind the first entry that the last compaction keeps", command.first_kept));
+  const std::int64_t tokens_before = meter->used();
+  AppendRequest append{.topic = command.topic, .entries = {compaction_entry(command, tokens_before)}};
+  TRY(const auto appended, append_entries(builder, session, append, lines, false));
+  if (builder.out.need) return std::move(builder.out);
+  json::ObjectWriter data;
+  data.string("summaryEntryId", appended.ids.front());
+  data.string("summary", command.summary);
+  data.integer("tokensBefore", tokens_before);
+  data.string("firstKeptEntryId", command.first_kept);
+  builder.emit(journal::EventType::context_compacted, session, data.text(), command.topic);
+  builder.out.status = 201;
+  json::ObjectWriter writer(builder.out.body);
+  writer.string("entryId", appended.ids.front());
+  writer.integer("compactionCount", session.compaction_count.value_or(0) + 1);
+  writer.integer("tokensBefore", tokens_before);
+  writer.string("asOf", builder.as_of());
+  writer.close();
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const FailCompaction& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve_open(state, command.target));
+  TRY(check_topic(state, *there, command.topic));
+  json::ObjectWriter data;
+  data.raw("error", command.error);
+  builder.emit(journal::EventType::compaction_failed, *there, data.text(), command.topic);
+  json::ObjectWriter writer(builder.out.body);
+  writer.boolean("recorded", true);
+  writer.string("asOf", builder.as_of());
+  writer.close();
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const RepairSession& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve_open(state, command.target));
+  const Session& session = *there;
+  TRY(check_topic(state, session, command.topic));
+  const context::Meter* meter = meter_of(builder, AgentState::file_of(session, command.topic));
+  if (meter == nullptr) return std::move(builder.out);
+  AppendRequest append{.topic = command.topic};
+  std::vector<std::string> calls;
+  for (const context::OpenCall& call : meter->open) {
+    calls.push_back(call.id);
+    const std::string role(call.spelling == context::Spelling::pi       ? "toolResult"
+                           : call.spelling == context::Spelling::openai ? "tool"
+                                                                        : "user");
+    append.entries.push_back(
+        {.type = "message", .body = context::interrupted_result(call), .role = role, .stamp = true});
+  }
+  AppendResult appended;
+  if (!append.entries.empty() && !command.dry_run) {
+    TRY(appended, append_entries(builder, session, append, lines, false));
+    if (builder.out.need) return std::move(builder.out);
+  }
+  std::string added = "[";
+  for (std::size_t index = 0; index < calls.size(); ++index) {
+    if (index > 0) added += ',';
+    json::ObjectWriter one(added);
+    one.string("callId", calls[index]);
+    if (index < appended.ids.size())
+      one.string("entryId", appended.ids[index]);
+    else
+      one.raw("entryId", "null");
+    one.close();
+  }
+  json::ObjectWriter writer(builder.out.body);
+  writer.raw("added", added + "]");
+  writer.string("asOf", builder.as_of());
+  writer.close();
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,227 @@
+#include "policy/context/entry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::context {
+namespace {
+
+bool is_string(std::string_view value) { return value.starts_with('"'); }
+bool is_object(std::string_view value) { return value.starts_with('{'); }
+bool is_array(std::string_view value) { return value.starts_with('['); }
+std::string_view inner(std::string_view string) { return string.substr(1, string.size() - 2); }
+std::string text(std::string_view value) { return json::as_string(value).value_or(""); }
+
+// Sums up the size of a message.
+struct Size {
+  std::int64_t points = 0;
+  std::int64_t images = 0;
+
+  void add_string(std::string_view value) {
+    if (is_string(value)) points += code_points(inner(value));
+  }
+  std::int64_t tokens() const { return tokens_of(points) + tokens_of_image * images; }
+};
+
+bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
+
+// The members of a content part that the rules read, raw.
+struct Part {
+  std::string type{};
+  std::string_view text{}, thinking{}, id{}, name{}, arguments{}, input{}, call{}, content{};
+};
+
+Part read_part(std::string_view object) {
+  Part part;
+  for (const json::Member& member : json::members(object)) {
+    if (member.name == "type") part.type = text(member.value);
+    if (member.name == "text") part.text = member.value;
+    if (member.name == "thinking") part.thinking = member.value;
+    if (member.name == "id") part.id = member.value;
+    if (member.name == "name" || member.name == "toolName") part.name = member.value;
+    if (member.name == "arguments") part.arguments = member.value;
+    if (member.name == "input") part.input = member.value;
+    if (member.name == "tool_use_id" || member.name == "toolCallId") part.call = member.value;
+    if (member.name == "content") part.content = member.value;
+  }
+  return part;
+}
+
+void count_arguments(Size& size, std::string_view arguments) {
+  if (is_string(arguments))
+    size.add_string(arguments);
+  else if (!arguments.empty())
+    size.points += code_points(json::compact(arguments));
+}
+
+void add_call(Entry& entry, Size& size, ToolCall call, std::string_view name) {
+  size.add_string(name);
+  count_arguments(size, call.arguments);
+  call.name = text(name);
+  entry.calls.push_back(std::move(call));
+}
+
+void count_content(Size& size, std::string_view content);
+
+void read_one_part(Entry& entry, Size& size, std::string_view object) {
+  const Part part = read_part(object);
+  size.add_string(part.text);
+  size.add_string(part.thinking);
+  if (is_image(part.type)) {
+    ++size.images;
+  } else if (part.type == "toolCall") {
+    add_call(entry, size, {.id = text(part.id), .arguments = part.arguments}, part.name);
+  } else if (part.type == "tool_use") {
+    add_call(entry, size, {.id = text(part.id), .arguments = part.input, .spelling = Spelling::anthropic}, part.name);
+  } else if (part.type == "tool_result" || part.type == "toolResult") {
+    entry.results.push_back(
+        {.call_id = text(part.call), .name = text(part.name), .content = part.content, .part = object});
+    count_content(size, part.content);
+  }
+}
+
+// Counts the content of a result within a message.
+void count_content(Size& size, std::string_view content) {
+  size.add_string(content);
+  if (!is_array(content)) return;
+  for (const std::string_view element : json::elements(content)) {
+    if (!is_object(element)) continue;
+    const Part part = read_part(element);
+    size.add_string(part.text);
+    if (is_image(part.type)) ++size.images;
+  }
+}
+
+void read_tool_calls(Entry& entry, Size& size, std::string_view calls) {
+  for (const std::string_view call : json::elements(calls)) {
+    if (!is_object(call)) continue;
+    const std::string_view function = json::find(call, "function").value_or(call);
+    if (!is_object(function)) continue;
+    add_call(entry, size,
+             {.id = json::string_at(call, "id").value_or(""),
+              .arguments = json::find(function, "arguments").value_or(""),
+              .spelling = Spelling::openai},
+             json::find(function, "name").value_or(""));
+  }
+}
+
+Role role_of(std::string_view name) {
+  if (name == "user") return Role::user;
+  if (name == "assistant") return Role::assistant;
+  if (name == "toolResult" || name == "tool") return Role::tool;
+  if (name == "system" || name == "developer") return Role::system;
+  return Role::none;
+}
+
+Entry read_message(std::string_view message) {
+  Entry entry{.message = message};
+  Size size;
+  std::string_view said, call, tool, tool_calls;
+  for (const json::Member& member : json::members(message)) {
+    if (member.name == "role") entry.role = role_of(text(member.value));
+    if (member.name == "content") entry.content = member.value;
+    if (member.name == "text") said = member.value;
+    if (member.name == "toolCallId" || member.name == "tool_call_id") call = member.value;
+    if (member.name == "toolName" || member.name == "name") tool = member.value;
+    if (member.name == "tool_calls") tool_calls = member.value;
+    if (member.name == "synthetic") entry.synthetic = member.value == "true";
+    if (member.name == "summary") entry.summary = member.value == "true";
+    if (member.name == "usage") entry.usage = member.value;
+    if (member.name == "model") entry.model = member.value;
+    if (member.name == "provider") entry.provider = member.value;
+  }
+  if (entry.role == Role::none) return entry;
+  if (entry.content.empty()) size.add_string(said);
+  size.add_string(entry.content);
+  if (is_array(entry.content))
+    for (const std::string_view part : json::elements(entry.content))
+      if (is_object(part)) read_one_part(entry, size, part);
+  if (entry.role == Role::assistant) {
+    if (is_array(tool_calls)) read_tool_calls(entry, size, tool_calls);
+    entry.results.clear();
+    entry.checkpoint = entry.summary;
+  } else {
+    entry.calls.clear();
+  }
+  if (entry.role == Role::tool) entry.results = {{.call_id = text(call), .name = text(tool), .content = entry.content}};
+  if (entry.role == Role::user && !entry.results.empty()) {
+    const auto all = static_cast<std::size_t>(std::ranges::distance(json::elements(entry.content)));
+    if (entry.results.size() == all) entry.role = Role::tool;
+  }
+  entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
+  entry.tokens = size.tokens();
+  return entry;
+}
+
+// Reads an entry that is shown as a user's message that no person wrote.
+Entry read_note(std::string_view body, std::string_view name) {
+  Entry entry{.message = body, .content = json::find(body, name).value_or(""), .role = Role::user, .synthetic = true};
+  Size size;
+  count_content(size, entry.content);
+  entry.tokens = size.tokens();
+  return entry;
+}
+
+}  // namespace
+
+std::int64_t code_points(std::string_view inner) {
+  std::int64_t points = 0;
+  std::size_t at = 0;
+  while (at < inner.size()) {
+    const std::size_t escape = std::min(inner.find('\\', at), inner.size());
+    for (const char c : inner.substr(at, escape - at)) points += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    if (escape == inner.size()) break;
+    const bool hex = inner.substr(escape).starts_with("\\u");
+    // The second half of a surrogate pair: \uDC00 to \uDFFF.
+    const std::string_view unit = inner.substr(escape, 4);
+    const bool second =
+        hex && unit.size() == 4 && (unit[2] == 'd' || unit[2] == 'D') && std::string_view("cdefCDEF").contains(unit[3]);
+    points += second ? 0 : 1;
+    at = escape + (hex ? 6 : 2);
+  }
+  return points;
+}
+
+std::int64_t files_in(std::string_view message) {
+  constexpr std::array<std::string_view, 6> kinds{"file", "input_file", "document", "audio", "video", "media"};
+  std::int64_t files = 0;
+  for (const json::Member& member : json::members(message)) {
+    if (!is_array(member.value)) continue;
+    if (member.name == "attachments") files += std::ranges::distance(json::elements(member.value));
+    if (member.name != "content") continue;
+    for (const std::string_view part : json::elements(member.value)) {
+      if (!is_object(part)) continue;
+      const std::string type = json::string_at(part, "type").value_or("");
+      if (is_image(type) || std::ranges::find(kinds, type) != kinds.end()) ++files;
+    }
+  }
+  return files;
+}
+
+std::int64_t text_points(std::string_view content) {
+  if (is_string(content)) return code_points(inner(content));
+  std::int64_t points = 0;
+  bool first = true;
+  if (!is_array(content)) return points;
+  for (const std::string_view part : json::elements(content)) {
+    if (!is_object(part) || json::string_at(part, "type") != "text") continue;
+    const std::string_view said = json::find(part, "text").value_or("");
+    if (!is_string(said) || said.size() == 2) continue;
+    points += code_points(inner(said)) + (first ? 0 : 1);
+    first = false;
+  }
+  return points;
+}
+
+Entry read_entry(std::string_view type, std::string_view body) {
+  if (type == "message") return read_message(body);
+  if (type == "custom_message") return read_note(body, "content");
+  if (type == "branch_summary") return read_note(body, "summary");
+  if (type == "compaction") return {.message = body, .checkpoint = true};
+  return {.message = body};
+}
+
+}  // namespace sessiond::context

@@ -1,0 +1,74 @@
+// What the rules of this folder read of a transcript's entry: who speaks, which tools are called and answered, how many
+// tokens it takes. Runners of several providers write transcripts, so calls and results are read in each spelling:
+//   Pi, OpenClaw  {"role":"assistant","content":[{"type":"toolCall","id","name","arguments":{…}}]}
+//                 {"role":"toolResult","toolCallId","toolName","content":[…],"isError":false}
+//   OpenAI        {"role":"assistant","tool_calls":[{"id","function":{"name","arguments":"{…}"}}]}
+//                 {"role":"tool","tool_call_id","content":"…"}
+//   Anthropic     {"role":"assistant","content":[{"type":"tool_use","id","name","input":{…}}]}
+//                 {"role":"user","content":[{"type":"tool_result","tool_use_id","content":…,"is_error"}]}
+//
+// An Entry views the text that it was read from. These functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sessiond::context {
+
+enum class Role : std::uint8_t {
+  none,  // a model is not shown it: labels, custom entries, unreadable lines
+  system,
+  user,
+  assistant,
+  tool,  // nothing but results of tools
+};
+
+enum class Spelling : std::uint8_t { pi, openai, anthropic };
+
+struct ToolCall {
+  std::string id{};
+  std::string name{};
+  std::string_view arguments{};  // raw JSON; OpenAI's are a string that holds JSON
+  Spelling spelling = Spelling::pi;
+};
+
+struct ToolResult {
+  std::string call_id{};
+  std::string name{};          // of the tool; empty if the result does not say it
+  std::string_view content{};  // raw JSON: a string or an array of parts
+  std::string_view part{};     // the part of a user message that it is; empty: it is the message
+};
+
+struct Entry {
+  std::string_view message{};  // raw JSON object; of a compaction, a custom message or a branch's summary the entry
+  std::string_view content{};  // raw
+  Role role = Role::none;
+  bool person = false;      // a user's message that a person wrote: neither synthetic nor a summary
+  bool synthetic = false;   // the daemon or a runner made it
+  bool summary = false;     // it is half of a pair that summarises what came before
+  bool checkpoint = false;  // what came before it is summarised
+  std::vector<ToolCall> calls{};
+  std::vector<ToolResult> results{};
+  std::string_view usage{}, model{}, provider{};  // raw; of an assistant's message
+  std::int64_t tokens = 0;                        // estimated
+};
+
+// Reads an entry by its type and its body: for "message" the message object, else the entry's members.
+Entry read_entry(std::string_view type, std::string_view body);
+
+// Counts the files of a message: the parts of its content that are files or images, and its attachments.
+std::int64_t files_in(std::string_view message);
+
+// Counts the code points of a JSON string, given as it stands between its quotes.
+std::int64_t code_points(std::string_view inner);
+
+// Estimates tokens: a quarter of the code points, rounded up.
+constexpr std::int64_t tokens_of(std::int64_t points) { return (points + 3) / 4; }
+inline constexpr std::int64_t tokens_of_image = 2000;
+
+// Counts the code points of the text of a result: the string, or all text parts with a newline between them.
+std::int64_t text_points(std::string_view content);
+
+}  // namespace sessiond::context

@@ -1,0 +1,137 @@
+#include "policy/context/meter.hpp"
+
+#include <algorithm>
+
+#include "policy/context/doom_loop.hpp"
+#include "policy/usage.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::context {
+namespace {
+
+// Returns the tokens that a reply reported, all of them. Nothing if it reported none, or only zeros.
+std::optional<std::int64_t> reported_by(const Entry& entry) {
+  if (entry.role != Role::assistant || entry.usage.empty()) return {};
+  const auto usage = policy::read_usage(entry.usage);
+  if (!usage) return {};
+  const std::int64_t sum = policy::add_counted(policy::add_counted(usage->input, usage->output),
+                                               policy::add_counted(usage->cache_read, usage->cache_write));
+  return sum == 0 ? std::nullopt : std::optional(sum);
+}
+
+constexpr std::string_view spelling_names[] = {"pi", "openai", "anthropic"};
+
+std::string strings(const std::vector<std::string>& texts) { return json::array_of(texts); }
+
+std::vector<std::string> strings_at(std::string_view object, std::string_view name) {
+  std::vector<std::string> out;
+  for (const std::string_view text : json::elements(json::find(object, name).value_or("[]")))
+    out.push_back(json::as_string(text).value_or(""));
+  return out;
+}
+
+}  // namespace
+
+void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
+  *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
+}
+
+void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) {
+  if (entry.role == Role::none) return;
+  if (const auto tokens = counts_usage ? reported_by(entry) : std::nullopt) {
+    reported = tokens;
+    estimated = 0;
+  } else {
+    estimated = policy::add_counted(estimated, entry.tokens);
+  }
+  if (entry.role == Role::system) return;
+  if (!entry.synthetic && !entry.summary) ++messages;
+  for (const ToolResult& result : entry.results)
+    if (const auto call = std::ranges::find(open, result.call_id, &OpenCall::id); call != open.end()) open.erase(call);
+  if (entry.person) {
+    if (!after_person) ++turns;
+    open.clear();
+    repeated = {};
+    doom = {};
+  }
+  after_person = entry.person;
+  for (const ToolCall& call : entry.calls) {
+    open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
+    if (auto loop = repeat(repeated, call, doom_count)) doom = std::move(loop);
+  }
+}
+
+std::optional<DoomLoop> Meter::take_doom() {
+  if (!open.empty()) return {};
+  return std::exchange(doom, {});
+}
+
+std::string_view due(std::int64_t used, std::int64_t messages, std::int64_t turns, std::int64_t window,
+                     const CompactionSettings& settings) {
+  if (used * 1000 < window * settings.threshold) return "below_threshold";
+  if (messages < settings.min_messages) return "too_few_messages";
+  if (turns <= settings.keep_turns) return "too_few_turns";
+  return "due";
+}
+
+std::string to_text(const Meter& meter) {
+  json::ObjectWriter out;
+  out.string("checkpoint", meter.checkpoint);
+  out.integer("checkpointAt", meter.checkpoint_at);
+  out.integer("branches", static_cast<std::int64_t>(meter.branches));
+  out.integer("messages", meter.messages);
+  out.integer("turns", meter.turns);
+  out.boolean("afterPerson", meter.after_person);
+  if (meter.reported) out.integer("reported", *meter.reported);
+  out.integer("estimated", meter.estimated);
+  std::string open = "[";
+  for (const OpenCall& call : meter.open) {
+    if (open.size() > 1) open += ',';
+    json::ObjectWriter one(open);
+    one.string("id", call.id);
+    one.string("name", call.name);
+    one.string("spelling", spelling_names[static_cast<std::size_t>(call.spelling)]);
+    one.close();
+  }
+  out.raw("open", open + "]");
+  out.string("repeated", meter.repeated.call);
+  out.string("tool", meter.repeated.tool);
+  out.integer("count", meter.repeated.count);
+  out.raw("ids", strings(meter.repeated.ids));
+  if (meter.doom) {
+    out.string("doomTool", meter.doom->tool);
+    out.integer("doomCount", meter.doom->count);
+    out.raw("doomIds", strings(meter.doom->call_ids));
+  }
+  return out.text();
+}
+
+std::optional<Meter> meter_of(std::string_view text) {
+  if (!json::check(text) || !text.starts_with('{')) return {};
+  const auto number = [text](std::string_view name) { return json::int_at(text, name).value_or(0); };
+  const auto string = [text](std::string_view name) { return json::string_at(text, name).value_or(""); };
+  Meter meter{.checkpoint = string("checkpoint"),
+              .checkpoint_at = number("checkpointAt"),
+              .branches = static_cast<std::uint64_t>(number("branches")),
+              .messages = number("messages"),
+              .turns = number("turns"),
+              .after_person = json::find(text, "afterPerson") == "true",
+              .reported = json::int_at(text, "reported"),
+              .estimated = number("estimated"),
+              .repeated = {.call = string("repeated"),
+                           .count = number("count"),
+                           .ids = strings_at(text, "ids"),
+                           .tool = string("tool")}};
+  for (const std::string_view call : json::elements(json::find(text, "open").value_or("[]"))) {
+    const auto spelling = std::ranges::find(spelling_names, json::string_at(call, "spelling").value_or("pi"));
+    if (spelling == std::ranges::end(spelling_names)) return {};
+    meter.open.push_back({.id = json::string_at(call, "id").value_or(""),
+                          .name = json::string_at(call, "name").value_or(""),
+                          .spelling = static_cast<Spelling>(spelling - std::ranges::begin(spelling_names))});
+  }
+  if (json::find(text, "doomTool"))
+    meter.doom = {.tool = string("doomTool"), .count = number("doomCount"), .call_ids = strings_at(text, "doomIds")};
+  return meter;
+}
+
+}  // namespace sessiond::context

@@ -1,0 +1,201 @@
+#include "policy/context/pruning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "store/json/raw_json.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond::context {
+namespace {
+
+constexpr std::string_view cleared = "[Old tool result content cleared]";
+
+// What a view does to a result: the text becomes another one.
+struct Target {
+  std::size_t row;
+  std::size_t result;
+  std::string tool;
+  std::int64_t points;  // of the text as it was
+};
+
+std::size_t offset_of(std::string_view text, std::int64_t points) {
+  std::size_t at = 0;
+  for (; points > 0 && at < text.size(); --points) at += std::max<std::size_t>(store::utf8_sequence(text, at), 1);
+  return at;
+}
+
+std::string text_of(std::string_view content) {
+  if (auto text = json::as_string(content)) return *text;
+  std::string all;
+  if (!content.starts_with('[')) return all;
+  for (const std::string_view part : json::elements(content)) {
+    if (!part.starts_with('{') || json::string_at(part, "type") != "text") continue;
+    const std::string text = json::string_at(part, "text").value_or("");
+    if (text.empty()) continue;
+    if (!all.empty()) all += '\n';
+    all += text;
+  }
+  return all;
+}
+
+// Content with one text instead of all its text parts. Other parts stay or go.
+std::string content_with(std::string_view content, std::string_view text, bool keeps_others) {
+  if (!content.starts_with('[')) return json::quote(text);
+  std::string out = fmt::format(R"([{{"type":"text","text":{}}})", json::quote(text));
+  if (keeps_others)
+    for (const std::string_view part : json::elements(content))
+      if (!part.starts_with('{') || json::string_at(part, "type") != "text") out.append(",").append(part);
+  return out + "]";
+}
+
+void set_text(Rows& rows, Row& row, std::size_t index, std::string_view text, bool keeps_others) {
+  const ToolResult& result = row.entry.results[index];
+  const std::string content = content_with(result.content, text, keeps_others);
+  if (result.part.empty()) return rows.replace(row, json::apply(row.entry.message, {.set = {{"content", content}}}));
+  std::string parts = "[";
+  for (const std::string_view part : json::elements(row.entry.content)) {
+    if (parts.size() > 1) parts += ',';
+    parts += part.data() == result.part.data() ? json::apply(part, {.set = {{"content", content}}}) : std::string(part);
+  }
+  rows.replace(row, json::apply(row.entry.message, {.set = {{"content", parts + "]"}}}));
+}
+
+std::string trimmed(std::string_view text, std::int64_t points, std::int64_t keep) {
+  const std::size_t head = offset_of(text, keep);
+  const std::size_t tail = offset_of(text, points - keep);
+  return fmt::format("{}\n[Tool result trimmed: kept first {} chars and last {} chars of {} chars.]\n{}",
+                     text.substr(0, head), keep, keep, points, text.substr(tail));
+}
+
+class Pruner {
+ public:
+  Pruner(Rows& rows, std::int64_t& used, const PruningSettings& settings)
+      : rows_(rows), used_(used), settings_(settings) {
+    find_targets();
+  }
+
+  void soft() {
+    for (const Target& target : targets_) {
+      const std::string text = text_of(result_of(target).content);
+      if (target.points <= 2 * settings_.keep_chars) continue;
+      change(target, trimmed(text, target.points, settings_.keep_chars), true, "soft");
+    }
+  }
+
+  // Clears results, oldest first, until the window is used no more than that.
+  void hard(std::int64_t window, std::optional<PerMille> until) {
+    for (const Target& target : targets_) {
+      if (until && !is_beyond(used_, window, *until)) return;
+      change(target, std::string(cleared), false, "hard");
+    }
+  }
+
+  std::vector<Pruned> pruned() && { return std::move(pruned_); }
+
+ private:
+  const ToolResult& result_of(const Target& target) const { return rows_.all[target.row].entry.results[target.result]; }
+
+  void find_targets() {
+    std::size_t end = rows_.all.size();
+    for (std::int64_t seen = 0; seen < settings_.keep_assistants; ++seen) {
+      do {
+        if (end == 0) return;
+      } while (rows_.all[--end].entry.role != Role::assistant);
+    }
+    for (std::size_t at = 0; at < end; ++at) {
+      const Entry& entry = rows_.all[at].entry;
+      for (std::size_t index = 0; index < entry.results.size(); ++index) {
+        const ToolResult& result = entry.results[index];
+        const std::int64_t points = text_points(result.content);
+        if (points < settings_.min_chars) continue;
+        std::string tool = result.name.empty() ? tool_of(at, result.call_id) : result.name;
+        if (std::ranges::any_of(settings_.exclude_tools,
+                                [&](const std::string& pattern) { return excludes(pattern, tool); }))
+          continue;
+        targets_.push_back({.row = at, .result = index, .tool = std::move(tool), .points = points});
+      }
+    }
+  }
+
+  // The name of a called tool: of the last call with this id.
+  std::string tool_of(std::size_t before, const std::string& call_id) const {
+    for (std::size_t at = before; at-- > 0;)
+      for (const ToolCall& call : rows_.all[at].entry.calls)
+        if (call.id == call_id) return call.name;
+    return "";
+  }
+
+  void change(const Target& target, const std::string& text, bool keeps_others, const char* how) {
+    Row& row = rows_.all[target.row];
+    const std::int64_t before = text_points(result_of(target).content);
+    set_text(rows_, row, target.result, text, keeps_others);
+    const std::int64_t after = text_points(result_of(target).content);
+    used_ = std::max<std::int64_t>(used_ - (before > after ? tokens_of(before - after) : 0), 0);
+    const auto known = std::ranges::find_if(
+        pruned_, [&](const Pruned& one) { return one.row == target.row && one.result == target.result; });
+    Pruned& told = known != pruned_.end() ? *known : pruned_.emplace_back();
+    told = {.entry_id = row.id,
+            .tool = target.tool,
+            .from = target.points,
+            .to = after,
+            .how = how,
+            .row = target.row,
+            .result = target.result};
+  }
+
+  Rows& rows_;
+  std::int64_t& used_;
+  const PruningSettings& settings_;
+  std::vector<Target> targets_{};
+  std::vector<Pruned> pruned_{};
+};
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+}  // namespace
+
+bool excludes(std::string_view pattern, std::string_view tool) {
+  const auto same = [](char a, char b) { return a == lower(b); };
+  if (!pattern.ends_with('*')) return std::ranges::equal(pattern, tool, same);
+  pattern.remove_suffix(1);
+  return tool.size() >= pattern.size() && std::ranges::equal(pattern, tool.substr(0, pattern.size()), same);
+}
+
+std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& options, PruningSettings settings) {
+  if (options.prune == Prune::off) return {};
+  if (options.prune == Prune::aggressive) {
+    settings.soft = 0;
+    settings.hard = 250;
+    settings.min_chars = 5'000;
+    settings.keep_chars = 500;
+    settings.keep_assistants = 1;
+  }
+  const std::int64_t window = options.window;
+  Pruner pruner(rows, used, settings);
+  if (options.prune == Prune::soft) {
+    pruner.soft();
+  } else if (options.prune == Prune::hard) {
+    pruner.hard(window, {});
+  } else {
+    if (is_beyond(used, window, settings.soft)) pruner.soft();
+    if (is_beyond(used, window, settings.hard)) pruner.hard(window, settings.hard);
+  }
+  return std::move(pruner).pruned();
+}
+
+void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars) {
+  for (Row& row : rows.all) {
+    for (std::size_t index = 0; index < row.entry.results.size(); ++index) {
+      const ToolResult& result = row.entry.results[index];
+      if (text_points(result.content) <= chars) continue;
+      const std::string text = text_of(result.content);
+      const std::int64_t tokens = row.entry.tokens;
+      set_text(rows, row, index, text.substr(0, offset_of(text, chars)) + "…[cut]", true);
+      used = std::max<std::int64_t>(used - (tokens - row.entry.tokens), 0);
+    }
+  }
+}
+
+}  // namespace sessiond::context

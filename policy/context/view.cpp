@@ -1,0 +1,131 @@
+#include "policy/context/view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policy/context/pruning.hpp"
+#include "policy/context/tool_pairs.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::context {
+namespace {
+
+constexpr std::string_view summarized =
+    R"({"role":"user","content":"The conversation so far was summarized.","synthetic":true,"summary":true})";
+constexpr std::string_view summary_mark = "[Context Summary] ";
+
+std::string summary_message(const Line& checkpoint) {
+  return fmt::format(R"({{"role":"assistant","content":{},"summary":true}})",
+                     json::quote(std::string(summary_mark) + summary_of(checkpoint)));
+}
+
+std::int64_t summary_tokens(const Line& checkpoint) {
+  return read_entry("message", summarized).tokens + read_entry("message", summary_message(checkpoint)).tokens;
+}
+
+void add_summary(Rows& rows, const Line& checkpoint, Style style) {
+  const auto add = [&](std::string message) {
+    Row row{.id = checkpoint.id};
+    rows.replace(row, std::move(message));
+    rows.all.push_back(std::move(row));
+  };
+  if (style == Style::pair) add(std::string(summarized));
+  add(summary_message(checkpoint));
+}
+
+// Leaves out the oldest turns, so that at most `most` rows remain behind the summary. The last turn stays.
+void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::int64_t& used) {
+  std::vector<Row>& all = rows.all;
+  std::size_t begin = summary_rows;
+  while (all.size() - begin > static_cast<std::size_t>(most)) {
+    std::size_t next = begin + 1;
+    while (next < all.size() && !begins_turn(all, next)) ++next;
+    if (next == all.size()) break;
+    begin = next;
+  }
+  for (std::size_t at = summary_rows; at < begin; ++at) used -= all[at].entry.tokens;
+  used = std::max<std::int64_t>(used, 0);
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(summary_rows), all.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+}  // namespace
+
+void Rows::replace(Row& row, std::string message) { row.entry = read_entry("message", keep(std::move(message))); }
+
+std::string summary_of(const Line& checkpoint) {
+  if (checkpoint.type == "compaction") return json::string_at(checkpoint.body, "summary").value_or("");
+  const Entry entry = read_entry(checkpoint.type, checkpoint.body);
+  std::string text = json::as_string(entry.content).value_or("");
+  if (entry.content.starts_with('['))
+    for (const std::string_view part : json::elements(entry.content))
+      if (part.starts_with('{')) text += json::string_at(part, "text").value_or("");
+  return text.starts_with(summary_mark) ? text.substr(summary_mark.size()) : text;
+}
+
+bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
+  return rows[at].entry.person && (at == 0 || !rows[at - 1].entry.person);
+}
+
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
+  for (const Line& line : lines) {
+    Row row{.id = line.id, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
+    if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
+    if (line.type != "message") {
+      const std::string content(row.entry.content.empty() ? "\"\"" : row.entry.content);
+      rows.replace(row, fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", content));
+    }
+    if (row.entry.summary) continue;  // the other half of a checkpoint
+    rows.all.push_back(std::move(row));
+  }
+}
+
+std::string to_json(const Row& row) {
+  return json::apply(row.entry.message,
+                     {.set = {{"entryIds", row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]"}}});
+}
+
+void begin(Meter& meter, const Line& checkpoint) {
+  meter.begin(checkpoint.id, checkpoint.at, summary_tokens(checkpoint));
+}
+
+void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_usage) {
+  const Entry entry = read_entry(line.type, line.body);
+  if (!entry.checkpoint && !entry.summary) meter.add(entry, doom_count, counts_usage);
+}
+
+Meter measure(const Conversation& conversation, std::int64_t doom_count) {
+  Meter meter;
+  if (conversation.checkpoint) begin(meter, *conversation.checkpoint);
+  for (const Line& line : conversation.system) add(meter, line, doom_count, false);
+  for (const Line& line : conversation.before) add(meter, line, doom_count, false);
+  for (const Line& line : conversation.after) add(meter, line, doom_count, true);
+  return meter;
+}
+
+View view_of(const Conversation& conversation, const ViewOptions& options, const Settings& settings) {
+  View view;
+  add_rows(view.rows, conversation.before, false);
+  add_rows(view.rows, conversation.after, true);
+  view.repaired = match_pairs(view.rows);
+  std::vector<Row> rows = std::exchange(view.rows.all, {});
+  if (conversation.checkpoint) add_summary(view.rows, *conversation.checkpoint, options.style);
+  view.summary_rows = view.rows.all.size();
+  std::ranges::move(rows, std::back_inserter(view.rows.all));
+
+  Meter meter;
+  for (const Line& line : conversation.system) {
+    const Entry entry = read_entry(line.type, line.body);
+    meter.add(entry, 0, false);
+    view.system.push_back(to_json({.id = line.id, .entry = entry}));
+  }
+  for (const Row& row : view.rows.all) meter.add(row.entry, 0, row.counts_usage);
+  view.used = meter.used();
+  view.aggressive = options.prune == Prune::aggressive;
+  view.pruned = prune(view.rows, view.used, options, settings.pruning);
+  if (options.max_messages) trim_turns(view.rows, view.summary_rows, *options.max_messages, view.used);
+  if (options.max_tool_chars) cut_results(view.rows, view.used, *options.max_tool_chars);
+  return view;
+}
+
+}  // namespace sessiond::context

@@ -1,0 +1,107 @@
+// What a model is shown of a conversation: the rows of a request to it.
+//
+// Rows are made from the entries that are read (transcripts/conversation.hpp): the system messages first, then the
+// summary of the last checkpoint, then the kept entries. Calls and results are made to match (tool_pairs.hpp), results
+// are pruned (pruning.hpp), the oldest turns trimmed. Nothing of this changes the transcript. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/context/entry.hpp"
+#include "policy/context/meter.hpp"
+#include "policy/context/settings.hpp"
+
+namespace sessiond::context {
+
+// An entry as it is read from a transcript.
+struct Line {
+  std::uint64_t seq = 0;
+  std::string id{};
+  std::string type{};
+  std::string body{};   // JSON: of a message the message object, else the entry
+  std::int64_t at = 0;  // ms since the epoch
+};
+
+// What is read of a conversation, on the path from its first entry to the leaf.
+struct Conversation {
+  std::vector<Line> system{};        // all of the path
+  std::optional<Line> checkpoint{};  // the last one
+  std::vector<Line> before{};        // kept entries before the checkpoint
+  std::vector<Line> after{};         // entries after it; all of them if there is none
+  bool cut = false;                  // older entries were not read: they exceed the limit
+};
+
+struct Row {
+  std::string id{};  // of its entry; empty: the view made it
+  Entry entry{};
+  bool counts_usage = true;
+};
+
+// The rows of a view, and the text of those that it made or changed.
+class Rows {
+ public:
+  std::vector<Row> all{};
+  std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+  // Gives a row another message.
+  void replace(Row& row, std::string message);
+
+ private:
+  std::deque<std::string> texts_{};  // their views stay valid
+};
+
+struct Pruned {
+  std::string entry_id{};
+  std::string tool{};
+  std::int64_t from = 0, to = 0;  // code points
+  const char* how = "soft";       // or "hard"
+  std::size_t row = 0, result = 0;
+};
+struct Repaired {
+  std::string call_id{};
+  const char* why = "missing_result";  // or "orphan_result", "moved_result"
+};
+
+enum class Style : std::uint8_t { pair, assistant };
+enum class Prune : std::uint8_t { automatic, off, soft, hard, aggressive };
+
+struct ViewOptions {
+  Style style = Style::pair;
+  Prune prune = Prune::automatic;
+  std::int64_t window = 200'000;
+  std::optional<std::int64_t> max_tool_chars{};
+  std::optional<std::int64_t> max_messages{};
+};
+
+struct View {
+  Rows rows{};
+  std::vector<std::string> system{};  // JSON, as to_json(Row) writes it
+  std::size_t summary_rows = 0;       // the first rows are the summary
+  std::vector<Pruned> pruned{};
+  std::vector<Repaired> repaired{};
+  std::int64_t used = 0;    // tokens of the rows
+  bool aggressive = false;  // how they were pruned
+};
+
+// Measures a conversation line by line, as it is: first its checkpoint, then its entries.
+void begin(Meter& meter, const Line& checkpoint);
+void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_usage);
+Meter measure(const Conversation& conversation, std::int64_t doom_count);
+
+View view_of(const Conversation& conversation, const ViewOptions& options, const Settings& settings);
+
+// Makes the rows of entries, as they are.
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage);
+std::string to_json(const Row& row);  // {"role",…,"entryIds":[…]}
+
+// The text of a checkpoint's summary.
+std::string summary_of(const Line& checkpoint);
+
+// Tells where a turn begins: at a person's message that does not directly follow another one.
+bool begins_turn(const std::vector<Row>& rows, std::size_t at);
+
+}  // namespace sessiond::context

@@ -1,0 +1,25 @@
+#include "policy/context/window.hpp"
+
+#include "policy/usage.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::context {
+
+Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked) {
+  if (asked) return {.tokens = *asked, .source = "query"};
+  if (const auto own = json::int_at(entry, "contextTokens"); own && *own > 0)
+    return {.tokens = *own, .source = "entry"};
+  if (!settings.windows.empty())
+    if (const auto model = settings.windows.find(json::string_at(entry, "model").value_or(""));
+        model != settings.windows.end())
+      return {.tokens = model->second, .source = "model"};
+  return {.tokens = settings.window, .source = "config"};
+}
+
+bool tells_model(const Entry& reply) {
+  if (reply.role != Role::assistant || !reply.model.starts_with('"') || reply.model.size() == 2) return false;
+  const auto usage = policy::read_usage(reply.usage);
+  return !usage || usage->input + usage->output + usage->cache_read + usage->cache_write > 0 || usage->total > 0;
+}
+
+}  // namespace sessiond::context

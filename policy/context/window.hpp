@@ -1,0 +1,19 @@
+// The size of a model's window, and the model.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "policy/context/entry.hpp"
+#include "policy/context/settings.hpp"
+
+namespace sessiond::context {
+
+// Returns the window of a session, by its entry (JSON): its contextTokens, else that of its model in context.windows,
+// else context.window. A window that the request gives counts before all of them.
+Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked = {});
+
+// Tells whether a reply says which model wrote it. One whose usage is all zeros was not written by a model.
+bool tells_model(const Entry& reply);
+
+}  // namespace sessiond::context

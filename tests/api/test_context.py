@@ -1,0 +1,367 @@
+"""What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results.
+
+Checks of CONTEXT.md by number: test_1_… to test_17_….
+"""
+
+import hashlib
+import json
+
+from harness.case import Case, S, uid
+
+
+def call(*calls, **more):
+    """An assistant's message with calls: (id, name, arguments)."""
+    parts = [{"type": "toolCall", "id": i, "name": name, "arguments": arguments} for i, name, arguments in calls]
+    return {"role": "assistant", "content": parts, **more}
+
+
+def result(call_id, text="done", name="tool", **more):
+    return {"role": "toolResult", "toolCallId": call_id, "toolName": name, "content": [{"type": "text", "text": text}], **more}
+
+
+def usage(tokens):
+    return {"usage": {"input": tokens - 1, "output": 1}}
+
+
+class Context(Case):
+    def make(self, **entry):
+        return self.new(**entry)["key"]
+
+    def append(self, key, *messages, status=201, api=None):
+        reply = (api or self.api).post(S(key, "main", "messages"), {"entries": list(messages)})
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def turn(self, key, number, tokens=None, api=None):
+        """A person's message and the model's answer."""
+        self.append(key, {"role": "user", "text": f"question {number}"},
+                    {"role": "assistant", "text": f"answer {number}", **(usage(tokens) if tokens else {})}, api=api)
+
+    def context(self, key, query="", api=None):
+        return self.ok((api or self.api).get(S(key, "main", "context") + query), 200)
+
+    def view(self, key, query="", api=None):
+        return self.ok((api or self.api).get(S(key, "main", "messages") + "?view=llm" + query), 200)
+
+    def compact(self, key, body=None, api=None):
+        return (api or self.api).post(S(key, "main", "compact"), body if body is not None else {})
+
+    def of_type(self, key, *types):
+        """The events of these types, from the journal."""
+        epoch = self.context(key)["asOf"].split("-")[0]
+        reply = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&after={epoch}-0&types=" + ",".join(types)), 200)
+        return [event["data"] for event in reply["events"]]
+
+    # 1
+    def test_1_due_by_share_messages_and_turns(self):
+        key = self.make(contextTokens=1000)
+        with self.api.stream(S(key, "main", "events") + "?types=compaction.due") as stream:
+            stream.wait_type("stream.hello")
+            for number in range(1, 5):
+                self.turn(key, number, 799)
+            self.append(key, {"role": "user", "text": "fifth"})
+            self.append(key, {"role": "assistant", "text": "a", **usage(799)})
+            self.assertEqual(self.context(key)["due"], {"compaction": False, "reason": "below_threshold"})
+            self.append(key, {"role": "assistant", "text": "b", **usage(800)})
+            seen = self.context(key)
+            self.assertEqual((seen["used"], seen["percent"], seen["source"]), (800, 80.0, "provider"))
+            self.assertEqual(seen["due"], {"compaction": True, "reason": "due"})
+            self.append(key, {"role": "assistant", "text": "c", **usage(900)})
+            self.append(key, {"role": "assistant", "text": "d", **usage(10)})
+            self.append(key, {"role": "assistant", "text": "e", **usage(801)})
+            due = [stream.wait_type("compaction.due").data["data"] for _ in range(2)]
+        self.assertEqual([one["used"] for one in due], [800, 801], "once for each crossing")
+        few = self.make(contextTokens=1000)
+        for number in range(5):
+            self.append(few, {"role": "user", "text": "q"} if number % 2 == 0 else {"role": "assistant", "text": "a", **usage(900)})
+        self.assertEqual(self.context(few)["due"]["reason"], "too_few_messages")
+        long = self.make(contextTokens=1000)
+        for number in range(4):
+            self.turn(long, number)
+            self.append(long, {"role": "assistant", "text": "more", **usage(900)})
+        seen = self.context(long)
+        self.assertEqual((seen["messages"], seen["turns"], seen["due"]["reason"]), (12, 4, "too_few_turns"))
+
+    def seven(self, key, system=True):
+        if system:
+            self.append(key, {"role": "system", "text": "Be brief."})
+        for number in range(1, 8):
+            self.turn(key, number)
+
+    def rows(self, key, query=""):
+        return [row for row in self.view(key, query)["data"]]
+
+    def said(self, rows):
+        return [row["content"] if isinstance(row["content"], str) else row["content"][0].get("text") for row in rows]
+
+    # 2, 3, 4
+    def test_2_to_4_plan_summary_and_system_message(self):
+        key = self.make()
+        self.seven(key)
+        plan = self.ok(self.compact(key), 200)["plan"]
+        entries = self.ok(self.api.get(S(key, "main", "messages")), 200)["data"]
+        fourth = next(e for e in entries if e["role"] == "user" and e["content"][0]["text"] == "question 4")
+        self.assertEqual((plan["firstKeptEntryId"], plan["maxTokens"], plan["temperature"]), (fourth["id"], 4096, 0.3))
+        self.assertEqual(plan["summarize"]["count"], 6, "the system message is not summarised")
+        rows = self.ok(self.api.get(plan["summarize"]["url"]), 200)["data"]
+        self.assertEqual(self.said(rows), [f"{w} {n}" for n in (1, 2, 3) for w in ("question", "answer")])
+        done = self.ok(self.compact(key, {"summary": "S", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+        self.assertEqual(done["compactionCount"], 1)
+        view = self.view(key)
+        self.assertEqual(view["system"][0]["content"], [{"type": "text", "text": "Be brief."}])
+        self.assertEqual(view["data"][0], {"role": "user", "content": "The conversation so far was summarized.", "synthetic": True,
+                                           "summary": True, "entryIds": [done["entryId"]]})
+        self.assertEqual(view["data"][1], {"role": "assistant", "content": "[Context Summary] S", "summary": True,
+                                           "entryIds": [done["entryId"]]})
+        self.assertEqual(self.said(view["data"][2:]), [f"{w} {n}" for n in (4, 5, 6, 7) for w in ("question", "answer")])
+        alone = self.view(key, "&style=assistant")["data"]
+        self.assertEqual(alone, view["data"][1:])
+        told = self.of_type(key, "context.compacted")
+        self.assertEqual([(t["summaryEntryId"], t["summary"], t["firstKeptEntryId"]) for t in told],
+                         [(done["entryId"], "S", fourth["id"])])
+        self.assertEqual(self.context(key)["checkpoint"]["entryId"], done["entryId"])
+        self.problem(self.compact(key, {"summary": "again", "firstKeptEntryId": plan["firstKeptEntryId"]}), 409, "nothing_to_compact")
+        self.problem(self.compact(key, {"summary": "x", "firstKeptEntryId": "nope"}), 422, "validation_failed")
+        for number in range(8, 12):
+            self.turn(key, number)
+        second = self.ok(self.compact(key), 200)["plan"]
+        self.assertEqual(second["summarize"]["previousSummary"], "S")
+        self.ok(self.compact(key, {"summary": "S2", "firstKeptEntryId": second["firstKeptEntryId"]}), 201)
+        rows = self.rows(key)
+        self.assertEqual(self.said(rows)[:3], ["The conversation so far was summarized.", "[Context Summary] S2", "question 8"])
+        self.assertEqual(self.ok(self.api.get(S(key)), 200)["compactionCount"], 2)
+
+    # 5
+    def test_5_a_failure_changes_nothing(self):
+        key = self.make(contextTokens=1000)
+        for number in range(1, 7):
+            self.turn(key, number, 900)
+        before = self.view(key)
+        self.ok(self.compact(key, {"error": {"code": "model", "message": "no"}}), 200)
+        self.assertEqual(self.of_type(key, "compaction.failed"), [{"error": {"code": "model", "message": "no"}}])
+        after = self.view(key)
+        self.assertEqual(before["data"], after["data"])
+        self.assertTrue(self.context(key)["due"]["compaction"])
+        self.turn(key, 7)
+        few = self.make()
+        for _ in range(5):
+            self.append(few, {"role": "user", "text": "q"})
+        self.problem(self.compact(few), 409, "nothing_to_compact")
+
+    def long_session(self, text, window=100_000, **more):
+        key = self.make(contextTokens=window)
+        self.append(key, {"role": "user", "text": "go"}, call(("c1", "read", {})), result("c1", text, "read"))
+        for number in range(3):
+            self.append(key, {"role": "assistant", "text": f"step {number}", **more})
+        return key
+
+    def sum_of(self, key):
+        self.assertEqual(self.api.get(S(key, "main", "transcript")).status, 200)  # all lines are in the file
+        file = self.daemon.agent_dir() / f"{self.ok(self.api.get(S(key)), 200)['sessionId']}.jsonl"
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+    # 6, 9
+    def test_6_and_9_soft(self):
+        for text, size in (("x" * 60_000, 60_000), ("é" * 60_000, 60_000)):
+            key = self.long_session(text, 40_000)
+            before = self.sum_of(key)
+            view = self.view(key, "&prune=soft")
+            shown = view["data"][2]["content"][0]["text"]
+            notice = f"\n[Tool result trimmed: kept first 1500 chars and last 1500 chars of {size} chars.]\n"
+            self.assertEqual(shown, text[:1500] + notice + text[-1500:])
+            self.assertEqual(view["pruned"], [{"entryId": view["data"][2]["entryIds"][0], "tool": "read", "from": size,
+                                               "to": 3000 + len(notice), "how": "soft"}])
+            raw = self.ok(self.api.get(S(key, "main", "messages") + "?view=raw"), 200)["data"][2]
+            self.assertEqual(raw["line"]["message"]["content"][0]["text"], text)
+            self.assertEqual(before, self.sum_of(key))
+        for size, cut in ((49_999, False), (50_000, True)):
+            view = self.view(self.long_session("x" * size, 10_000), "&prune=soft")
+            self.assertEqual(bool(view["pruned"]), cut, size)
+
+    # 7
+    def test_7_exactly_at_a_share_nothing_happens(self):
+        key = self.long_session("x" * 60_000, 100_000, **usage(30_000))
+        self.assertEqual(self.view(key)["pruned"], [], "exactly 30 %")
+        self.assertEqual(self.view(key, "&window=99999")["pruned"][0]["how"], "soft")
+        # 60 000 become 3 080 characters: 14 230 tokens less.
+        removed = (60_000 - (3_000 + len("\n[Tool result trimmed: kept first 1500 chars and last 1500 chars of 60000 chars.]\n")) + 3) // 4
+        left = 30_000 - removed
+        view = self.view(key, f"&window={2 * left}")
+        self.assertEqual(([p["how"] for p in view["pruned"]], view["context"]["used"]), (["soft"], left), "exactly 50 % after soft")
+        view = self.view(key, f"&window={2 * left - 1}")
+        self.assertEqual([p["how"] for p in view["pruned"]], ["hard"])
+        self.assertEqual(view["data"][2]["content"], [{"type": "text", "text": "[Old tool result content cleared]"}])
+
+    # 8
+    def test_8_the_last_three_assistants_are_protected(self):
+        key = self.make(contextTokens=1000)
+        self.append(key, {"role": "user", "text": "go"})
+        for number in range(4):
+            self.append(key, call((f"c{number}", "read", {"n": number})), result(f"c{number}", "x" * 50_000, "read"))
+        view = self.view(key, "&prune=hard")
+        self.assertEqual([p["entryId"] for p in view["pruned"]], view["data"][2]["entryIds"])
+        two = self.make(contextTokens=1000)
+        for number in range(2):
+            self.append(two, call((f"c{number}", "read", {"n": number})), result(f"c{number}", "x" * 50_000, "read"))
+        self.assertEqual(self.view(two, "&prune=hard")["pruned"], [])
+        for tool in ("Skill", "skill_read"):
+            skill = self.make(contextTokens=1000)
+            self.append(skill, call(("s", tool, {})), result("s", "x" * 50_000, tool))
+            for number in range(4):
+                self.append(skill, {"role": "assistant", "text": str(number)})
+            self.assertEqual(self.view(skill, "&prune=hard")["pruned"], [], tool)
+
+    # 11
+    def loop(self, key, *names):
+        for number, name in enumerate(names):
+            if name == "user":
+                self.append(key, {"role": "user", "text": "hm"})
+                continue
+            arguments = {"a": 1, "b": 2} if number % 2 else {"b": 2.0, "a": 1}
+            self.append(key, call((f"c{number}", name, arguments)))
+            self.append(key, result(f"c{number}", "same", name))
+
+    def warnings(self, key):
+        return [e for e in self.ok(self.api.get(S(key, "main", "messages")), 200)["data"] if e.get("synthetic")]
+
+    def test_11_doom_loop(self):
+        key = self.make()
+        self.loop(key, "ls", "ls", "ls")
+        warnings = self.warnings(key)
+        self.assertEqual([w["content"] for w in warnings],
+                         ["Warning: ls was called 3 times in a row with the same arguments. The result will not change; try "
+                          "something else or stop."])
+        self.assertEqual(self.of_type(key, "doom_loop.detected"), [{"tool": "ls", "count": 3, "callIds": ["c0", "c1", "c2"]}])
+        for names, count in ((("ls", "ls", "cat", "ls"), 0), (("ls",) * 6, 2), (("ls", "ls", "user", "ls"), 0)):
+            key = self.make()
+            self.loop(key, *names)
+            self.assertEqual(len(self.warnings(key)), count, names)
+        both = self.make()
+        self.loop(both, "ls", "ls")
+        self.append(both, call(("x", "ls", {"a": 1, "b": 2}), ("y", "cat", {})))
+        self.append(both, result("x"))
+        self.assertEqual(self.warnings(both), [], "a call waits for its result")
+        self.append(both, result("y"))
+        self.assertEqual(len(self.warnings(both)), 1)
+
+    # 12
+    def test_12_pairs(self):
+        key = self.make()
+        self.append(key, {"role": "user", "text": "go"})
+        reply = self.append(key, result("nobody"))
+        self.assertEqual(reply["warnings"], [{"code": "unmatched_tool_result", "id": "nobody"}])
+        self.append(key, call(("c1", "ls", {})))
+        reply = self.append(key, {"role": "user", "text": "stop"})
+        self.assertEqual(reply["warnings"], [{"code": "unmatched_tool_call", "id": "c1"}])
+        view = self.view(key)
+        self.assertEqual([row["role"] for row in view["data"]], ["user", "assistant", "toolResult", "user"])
+        made = view["data"][2]
+        self.assertEqual((made["toolCallId"], made["isError"], made["content"][0]["text"]),
+                         ("c1", True, "No result: the call was interrupted."))
+        self.assertEqual(view["repaired"], [{"callId": "nobody", "why": "orphan_result"}, {"callId": "c1", "why": "missing_result"}])
+        strict = self.spawn({"messages": {"pairs": "strict"}}).client()
+        key = self.new(api=strict)["key"]
+        self.problem(strict.post(S(key, "main", "messages"), result("nobody")), 422, "unmatched_tool_result")
+        self.append(key, call(("c1", "ls", {})), api=strict)
+        self.problem(strict.post(S(key, "main", "messages"), {"role": "assistant", "text": "on"}), 422, "unmatched_tool_call")
+        self.append(key, {"role": "user", "text": "what people say is never refused"}, api=strict)
+        self.append(key, result("c1"), status=422, api=strict)
+
+    def test_repair_appends_results_of_the_last_turn(self):
+        key = self.make()
+        self.append(key, {"role": "user", "text": "go"}, call(("a", "ls", {}), ("b", "cat", {})), result("a"))
+        dry = self.ok(self.api.post(S(key, "main", "repair"), {"dryRun": True}), 200)
+        self.assertEqual(dry["added"], [{"callId": "b", "entryId": None}])
+        done = self.ok(self.api.post(S(key, "main", "repair")), 200)["added"]
+        self.assertEqual([one["callId"] for one in done], ["b"])
+        self.assertEqual(self.view(key)["repaired"], [])
+        self.assertEqual(self.ok(self.api.post(S(key, "main", "repair")), 200)["added"], [])
+
+    # 13
+    def test_13_usage_in_both_spellings_and_the_last_model(self):
+        for given in ({"inputTokens": 10, "outputTokens": 5}, {"input": 10, "output": 5}):
+            key = self.make()
+            self.append(key, {"role": "assistant", "text": "a", "usage": given, "provider": "anthropic", "model": "m1"})
+            entry = self.ok(self.api.get(S(key)), 200)
+            self.assertEqual((entry["inputTokens"], entry["outputTokens"], entry["totalTokens"]), (10, 5, 15))
+            self.assertEqual((entry["modelProvider"], entry["model"]), ("anthropic", "m1"))
+            self.append(key, {"role": "assistant", "text": "a", "usage": {"input": 0, "output": 0}, "model": "delivery-mirror"})
+            self.append(key, {"role": "assistant", "text": "b", "model": "m2"})
+            self.assertEqual(self.ok(self.api.get(S(key)), 200)["model"], "m2")
+
+    # 15
+    def test_15_files(self):
+        key = self.make()
+        parts = [{"type": "file", "name": str(n)} for n in range(11)]
+        self.problem(self.api.post(S(key, "main", "messages"), {"role": "user", "content": parts}), 422, "validation_failed")
+        self.append(key, {"role": "user", "content": parts[:10]})
+        inbound = {"channel": "slack", "chatType": "direct", "peer": uid(), "text": "see"}
+        files = [{"url": str(n)} for n in range(11)]
+        self.problem(self.api.post("/v1/inbound", {**inbound, "attachments": files}), 422, "validation_failed")
+        self.ok(self.api.post("/v1/inbound", {**inbound, "attachments": files[:10]}), 201)
+
+    # 17
+    def test_17_limits_of_the_view(self):
+        key = self.make()
+        for number in range(3):
+            self.append(key, {"role": "user", "text": f"q{number}"}, call((f"c{number}", "ls", {"n": number})),
+                        result(f"c{number}", "y" * 500), {"role": "assistant", "text": "done"})
+        view = self.view(key, "&maxToolChars=100")
+        self.assertEqual(view["data"][2]["content"][0]["text"], "y" * 100 + "…[cut]")
+        self.assertEqual(self.ok(self.api.get(S(key, "main", "messages")), 200)["data"][2]["content"][0]["text"], "y" * 500)
+        rows = self.view(key, "&maxMessages=4")["data"]
+        self.assertEqual([r["role"] for r in rows], ["user", "assistant", "toolResult", "assistant"])
+        self.assertEqual([r["role"] for r in self.view(key, "&maxMessages=2")["data"]],
+                         ["user", "assistant", "toolResult", "assistant"], "the last turn is whole")
+        self.assertEqual(len(self.view(key, "&maxMessages=11")["data"]), 8)
+
+    def test_windows(self):
+        daemon = self.spawn({"context": {"window": 5000, "windows": {"m1": 6000}}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        shown = lambda query="": (lambda c: (c["window"], c["windowSource"]))(self.context(key, query, api))  # noqa: E731
+        self.assertEqual(shown(), (5000, "config"))
+        self.append(key, {"role": "assistant", "text": "a", "model": "m1"}, api=api)
+        self.assertEqual(shown(), (6000, "model"))
+        self.ok(api.patch(S(key), {"contextTokens": 7000}), 200)
+        self.assertEqual(shown(), (7000, "entry"))
+        self.assertEqual(shown("?window=8000"), (8000, "query"))
+
+    def test_after_a_restart_it_is_the_same(self):
+        daemon = self.spawn({})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        self.append(key, {"role": "system", "text": "s"}, {"role": "user", "text": "hello there"}, call(("c", "ls", {})), api=api)
+        before = {k: v for k, v in self.context(key, "", api).items() if k != "asOf"}
+        daemon.restart(kill=True)
+        api = daemon.client()
+        self.assertEqual({k: v for k, v in self.context(key, "", api).items() if k != "asOf"}, before)
+        self.assertNotIn("warnings", self.append(key, result("c"), api=api), "the call is known")
+
+    def test_ephemeral(self):
+        key = f"agent:main:tmp:{uid()}"
+        self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "ephemeral": True}), 201)
+        self.seven(key)
+        plan = self.ok(self.compact(key), 200)["plan"]
+        self.ok(self.compact(key, {"summary": "S", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+        self.assertEqual(self.said(self.rows(key))[1:3], ["[Context Summary] S", "question 4"])
+        self.turn(key, 8)
+        self.assertEqual(self.context(key)["turns"], 5)
+
+    def test_the_path_to_the_leaf(self):
+        key = self.make()
+        ids = self.append(key, {"role": "user", "text": "q1"}, {"role": "assistant", "text": "a1"})["ids"]
+        self.append(key, {"role": "user", "text": "left"}, {"role": "assistant", "text": "left answer"})
+        self.append(key, {"role": "user", "text": "right", "parentId": ids[1]})
+        self.append(key, {"role": "assistant", "text": "right answer"})
+        self.assertEqual(self.said(self.rows(key)), ["q1", "a1", "right", "right answer"])
+        self.assertEqual(self.context(key)["messages"], 4)
+
+    def test_questions_that_are_wrong(self):
+        key = self.make()
+        for query in ("?view=llm&after=1", "?view=llm&window=0", "?view=llm&style=x", "?view=summarize", "?view=full&prune=off",
+                      "?view=llm&maxMessages=0", "?view=llm&until=x"):
+            self.problem(self.api.get(S(key, "main", "messages") + query), 400, "bad_request")
+        self.problem(self.api.get(S(key, "main", "messages") + "?view=summarize&until=x"), 404, "message_not_found")
+        for body in ({"summary": ""}, {"summary": "S"}, {"firstKeptEntryId": "x"}, {"error": 1, "summary": "S", "firstKeptEntryId": "x"}, {"x": 1}):
+            self.problem(self.compact(key, body), 422, "validation_failed")

@@ -1,0 +1,51 @@
+// Reads the part of a transcript that a model is shown (policy/context/view.hpp): on the path to the leaf, the system
+// messages, the last checkpoint, the entries that it keeps, and all that follow. It costs what that part costs, however
+// long the transcript is.
+//
+// The entries that a checkpoint keeps begin with its firstKeptEntryId. If that entry is not on the path, it keeps none.
+// Blocks, like Transcript.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "policy/context/view.hpp"
+#include "store/problem.hpp"
+#include "transcripts/entry_shape.hpp"
+#include "transcripts/memory_transcript.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond::transcripts {
+
+// Reads at most about `bytes` of entries; Conversation::cut says that there were more. If there are more and only the
+// last `messages` are wanted, these are read, and some more.
+struct ReadLimits {
+  std::uint64_t bytes = 64 << 20;
+  std::optional<std::int64_t> messages{};
+};
+Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits);
+Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits);
+
+// Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
+// a checkpoint.
+Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);
+Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count);
+
+// What the path to the leaf says of an entry that a compaction would keep first.
+struct KeptEntry {
+  bool on_path = false;
+  bool beyond_last = false;    // behind the first entry that the last checkpoint keeps
+  std::string checkpoint{};    // id of the last checkpoint; empty: there is none
+  std::uint64_t branches = 0;  // of the transcript
+};
+Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id);
+Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id);
+
+// Returns an entry's type and body as policy/context/entry.hpp reads them. `held` keeps a body that is made.
+std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, std::string_view line, std::string& held);
+
+}  // namespace sessiond::transcripts

@@ -1,0 +1,62 @@
+// An index of a transcript that is made when it is first needed, with the sidecar that keeps it over a restart.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "store/files.hpp"
+#include "store/try.hpp"
+#include "transcripts/line_index.hpp"
+
+namespace sessiond::transcripts {
+
+// Index has `covered`, `entries()`, and decode(bytes, inode); encode_sidecar(index, inode) writes it.
+template <class Index>
+class KeptIndex {
+ public:
+  Index now{};
+
+  void forget() {
+    now = {};
+    saved_ = 0;
+  }
+  // Another file is open: its sidecar may fit.
+  void forget_file() {
+    forget();
+    loaded_ = false;
+  }
+
+  // Reads the sidecar, once, if it fits the file that `lines` covers.
+  void load(const std::filesystem::path& sidecar, const LineIndex& lines, int fd, const store::FileIdentity& file,
+            std::string_view path) {
+    if (sidecar.empty() || std::exchange(loaded_, true)) return;
+    const auto bytes = store::read_file(sidecar);  // if there is none, the transcript is read
+    if (!bytes) return;
+    auto stored = Index::decode(*bytes, file.inode);
+    if (!stored || stored->covered.bytes > lines.covered.bytes || stored->entries() > lines.lines) return;
+    if (!stored->covered.fits(fd, file.size, path).value_or(false)) return;
+    now = std::move(*stored);
+    saved_ = now.covered.bytes;
+  }
+
+  // Writes the sidecar if the index has grown much. If it cannot be written, it is tried again after it has grown as
+  // much again.
+  Result<void> save(const std::filesystem::path& sidecar, std::uint64_t inode, std::uint64_t least) {
+    const std::uint64_t bytes = now.covered.bytes;
+    if (sidecar.empty() || bytes < saved_ + (saved_ == 0 ? least : std::max(unsaved, saved_ / 16))) return {};
+    saved_ = bytes;
+    TRY(store::make_dirs(sidecar.parent_path()));
+    return store::replace_file(sidecar, encode_sidecar(now, inode));
+  }
+
+ private:
+  static constexpr std::uint64_t unsaved = 16 << 20;  // bytes that may have to be parsed again
+
+  std::uint64_t saved_ = 0;  // bytes that the sidecar covers
+  bool loaded_ = false;      // the sidecar was read, or there was none
+};
+
+}  // namespace sessiond::transcripts

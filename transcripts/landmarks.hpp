@@ -1,0 +1,51 @@
+// Finds what a model's view of a transcript needs without reading the rest: where branches begin, the system messages,
+// the checkpoints, and how full the window is (policy/context/meter.hpp).
+//
+// The entries of a transcript form a tree by `parentId`. A model is shown the path from the first entry to the leaf,
+// which is the last entry of the file. Nearly always each entry's parent is the one before it, so a path is a few spans
+// of seqs. An entry whose parent is not in the file follows the one before it: nothing is lost by a damaged line.
+//
+// Made the first time that it is needed, by a pass that parses every line once, and extended when the file grows. Kept
+// over a restart in a sidecar of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/context/meter.hpp"
+#include "store/problem.hpp"
+#include "transcripts/sidecar.hpp"
+
+namespace sessiond::transcripts {
+
+struct Landmarks {
+  // An entry that does not follow the one before it.
+  struct Branch {
+    std::uint64_t seq = 0;
+    std::string parent{};  // id; empty: it has none, and a path begins here
+  };
+
+  Covered covered{};
+  std::uint64_t lines = 0;  // entries in the covered part
+  std::string last_id{};    // of the last readable one
+  std::vector<Branch> branches{};
+  std::vector<std::uint64_t> systems{};      // seqs of system messages
+  std::vector<std::uint64_t> checkpoints{};  // seqs of compactions, and of messages that summarise
+  // Of the path to the last entry. Nothing: it has to be measured, because there was a branch or a checkpoint.
+  std::optional<context::Meter> meter = context::Meter{};
+  std::int64_t doom_count = 3;  // with which the meter counted
+
+  std::uint64_t entries() const { return lines; }
+  static std::optional<Landmarks> decode(std::string_view sidecar, std::uint64_t inode);
+  void add(std::string_view line);
+  // Extends the landmarks from what is covered (at first from `first_entry`, where the header ends) to `end`, the end
+  // of a line. Blocks.
+  Result<void> scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path);
+};
+
+std::string encode_sidecar(const Landmarks& landmarks, std::uint64_t inode);
+
+}  // namespace sessiond::transcripts

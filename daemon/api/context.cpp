@@ -68,6 +68,7 @@ HandlerResult get_context(Api& api, http::Request& request) {
   json::ObjectWriter out;
   write_context(out, source, settings, window, meter, meter.used());
   out.string("sessionId", source.session_id);
+  if (source.memory != nullptr) out.boolean("durable", false);
   co_return as_of_response(out.text(), source.as_of);
 }
 
@@ -179,7 +180,8 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
            if (asked.summarize) return summarized_rows(conversation, asked.until);
            return view_json(conversation, asked, settings, window, source);
          }));
-  body += fmt::format(R"(,"sessionId":{}}})", json::quote(source.session_id));
+  body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
+                      source.memory != nullptr ? R"(,"durable":false)" : "");
   co_return as_of_response(std::move(body), source.as_of);
 }
 

@@ -1,6 +1,6 @@
 """What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results.
 
-Checks of CONTEXT.md by number: test_1_… to test_17_….
+test_1_… to test_17_… are the checks of the contract (policy/context/README.md) by number. 10 and 14 wait for runs; 16 is in tests/views.
 """
 
 import hashlib

@@ -141,16 +141,16 @@ TEST_CASE("the ids' sidecar: used when it fits, otherwise not believed") {
     REQUIRE(transcript->save_sidecars());
   }
   const std::string stored = world.dir.read("index/t.jsonl.ids");
-  const auto index = decode_id_sidecar(stored, world.inode());
+  const auto index = IdIndex::decode(stored, world.inode());
   REQUIRE(index);
   CHECK(index->hashes.size() == 10'000);
   CHECK(index->hashes[1] == id_hash(name(1)));
-  CHECK_FALSE(decode_id_sidecar(stored, world.inode() + 1));
+  CHECK_FALSE(IdIndex::decode(stored, world.inode() + 1));
   for (std::size_t i = 0; i < stored.size(); i += 97) {
     std::string damaged = stored;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x04);
-    CHECK_FALSE(decode_id_sidecar(damaged, world.inode()));
-    CHECK_FALSE(decode_id_sidecar(stored.substr(0, i), world.inode()));
+    CHECK_FALSE(IdIndex::decode(damaged, world.inode()));
+    CHECK_FALSE(IdIndex::decode(stored.substr(0, i), world.inode()));
   }
   const auto check_now = [&](std::size_t first) {
     auto transcript = world.open();

@@ -147,6 +147,9 @@ struct World {
       end.has_header = lines(need.file).size() > stored.size();
       end.ends_in_newline = bytes.empty() || bytes.back() == '\n';
       if (!stored.empty()) end.last_id = json::string_at(stored.back(), "id").value_or("");
+      end.meter = std::make_shared<const context::Meter>();
+    } else if (need.what == Need::What::meter) {
+      state.transcripts.find_or_add(need.file).meter = std::make_shared<const context::Meter>();
     } else if (need.what == Need::What::entry_ids) {
       auto hashes = std::make_shared<transcripts::IdSet>();
       for (const auto& line : stored) hashes->insert(transcripts::id_hash(json::string_at(line, "id").value_or("")));

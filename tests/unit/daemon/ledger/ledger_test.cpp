@@ -315,9 +315,10 @@ asio::awaitable<Result<void>> read_end(LedgerParts& parts, bool forgets) {
   decide::TranscriptEnds& ends = parts.agents.find_or_add(agent).state->transcripts;
   decide::FetchedLines lines;
   decide::FetchedIds ids;
+  decide::FetchedKept kept;
   std::optional<Result<void>> read;
   const decide::Need need{.what = decide::Need::What::transcript_end, .file = "s.jsonl"};
-  asio::co_spawn(parts.env.io, fetch(parts, agent, need, lines, ids),
+  asio::co_spawn(parts.env.io, fetch(parts, agent, need, lines, ids, kept),
                  [&read](const std::exception_ptr& failure, Result<void> result) {
                    REQUIRE(!failure);
                    read.emplace(std::move(result));

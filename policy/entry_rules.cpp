@@ -36,11 +36,11 @@ constexpr std::array<Fields, 6> fields_by_type{
        "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
        // how the agent runs
        "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-       "elevatedLevel", "lastHeartbeatText"}},
+       "elevatedLevel", "lastHeartbeatText", "compactInstructions"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
        "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount"}},
-     {Type::object, {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport"}},
+     {Type::object, {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport", "contextLast"}},
      {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
      {Type::time,
       {"memoryFlushAt", "lastHeartbeatSentAt", "sessionStartedAt", "lastInteractionAt", "archivedAt", "createdAt",

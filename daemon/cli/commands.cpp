@@ -246,6 +246,12 @@ void add_paths(Parent program) {
       ->needs(session);
 }
 
+void add_context(Parent program) {
+  auto [context, options] = program.add<ContextCommand>("context", "Show how full a model's window is", help::context);
+  add_session(context, options.session);
+  context.add_option("--topic", options.topic, "A topic of the session")->type_name("TOPIC")->check(not_empty());
+}
+
 void add_completion(Parent program) {
   auto [completion, options] = program.add<CompletionCommand>(
       "completion", "Print a script that completes commands in a shell", help::completion);
@@ -265,6 +271,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_doctor(parent);
   add_backup(parent);
   add_sessions(parent);
+  add_context(parent);
   add_locks(parent);
   add_paths(parent);
   add_completion(parent);

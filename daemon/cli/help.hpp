@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, context, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -164,6 +164,13 @@ whose holder has ended are removed by themselves.
 Example:
   sessiond locks
   sessiond locks --evict main)";
+
+inline constexpr const char* context =
+    R"(Counts the tokens of what a model would be shown, and says whether a compaction is due and what it would summarise.
+
+Examples:
+  sessiond context agent:main:slack:direct:u1
+  sessiond context agent:main:slack:direct:u1 --json | jq .plan.firstKeptEntryId)";
 
 inline constexpr const char* paths =
     R"(Prints the path of an agent's store, and of a session's transcript, for which it asks the daemon.

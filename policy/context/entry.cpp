@@ -108,6 +108,19 @@ void read_tool_calls(Entry& entry, Size& size, std::string_view calls) {
   }
 }
 
+// Tells a call that was denied or blocked from one that failed, by the text of its result.
+std::string_view status_of_failure(std::string_view content) {
+  std::string_view first = content;
+  if (is_array(content))
+    for (const std::string_view part : json::elements(content)) {
+      first = is_object(part) ? json::find(part, "text").value_or("") : std::string_view();
+      break;
+    }
+  const std::string said = text(first);
+  if (said == "Permission denied") return "\"denied\"";
+  return said.starts_with("Blocked by hook: ") ? "\"blocked\"" : "\"error\"";
+}
+
 Role role_of(std::string_view name) {
   if (name == "user") return Role::user;
   if (name == "assistant") return Role::assistant;
@@ -120,6 +133,7 @@ Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Size size;
   std::string_view said, call, tool, tool_calls;
+  bool failed = false;
   for (const json::Member& member : json::members(message)) {
     if (member.name == "role") entry.role = role_of(text(member.value));
     if (member.name == "content") entry.content = member.value;
@@ -129,6 +143,8 @@ Entry read_message(std::string_view message) {
     if (member.name == "tool_calls") tool_calls = member.value;
     if (member.name == "synthetic") entry.synthetic = member.value == "true";
     if (member.name == "summary") entry.summary = member.value == "true";
+    if (member.name == "status") entry.status = member.value;
+    if (member.name == "isError" || member.name == "is_error") failed = member.value == "true";
     if (member.name == "usage") entry.usage = member.value;
     if (member.name == "model") entry.model = member.value;
     if (member.name == "provider") entry.provider = member.value;
@@ -146,7 +162,12 @@ Entry read_message(std::string_view message) {
   } else {
     entry.calls.clear();
   }
-  if (entry.role == Role::tool) entry.results = {{.call_id = text(call), .name = text(tool), .content = entry.content}};
+  if (entry.role == Role::tool) {
+    entry.results = {{.call_id = text(call), .name = text(tool), .content = entry.content}};
+    if (!is_string(entry.status)) entry.status = failed ? status_of_failure(entry.content) : "\"ok\"";
+  } else {
+    entry.status = {};
+  }
   if (entry.role == Role::user && !entry.results.empty()) {
     const auto all = static_cast<std::size_t>(std::ranges::distance(json::elements(entry.content)));
     if (entry.results.size() == all) entry.role = Role::tool;

@@ -51,6 +51,7 @@ struct Entry {
   bool checkpoint = false;  // what came before it is summarised
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
+  std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty
   std::string_view usage{}, model{}, provider{};  // raw; of an assistant's message
   std::int64_t tokens = 0;                        // estimated
 };

@@ -81,8 +81,9 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
 }
 
 std::string to_json(const Row& row) {
-  return json::apply(row.entry.message,
-                     {.set = {{"entryIds", row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]"}}});
+  json::Edit shown{.set = {{"entryIds", row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]"}}};
+  if (!row.entry.status.empty()) shown.set.push_back({"status", std::string(row.entry.status)});
+  return json::apply(row.entry.message, shown);
 }
 
 void begin(Meter& meter, const Line& checkpoint) {

@@ -138,7 +138,7 @@ class Lines(Moments):
             self.fail("the other program never came in time")
         told = stream.wait_for(lambda e: e.type == "store.degraded" and entry_id in e.data["data"]["reason"]).data
         self.assertIn(path.name, told["data"]["reason"])
-        self.assertTrue(any("entry_id_doubled" in row and entry_id in row for row in self.daemon.stderr))
+        eventually(lambda: any("entry_id_doubled" in row and entry_id in row for row in self.daemon.stderr), what="a line in the log")
 
     def test_fault_5_an_entry_that_has_the_id_of_the_header(self):
         daemon = self.spawn()

@@ -121,6 +121,24 @@ class Commands(Case):
                                    str(folder / f"{session['sessionId']}-topic-123.jsonl"), ""])
         self.assertEqual(json.loads(self.sessiond("paths", "--json").stdout), {"store": str(folder / "sessions.json")})
 
+    def test_context(self):
+        key = self.new(contextTokens=1000)["key"]
+        for number in range(7):
+            self.say(key, f"question {number}")
+            self.ok(self.api.post(S(key, "main", "messages"),
+                                  {"role": "assistant", "text": "answer", "usage": {"input": 800, "output": 1}}), 201)
+        plain = self.daemon.cli("context", key)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertIn("801 of 1000 tokens, 80.1 %", plain.stdout)
+        self.assertIn("the beginning: 14 messages in 7 turns", plain.stdout)
+        self.assertIn("compaction   is due\n             would summarise 6 messages", plain.stdout)
+        self.assertNotIn("#", plain.stdout, "a bar is for a terminal")
+        both = json.loads(self.daemon.cli("context", key, "--json").stdout)
+        self.assertEqual((both["context"]["used"], both["plan"]["maxTokens"]), (801, 4096))
+        self.assertEqual(self.daemon.cli("context", "agent:main:no:such").returncode, 4)
+        lines = self.on_terminal(80, "context", key)
+        self.assertIn("[" + "#" * 32 + "." * 8 + "]  801 of 1000 tokens, 80.1 %", lines)
+
     def test_locks(self):
         self.new()
         self.daemon.checkpoint()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Holds a binary against the features of the seeds: tests/seeds/run.py --binary PATH [-k PART]
 
-A seed has three files here. `003.table` has a row for each feature of seed 003, with the check that runs against the daemon: a method in
-`checks_003.py`. `003.fields` has a line for each field of its entries. The last line counts the rows; the exit code is 1 when any failed.
+A table has a row for each feature, with the check that runs against the daemon: a method in the module beside it. `003.table` has those of
+seed 003 (`checks_003.py`), `context.table` those of all seeds about what a model is shown. `003.fields` has a line for each field of an entry.
+The last line of a table counts its rows; the exit code is 1 when any failed.
 """
 
 import argparse
@@ -23,7 +24,7 @@ class Row:
     """One line: id of the feature | lines of the seed | check, or - | `waits: reason` where a part of it is not built yet"""
 
     def __init__(self, line):
-        self.id, self.lines, self.check, waits = (part.strip() for part in line.split("|"))
+        self.id, self.lines, self.check, waits = (part.strip() for part in (line + "|").split("|")[:4])
         self.waits = waits.removeprefix("waits:").strip()
 
     def __str__(self):

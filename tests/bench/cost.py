@@ -307,6 +307,7 @@ def scenarios(connection):
         ("GET session", connection.prepare("GET", S(BIG)), 60),
         ("list of 50", connection.prepare("GET", "/v1/agents/main/sessions?limit=50"), 8),
         ("page of 50", connection.prepare("GET", S(BIG, "main", "messages") + "?order=desc&limit=50"), 8),
+        ("view of 100", connection.prepare("GET", S(BIG, "main", "messages") + "?view=llm&maxMessages=100"), 8),
         ("append 100 B", connection.prepare("POST", session("u00000001", "messages"), message), 40),
         ("append 4 KiB", connection.prepare("POST", session("u00000002", "messages"), {"role": "user", "text": text(4096)}), 40),
         ("batch of 50", connection.prepare("POST", session("u00000003", "messages"), batch), 8),

@@ -194,6 +194,28 @@ def check_page(what, body, first):
         raise SystemExit(f"{what}: begins with seq {data[0]['seq']}, not {first}")
 
 
+def measure_view(options, targets, session, daemon, small_page):
+    """The 100 messages behind a compaction at the end of the transcript, as a model is shown them."""
+    context = messages(BIG).replace("/messages", "/context")
+    with Probe(daemon, small_page) as probe:
+        took, _ = session.call("GET", context)
+    targets.line("how full the window is, nothing measured yet", took)
+    print(f"    meanwhile a page of another session: {probe.told()}")
+    turns = [{"role": role, "text": f"{role} {turn} " + "and so on " * 20} for turn in range(50) for role in ("user", "assistant")]
+    _, appended = session.call("POST", messages(BIG), json.dumps({"entries": turns}))
+    session.call("POST", messages(BIG).replace("/messages", "/compact"),
+                 json.dumps({"summary": "what was said", "firstKeptEntryId": appended["ids"][0]}))
+    for what, path, limit in (("view=llm of 100 messages behind the others, p99 of 300", messages(BIG) + "?view=llm", 5),
+                              ("how full the window is, p99 of 300", context, 5)):
+        took = []
+        for _ in range(300):
+            ms, body = session.call("GET", path)
+            if "data" in body and len(body["data"]) != 102:
+                raise SystemExit(f"the view has {len(body['data'])} rows, not 102")
+            took.append(ms)
+        targets.line(what, sorted(took)[296], limit)
+
+
 def measure_transcript(options, targets, stack):
     life = Life(options, stack)
     folder = write_sessions(life.state, [(BIG, {"sessionId": "big", "updatedAt": NOW}), (SMALL, {"sessionId": "small", "updatedAt": NOW})])
@@ -216,6 +238,7 @@ def measure_transcript(options, targets, stack):
             check_page(what, body, first)
             targets.line(f"{what}, nothing indexed yet", took)
             print(f"    meanwhile a page of another session: {probe.told()}")
+        measure_view(options, targets, session, daemon, small_page)
         for what, path, first in pages(options.lines):
             took = []
             for _ in range(50):

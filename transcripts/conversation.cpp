@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <unordered_map>
 
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -19,7 +20,8 @@ struct Span {
 struct Path {
   std::vector<Span> spans{};  // in order
   bool has(std::uint64_t seq) const {
-    return std::ranges::any_of(spans, [seq](const Span& span) { return span.first <= seq && seq <= span.last; });
+    const auto span = std::ranges::lower_bound(spans, seq, {}, &Span::last);
+    return span != spans.end() && span->first <= seq;
   }
   std::vector<Span> between(std::uint64_t first, std::uint64_t last) const {
     std::vector<Span> out;
@@ -33,41 +35,38 @@ struct Path {
 Result<const Landmarks*> landmarks_of(Transcript& transcript, Landmarks& /*held*/) { return transcript.landmarks(); }
 Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landmarks& held) {
   PageQuery query{.limit = transcript.count()};
+  std::unordered_map<std::string, std::uint64_t> seqs;
   for (bool more = transcript.count() != 0; more;) {
     TRY(auto page, transcript.page(query));
-    for (const StoredLine& line : page.lines) held.add(line.line);
+    for (const StoredLine& line : page.lines) {
+      held.add(line.line);
+      seqs[entry_id(line.line, line.seq)] = line.seq;
+    }
     query.after = page.next;
     more = page.has_more;
   }
+  held.resolve([&seqs](const std::string& id) {
+    const auto found = seqs.find(id);
+    return found == seqs.end() ? std::nullopt : std::optional(found->second);
+  });
   return &held;
 }
 
-template <class Source>
-Result<Path> path_of(Source& source, const Landmarks& marks) {
+Path path_of(const Landmarks& marks) {
   Path path;
   if (marks.lines == 0) return path;
   std::uint64_t leaf = marks.lines - 1;
-  auto branch = marks.branches.end();
-  for (std::uint64_t below = leaf;;) {
-    branch = std::upper_bound(marks.branches.begin(), branch, below,
-                              [](std::uint64_t seq, const Landmarks::Branch& one) { return seq < one.seq; });
-    if (branch == marks.branches.begin()) break;
-    --branch;
-    if (branch->parent.empty()) {
-      path.spans.push_back({branch->seq, leaf});
-      std::ranges::reverse(path.spans);
-      return path;
+  std::optional<std::uint64_t> first;  // the path begins here, not with the file
+  for (auto branch = marks.branches.rbegin(); branch != marks.branches.rend() && !first; ++branch) {
+    if (branch->seq > leaf || branch->parent == Landmarks::Branch::not_there) continue;
+    if (branch->parent == Landmarks::Branch::none) {
+      first = branch->seq;
+      break;
     }
-    TRY(const auto parent, source.find(branch->parent));
-    if (branch->seq == 0) break;
-    if (parent && parent->seq < branch->seq) {
-      path.spans.push_back({branch->seq, leaf});
-      leaf = below = parent->seq;
-    } else {
-      below = branch->seq - 1;  // its parent is not there
-    }
+    path.spans.push_back({branch->seq, leaf});
+    leaf = branch->parent;
   }
-  path.spans.push_back({0, leaf});
+  path.spans.push_back({first.value_or(0), leaf});
   std::ranges::reverse(path.spans);
   return path;
 }
@@ -112,7 +111,7 @@ struct Shown {
 template <class Source>
 Result<Shown> shown_of(Source& source, const Landmarks& marks) {
   Shown out;
-  TRY(out.path, path_of(source, marks));
+  out.path = path_of(marks);
   if (out.path.spans.empty()) return out;
   const std::uint64_t leaf = out.path.spans.back().last;
   for (auto seq = marks.checkpoints.rbegin(); seq != marks.checkpoints.rend() && !out.checkpoint; ++seq)

@@ -13,8 +13,8 @@
 namespace sessiond::transcripts {
 namespace {
 
-// The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches, their parents, doom_count and the meter
-// (empty: nothing).
+// The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count and the
+// meter (empty: nothing).
 constexpr std::string_view landmarks_magic = "sdmarkv1";  // the last character is the version
 
 // Returns the id that an entry names as its parent; empty: it says that it has none. Nothing: it follows the one
@@ -35,7 +35,8 @@ void Landmarks::add(std::string_view line) {
   const EntryFields fields = read_fields(line);
   if (fields.shape == EntryShape::unreadable || fields.type == "\"session\"") return;
   if (auto parent = named_parent(fields, line, last_id)) {
-    branches.push_back({.seq = seq, .parent = std::move(*parent)});
+    if (!parent->empty()) unresolved.push_back({.branch = branches.size(), .parent = std::move(*parent)});
+    branches.push_back({.seq = seq});
     meter.reset();
   }
   last_id = entry_id(line, seq);
@@ -70,9 +71,13 @@ std::string encode_sidecar(const Landmarks& landmarks, std::uint64_t inode) {
   out.numbers(landmarks.systems);
   out.numbers(landmarks.checkpoints);
   std::vector<std::uint64_t> seqs;
-  for (const Landmarks::Branch& branch : landmarks.branches) seqs.push_back(branch.seq);
+  std::vector<std::uint64_t> parents;
+  for (const auto& [seq, parent] : landmarks.branches) {
+    seqs.push_back(seq);
+    parents.push_back(parent);
+  }
   out.numbers(seqs);
-  for (const Landmarks::Branch& branch : landmarks.branches) out.text(branch.parent);
+  out.numbers(parents);
   out.number(static_cast<std::uint64_t>(landmarks.doom_count));
   out.text(landmarks.meter ? context::to_text(*landmarks.meter) : "");
   return std::move(out).finish();
@@ -84,8 +89,10 @@ std::optional<Landmarks> Landmarks::decode(std::string_view sidecar, std::uint64
   Landmarks marks{.covered = in->covered(), .lines = in->number(), .last_id = in->text()};
   marks.systems = in->numbers<std::uint64_t>();
   marks.checkpoints = in->numbers<std::uint64_t>();
-  for (const std::uint64_t seq : in->numbers<std::uint64_t>()) marks.branches.push_back({.seq = seq});
-  for (Landmarks::Branch& branch : marks.branches) branch.parent = in->text();
+  const auto seqs = in->numbers<std::uint64_t>();
+  const auto parents = in->numbers<std::uint64_t>();
+  if (seqs.size() != parents.size()) return {};
+  for (std::size_t at = 0; at < seqs.size(); ++at) marks.branches.push_back({.seq = seqs[at], .parent = parents[at]});
   marks.doom_count = static_cast<std::int64_t>(in->number());
   marks.meter = context::meter_of(in->text());
   if (!in->complete()) return {};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,14 +25,22 @@ namespace sessiond::transcripts {
 struct Landmarks {
   // An entry that does not follow the one before it.
   struct Branch {
+    static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();           // a path begins here
+    static constexpr std::uint64_t not_there = std::numeric_limits<std::uint64_t>::max() - 1;  // follows the one before
     std::uint64_t seq = 0;
-    std::string parent{};  // id; empty: it has none, and a path begins here
+    std::uint64_t parent = none;  // seq
+  };
+  // A branch whose parent has not been looked for yet: its place in `branches`, and the id of the parent.
+  struct Unresolved {
+    std::size_t branch = 0;
+    std::string parent{};
   };
 
   Covered covered{};
   std::uint64_t lines = 0;  // entries in the covered part
   std::string last_id{};    // of the last readable one
   std::vector<Branch> branches{};
+  std::vector<Unresolved> unresolved{};
   std::vector<std::uint64_t> systems{};      // seqs of system messages
   std::vector<std::uint64_t> checkpoints{};  // seqs of compactions, and of messages that summarise
   // Of the path to the last entry. Nothing: it has to be measured, because there was a branch or a checkpoint.
@@ -41,6 +50,16 @@ struct Landmarks {
   std::uint64_t entries() const { return lines; }
   static std::optional<Landmarks> decode(std::string_view sidecar, std::uint64_t inode);
   void add(std::string_view line);
+  // Notes the seqs of the parents that were looked for.
+  template <class Find>  // std::optional<std::uint64_t>(const std::string& id)
+  void resolve(Find find) {
+    for (const Unresolved& one : unresolved) {
+      Branch& branch = branches[one.branch];
+      const auto parent = find(one.parent);
+      branch.parent = parent && *parent < branch.seq ? *parent : Branch::not_there;
+    }
+    unresolved.clear();
+  }
   // Extends the landmarks from what is covered (at first from `first_entry`, where the header ends) to `end`, the end
   // of a line. Blocks.
   Result<void> scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path);

@@ -49,6 +49,7 @@ struct Transcript::Impl {
   Result<void> read_tail();
   Result<void> scan_ids();
   Result<const Landmarks*> scan_landmarks(std::int64_t doom_count);
+  Result<void> resolve(Landmarks& marks);
   void forget();
   void load_sidecar();
   Result<std::uint64_t> offset_of(LineReader& reader, std::uint64_t seq) const;
@@ -219,12 +220,26 @@ Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::int64_t doom_coun
       return std::unexpected(std::move(scanned.error()));
     }
   }
+  TRY(resolve(now));
   if (tail.count == now.lines) return &now;
   with_tail = now;
   LineReader lines = reader();
   TRY(const auto line, lines.text(index.covered.bytes, tail.size));
   with_tail.add(line);
+  TRY(resolve(with_tail));
   return &with_tail;
+}
+
+Result<void> Transcript::Impl::resolve(Landmarks& marks) {
+  if (marks.unresolved.empty()) return {};
+  std::vector<std::string> parents;
+  for (const Landmarks::Unresolved& one : marks.unresolved) parents.push_back(one.parent);
+  TRY(const auto found, find(parents));
+  marks.resolve([&found](const std::string& id) {
+    const auto line = found.find(id);
+    return line == found.end() ? std::nullopt : std::optional(line->second.seq);
+  });
+  return {};
 }
 
 Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wanted) {

@@ -180,7 +180,7 @@ class EntryAppender {
   // Says which calls and results have no counterpart, or refuses the entry.
   Result<void> check_pairs(const context::Entry& entry) {
     const context::PairRule rule = builder_.context().rules->context.pairs;
-    if (rule == context::PairRule::off || !meter_) return {};
+    if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
     std::vector<context::OpenCall> open = meter_->open;
     for (const context::ToolResult& result : entry.results) {

@@ -18,11 +18,11 @@ const context::Meter* meter_of(DecisionBuilder& builder, const std::string& file
 }
 
 Result<void> check_topic(const AgentState& state, const Session& session, const std::optional<std::string>& topic) {
+  if (!topic) return {};
   const std::string file = AgentState::file_of(session, topic);
-  if (topic &&
-      (state.transcripts.topics(session.session_id) == nullptr ||
-       !state.transcripts.topics(session.session_id)->contains(*topic)) &&
-      state.transcripts.find(file) == nullptr)
+  const auto* topics = state.transcripts.topics(session.session_id);
+  const bool there = (topics != nullptr && topics->contains(*topic)) || state.transcripts.find(file) != nullptr;
+  if (!there || !state.may_use(session, file))
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), *topic));
   return {};
 }

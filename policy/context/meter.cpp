@@ -51,18 +51,20 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
   if (entry.person) {
     if (!after_person) ++turns;
     open.clear();
+    open_cut = false;
     repeated = {};
     doom = {};
   }
   after_person = entry.person;
   for (const ToolCall& call : entry.calls) {
-    open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
+    open_cut = open_cut || open.size() == most_open;
+    if (!open_cut) open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
     if (auto loop = repeat(repeated, call, doom_count)) doom = std::move(loop);
   }
 }
 
 std::optional<DoomLoop> Meter::take_doom() {
-  if (!open.empty()) return {};
+  if (!open.empty() || open_cut) return {};
   return std::exchange(doom, {});
 }
 
@@ -94,6 +96,7 @@ std::string to_text(const Meter& meter) {
     one.close();
   }
   out.raw("open", open + "]");
+  out.boolean("openCut", meter.open_cut);
   out.string("repeated", meter.repeated.call);
   out.string("tool", meter.repeated.tool);
   out.integer("count", meter.repeated.count);
@@ -118,6 +121,7 @@ std::optional<Meter> meter_of(std::string_view text) {
               .after_person = json::find(text, "afterPerson") == "true",
               .reported = json::int_at(text, "reported"),
               .estimated = number("estimated"),
+              .open_cut = json::find(text, "openCut") == "true",
               .repeated = {.call = string("repeated"),
                            .count = number("count"),
                            .ids = strings_at(text, "ids"),

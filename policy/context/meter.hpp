@@ -15,6 +15,9 @@
 
 namespace sessiond::context {
 
+// More calls that wait for their results are not remembered.
+inline constexpr std::size_t most_open = 1'000;
+
 // A call that waits for its result.
 struct OpenCall {
   std::string id{};
@@ -45,7 +48,8 @@ struct Meter {
   bool after_person = false;               // the last message is a person's
   std::optional<std::int64_t> reported{};  // tokens that the model's last reply reported
   std::int64_t estimated = 0;              // tokens of what came since that reply; of everything if there is none
-  std::vector<OpenCall> open{};
+  std::vector<OpenCall> open{};            // at most most_open
+  bool open_cut = false;                   // there were more, so nothing is known of a result without a call
   Repeated repeated{};
   std::optional<DoomLoop> doom{};
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "store/json/raw_json.hpp"
 
@@ -14,7 +16,8 @@ constexpr std::string_view interrupted = "No result: the call was interrupted.";
 
 OpenCall open_call(const ToolCall& call) { return {.id = call.id, .name = call.name, .spelling = call.spelling}; }
 
-// The rows between two messages of persons, and the second of these, whose parts may still answer a call.
+// The rows between two messages of persons, and the second of these, whose parts may still answer a call. Each step
+// takes time linear in the rows, calls and results: transcripts may have very many of them.
 class Segment {
  public:
   Segment(Rows& rows, std::size_t begin, std::size_t end) : rows_(rows), begin_(begin), end_(end) {}
@@ -24,10 +27,9 @@ class Segment {
     for (std::size_t at = begin_; at < end_; ++at) {
       Row& row = rows_.all[at];
       if (row.entry.role == Role::tool) continue;  // it comes behind its call
-      const bool calls = row.entry.role == Role::assistant && !row.entry.calls.empty();
-      const std::vector<ToolCall> made = calls ? row.entry.calls : std::vector<ToolCall>{};
+      const std::vector<ToolCall> made = row.entry.calls;
       out.push_back(std::move(row));
-      if (calls) answer(at, made, out, repaired);
+      if (!made.empty()) answer(at, made, out, repaired);
     }
   }
 
@@ -36,44 +38,54 @@ class Segment {
     std::size_t row;
     std::size_t call;
   };
+  struct Answers {
+    std::vector<std::size_t> rows{};  // of results
+    std::vector<bool> calls{};        // that have a result
+  };
 
   // Notes the calls of a row, or gives its results to the calls that wait for them.
   void claim(std::size_t at, std::vector<Repaired>& repaired) {
     Row& row = rows_.all[at];
-    for (std::size_t call = 0; call < row.entry.calls.size(); ++call) waiting_.push_back({at, call});
-    if (row.entry.results.empty()) return;
-    std::vector<std::string_view> orphans;
+    for (std::size_t call = 0; call < row.entry.calls.size(); ++call)
+      waiting_[row.entry.calls[call].id].push_back({at, call});
+    if (!row.entry.calls.empty()) answers_[at].calls.resize(row.entry.calls.size());
+    if (!row.entry.results.empty()) give(at, repaired);
+    if (row.entry.role != Role::tool) last_other_ = at;
+  }
+
+  // All results of one row belong to the calls of one row: the one that its first result answers.
+  void give(std::size_t at, std::vector<Repaired>& repaired) {
+    Row& row = rows_.all[at];
+    std::unordered_set<const char*> orphans;
     std::optional<std::size_t> owner;
     for (const ToolResult& result : row.entry.results) {
-      const auto call = std::ranges::find_if(waiting_, [&](const Waiting& one) {
-        return (!owner || *owner == one.row) && rows_.all[one.row].entry.calls[one.call].id == result.call_id;
-      });
-      if (call == waiting_.end()) {
-        orphans.push_back(result.part);
+      const auto calls = waiting_.find(result.call_id);
+      const bool waits =
+          calls != waiting_.end() && !calls->second.empty() && (!owner || calls->second.front().row == *owner);
+      if (!waits) {
+        orphans.insert(result.part.data());
         repaired.push_back({.call_id = result.call_id, .why = "orphan_result"});
         continue;
       }
-      owner = call->row;
-      answered_[call->row].push_back(call->call);
-      waiting_.erase(call);
+      owner = calls->second.front().row;
+      answers_[*owner].calls[calls->second.front().call] = true;
+      calls->second.pop_front();
     }
     if (!owner && row.entry.role == Role::tool) return;  // it is left out
     if (!orphans.empty()) drop_parts(row, orphans);
     if (!owner || row.entry.role != Role::tool) return;
-    results_[*owner].push_back(at);
-    const bool moved = std::ranges::any_of(rows_.all.begin() + static_cast<std::ptrdiff_t>(*owner) + 1,
-                                           rows_.all.begin() + static_cast<std::ptrdiff_t>(at),
-                                           [](const Row& between) { return between.entry.role != Role::tool; });
-    if (moved) repaired.push_back({.call_id = row.entry.results.front().call_id, .why = "moved_result"});
+    answers_[*owner].rows.push_back(at);
+    if (last_other_ && *last_other_ > *owner)
+      repaired.push_back({.call_id = row.entry.results.front().call_id, .why = "moved_result"});
   }
 
   // Puts the results of a row's calls behind it, and makes those that there are none of.
   void answer(std::size_t at, const std::vector<ToolCall>& calls, std::vector<Row>& out,
               std::vector<Repaired>& repaired) {
-    for (const std::size_t result : results_[at]) out.push_back(std::move(rows_.all[result]));
-    const std::vector<std::size_t>& answered = answered_[at];
+    const Answers& answers = answers_[at];
+    for (const std::size_t result : answers.rows) out.push_back(std::move(rows_.all[result]));
     for (std::size_t call = 0; call < calls.size(); ++call) {
-      if (std::ranges::find(answered, call) != answered.end()) continue;
+      if (answers.calls[call]) continue;
       Row row;
       rows_.replace(row, interrupted_result(open_call(calls[call])));
       out.push_back(std::move(row));
@@ -81,10 +93,10 @@ class Segment {
     }
   }
 
-  void drop_parts(Row& row, const std::vector<std::string_view>& parts) {
+  void drop_parts(Row& row, const std::unordered_set<const char*>& parts) {
     std::string content = "[";
     for (const std::string_view part : json::elements(row.entry.content)) {
-      if (std::ranges::find(parts, part.data(), &std::string_view::data) != parts.end()) continue;
+      if (parts.contains(part.data())) continue;
       if (content.size() > 1) content += ',';
       content += part;
     }
@@ -93,9 +105,9 @@ class Segment {
 
   Rows& rows_;
   std::size_t begin_, end_;
-  std::vector<Waiting> waiting_{};
-  std::map<std::size_t, std::vector<std::size_t>> results_{};   // rows of results, by the row of their calls
-  std::map<std::size_t, std::vector<std::size_t>> answered_{};  // calls of a row that have a result
+  std::unordered_map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
+  std::unordered_map<std::size_t, Answers> answers_{};              // by the row of the calls
+  std::optional<std::size_t> last_other_{};                         // the last row that is no result
 };
 
 }  // namespace

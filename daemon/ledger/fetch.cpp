@@ -27,12 +27,16 @@ asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string ag
   co_return Result<void>{};
 }
 
+namespace {
+
 // Blocks. A loop of calls that ended before is not warned of any more.
 Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& transcript, std::int64_t doom_count) {
   TRY(auto meter, transcripts::measure(transcript, doom_count));
   meter.take_doom();
   return std::make_shared<const context::Meter>(std::move(meter));
 }
+
+}  // namespace
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -11,6 +12,63 @@
 
 namespace sessiond::json {
 
+namespace {
+
+char* put(char* at, std::string_view text) { return std::copy_n(text.data(), text.size(), at); }
+
+// Looks at all bytes, without an early end, so that the compiler can take many at once.
+bool is_ascii(std::string_view text) {
+  unsigned char all = 0;
+  for (const char c : text) all |= static_cast<unsigned char>(c);
+  return all < 0x80;
+}
+
+constexpr std::size_t most_escaped = 6;  // bytes that one byte of ASCII takes: \u001f
+
+// Writes ASCII text as it stands between quotes. Returns the end of what it wrote: at most `most_escaped` bytes for
+// each of the text.
+char* put_escaped(char* out, std::string_view text) {
+  bool high = false;
+  for (std::size_t at = 0;;) {
+    const std::size_t special = find_special(text, at, high);
+    out = put(out, text.substr(at, special - at));
+    if (special == text.size()) return out;
+    const char c = text[special];
+    const std::size_t known = c == '"' ? escaped.size() - 2 : escaped.find(c);
+    *out++ = '\\';
+    out = known == std::string_view::npos ? fmt::format_to(out, "u{:04x}", static_cast<unsigned char>(c))
+                                          : put(out, escape_names.substr(known, 1));
+    at = special + 1;
+  }
+}
+
+// Quotes text that has bytes outside ASCII. Those that are not UTF-8 become U+FFFD.
+void append_quoted_utf8(std::string& out, std::string_view text) {
+  out += '"';
+  std::size_t plain = 0;  // where the bytes begin that need no escaping
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto c = static_cast<unsigned char>(text[at]);
+    const std::size_t length = c < 0x80 ? (c >= 0x20 && c != '"' && c != '\\') : store::utf8_sequence(text, at);
+    if (length != 0) {
+      at += length;
+      continue;
+    }
+    out.append(text, plain, at - plain);
+    if (c >= 0x80) {
+      out += "\xEF\xBF\xBD";
+    } else {
+      std::array<char, most_escaped> escape{};
+      out.append(escape.data(), put_escaped(escape.data(), text.substr(at, 1)));
+    }
+    plain = ++at;
+  }
+  out.append(text, plain);
+  out += '"';
+}
+
+}  // namespace
+
 void append_quoted(std::string& out, std::string_view text) {
   bool high = false;
   const std::size_t first = find_special(text, 0, high);
@@ -19,43 +77,21 @@ void append_quoted(std::string& out, std::string_view text) {
     out.resize_and_overwrite(before + text.size() + 2, [&](char* begin, std::size_t) {
       char* at = begin + before;
       *at++ = '"';
-      at = std::copy_n(text.data(), text.size(), at);
+      at = put(at, text);
       *at++ = '"';
       return at - begin;
     });
     return;
   }
+  if (!is_ascii(text)) return append_quoted_utf8(out, text);
   out += '"';
-  std::size_t plain = 0;  // where the bytes begin that need no escaping
-  std::size_t at = high ? 0 : first;
-  const auto flush = [&] { out.append(text, plain, at - plain); };
-  while (at < text.size()) {
-    const auto c = static_cast<unsigned char>(text[at]);
-    if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
-      ++at;
-      continue;
-    }
-    if (c >= 0x80) {
-      const std::size_t length = store::utf8_sequence(text, at);
-      if (length != 0) {
-        at += length;
-        continue;
-      }
-    }
-    flush();
-    if (const std::size_t known = escaped.find(text[at]); known != std::string_view::npos) {
-      out += '\\';
-      out += escape_names[known];
-    } else if (c < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
-    } else {
-      out += "\xEF\xBF\xBD";
-    }
-    plain = ++at;
-    if (!high) at = find_special(text, at, high);
-    if (high) at = plain;
+  constexpr std::size_t piece = 256;  // room is taken for one piece at a time, in case each of its bytes is escaped
+  for (std::size_t at = 0; at < text.size(); at += piece) {
+    const std::size_t before = out.size();
+    out.resize_and_overwrite(before + piece * most_escaped, [&](char* begin, std::size_t) {
+      return put_escaped(begin + before, text.substr(at, piece)) - begin;
+    });
   }
-  flush();
   out += '"';
 }
 
@@ -66,24 +102,40 @@ std::string quote(std::string_view text) {
   return out;
 }
 
+// Writes what stands before a member's value.
+char* ObjectWriter::put_name(char* at, std::string_view name) const {
+  if (!first_) *at++ = ',';
+  *at++ = '"';
+  at = put(at, name);
+  *at++ = '"';
+  *at++ = ':';
+  return at;
+}
+
 void ObjectWriter::raw(std::string_view name, std::string_view value) {
   const std::size_t before = out_.size();
   const std::size_t most = before + name.size() + value.size() + std::string_view(",\"\":").size();
-  out_.resize_and_overwrite(most, [&](char* begin, std::size_t) {
-    char* at = begin + before;
-    if (!first_) *at++ = ',';
-    *at++ = '"';
-    at = std::copy_n(name.data(), name.size(), at);
-    *at++ = '"';
-    *at++ = ':';
-    return std::copy_n(value.data(), value.size(), at) - begin;
-  });
+  out_.resize_and_overwrite(
+      most, [&](char* begin, std::size_t) { return put(put_name(begin + before, name), value) - begin; });
   first_ = false;
 }
 
 void ObjectWriter::string(std::string_view name, std::string_view text) {
-  raw(name, {});
-  append_quoted(out_, text);
+  bool high = false;
+  if (find_special(text, 0, high) != text.size() || high) {
+    raw(name, {});
+    return append_quoted(out_, text);
+  }
+  const std::size_t before = out_.size();
+  const std::size_t most = before + name.size() + text.size() + std::string_view(",\"\":\"\"").size();
+  out_.resize_and_overwrite(most, [&](char* begin, std::size_t) {
+    char* at = put_name(begin + before, name);
+    *at++ = '"';
+    at = put(at, text);
+    *at++ = '"';
+    return at - begin;
+  });
+  first_ = false;
 }
 
 void ObjectWriter::integer(std::string_view name, std::int64_t number) {
@@ -175,7 +227,11 @@ std::string apply(std::string_view object, const Edit& edit) {
     const auto index = named.find(name);
     if (!index) {
       separate();
-      out.append("\"").append(member.name).append("\":").append(member.value);
+      if (member.value.begin() == member.name.end() + 2) {  // there is only `":` between them
+        out.append(member.name.begin() - 1, member.value.end());
+      } else {
+        out.append("\"").append(member.name).append("\":").append(member.value);
+      }
       continue;
     }
     if (*index == Named::unset || placed[*index]) continue;  // removed, or a duplicate of a member that is set now

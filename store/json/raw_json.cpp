@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -35,11 +36,18 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
+// The bytes that follow a number, true, false or null.
+constexpr auto ends_scalar = [] {
+  std::array<bool, 256> ends{};
+  for (const char c : std::string_view(",]} \n\r\t")) ends[static_cast<unsigned char>(c)] = true;
+  return ends;
+}();
+
 std::size_t skip_value(std::string_view text, std::size_t at) {
   if (at >= text.size()) return at;
   if (text[at] == '"') return skip_string(text, at);
   if (text[at] != '{' && text[at] != '[') {
-    while (at < text.size() && text[at] != ',' && text[at] != '}' && text[at] != ']' && !is_space(text[at])) ++at;
+    while (at < text.size() && !ends_scalar[static_cast<unsigned char>(text[at])]) ++at;
     return at;
   }
   std::size_t depth = 0;
@@ -152,11 +160,17 @@ std::optional<std::string_view> find(std::string_view object, std::string_view n
   return found;
 }
 
-Index::Index(std::string_view object) {
-  members_.reserve(few);
-  for (Member member : members(object)) {
+std::vector<Member> all_members(std::string_view object) {
+  constexpr std::size_t usual = 32;
+  std::vector<Member> all;
+  all.reserve(usual);
+  for (const Member& member : members(object)) all.push_back(member);
+  return all;
+}
+
+Index::Index(std::vector<Member> members) : members_(std::move(members)) {
+  for (Member& member : members_) {
     if (member.name.contains('\\')) member.name = resolved_.emplace_front(unescape(member.name));
-    members_.push_back(member);
   }
   if (members_.size() <= few) return;
   std::ranges::sort(members_, [](const Member& a, const Member& b) {

@@ -97,11 +97,14 @@ std::optional<std::int64_t> int_at(std::string_view object, std::string_view nam
 // The pairs of integers in an array [[a,b],…]; an element that is no pair is left out.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view object, std::string_view name);
 
+std::vector<Member> all_members(std::string_view object);
+
 // Finds members by name, like `find`, but scans the object only once. Use it to look up more than a few names. It views
 // the object's text.
 class Index {
  public:
-  explicit Index(std::string_view object);
+  explicit Index(std::string_view object) : Index(all_members(object)) {}
+  explicit Index(std::vector<Member> members);  // of one object, in its order
   std::optional<std::string_view> find(std::string_view name) const;
   std::optional<std::string> string_at(std::string_view name) const;
   std::size_t size() const { return members_.size(); }
@@ -165,6 +168,8 @@ class ObjectWriter {
   }
 
  private:
+  char* put_name(char* at, std::string_view name) const;
+
   std::string own_;  // before out_: the constructor writes to it
   std::string& out_;
   bool first_ = true;

@@ -36,9 +36,15 @@ inline std::size_t find_special(std::string_view text, std::size_t at, bool& hig
     return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, backslashes), controls)));
   };
   const auto specials_at = [&](std::size_t begin) { return specials_in(_mm_loadu_si128(load(text.data() + begin))); };
+  const auto first_of = [&](std::size_t begin, unsigned found) {
+    high = high || _mm_movemask_epi8(seen) != 0;
+    return begin + static_cast<std::size_t>(std::countr_zero(found));
+  };
   unsigned found = 0;  // a bit for each of 16 bytes
-  while (at + 16 <= text.size() && (found = specials_at(at)) == 0) at += 16;
-  if (found == 0 && at < text.size() && text.size() >= 16) {  // the last 16 bytes: some of them for the second time
+  for (; at + 16 <= text.size(); at += 16) {
+    if ((found = specials_at(at)) != 0) return first_of(at, found);
+  }
+  if (at < text.size() && text.size() >= 16) {  // the last 16 bytes: some of them for the second time
     const std::size_t again = at - (text.size() - 16);
     found = specials_at(text.size() - 16) >> again;
     if (found == 0) at = text.size();
@@ -51,8 +57,8 @@ inline std::size_t find_special(std::string_view text, std::size_t at, bool& hig
       at = text.size() - 8;
     }
   }
+  if (found != 0) return first_of(at, found);
   high = high || _mm_movemask_epi8(seen) != 0;
-  if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found));
 #endif
   for (; at < text.size(); ++at) {
     const auto c = static_cast<unsigned char>(text[at]);

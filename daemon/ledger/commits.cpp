@@ -119,7 +119,7 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
     for (std::size_t index = 0; index < done.answers.size(); ++index)
-      answers_->put(done.answers[index], std::move(done.answers_json[index]));
+      answers_->put(std::move(done.answers[index]), std::move(done.answers_json[index]));
     archives = archives || done.archives;
     if (events.empty())
       events = std::move(done.events);

@@ -118,14 +118,15 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
   return *answer;
 }
 
-void AnswerStore::put(const Answer& answer, std::string json) {
+void AnswerStore::put(Answer answer, std::string json) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  const std::string line = json::with_crc(std::move(json)) + '\n';
-  auto kept = std::make_shared<const Answer>(answer);
+  std::string line = json::with_crc(std::move(json));
+  line += '\n';
+  auto kept = std::make_shared<const Answer>(std::move(answer));
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;
-  if (lives.empty() || lives.back()->size() >= impl_->options.segment_bytes) impl_->begin_segment(answer.time);
+  if (lives.empty() || lives.back()->size() >= impl_->options.segment_bytes) impl_->begin_segment(kept->time);
   lives.back()->put(std::move(kept), line);
 }
 

@@ -56,7 +56,7 @@ class AnswerStore {
   std::optional<Answer> find(const Digest& scope, std::int64_t now) const;
   // Keeps an answer: find() has it at once, the disk after flush(). Recovery may put the same answer again. `json` must
   // be to_json(answer).
-  void put(const Answer& answer, std::string json);
+  void put(Answer answer, std::string json);
   void put(const Answer& answer) { put(answer, to_json(answer)); }
   // Writes what was put; with `sync`, fsyncs it. The journal must not release a commit before its answer is synced
   // here. What could not be written is kept for the next flush. Blocks.

@@ -1,6 +1,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 
 #include "store/answers/answers.hpp"
@@ -16,12 +17,20 @@ std::optional<Digest> from_hex(std::string_view text) {
   return store::from_hex(text, digest) ? std::optional(digest) : std::nullopt;
 }
 
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
 }  // namespace
 
 Digest digest(std::string_view bytes) {
-  static EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // looked up once
+  // Kept for the next digest: making both takes longer than the digest of a short text.
+  static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
   std::array<unsigned char, EVP_MAX_MD_SIZE> whole{};
-  if (EVP_Digest(bytes.data(), bytes.size(), whole.data(), nullptr, sha256, nullptr) != 1)
+  if (EVP_DigestInit_ex2(context.get(), sha256, nullptr) != 1 ||
+      EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) != 1 ||
+      EVP_DigestFinal_ex(context.get(), whole.data(), nullptr) != 1)
     throw std::runtime_error("OpenSSL could not make a digest");
   Digest first{};
   std::copy_n(whole.begin(), first.size(), first.begin());  // of 32 bytes

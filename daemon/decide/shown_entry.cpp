@@ -14,14 +14,18 @@ namespace {
 constexpr std::array<std::string_view, 7> not_shown{"key",       "agent",           "rev", "sessionId", "createdAt",
                                                     "updatedAt", "previousSessions"};
 
-sessions::RawEntry shown_text(sessions::RawEntry entry, std::string_view sdk_session_id) {
-  json::Edit renamed = delivery::legacy_view(*entry);
-  if (!sdk_session_id.empty() && json::find(*entry, "sdkSessionId").value_or("null") == "null")
+// The text that is shown; the entry itself if nothing is to be replaced. `members` are the entry's.
+sessions::RawEntry shown_text(const sessions::RawEntry& entry, const std::vector<json::Member>& members,
+                              std::string_view sdk_session_id) {
+  const json::Index index(members);
+  json::Edit renamed = delivery::legacy_view(index);
+  if (!sdk_session_id.empty() && index.find("sdkSessionId").value_or("null") == "null")
     renamed.put_string("sdkSessionId", sdk_session_id);
-  if (!renamed.empty()) entry = std::make_shared<const std::string>(json::apply(*entry, renamed));
-  if (store::invalid_utf8(*entry))  // a foreign program wrote them
-    entry = std::make_shared<const std::string>(store::replace_invalid_utf8(*entry));
-  return entry;
+  sessions::RawEntry text = entry;
+  if (!renamed.empty()) text = std::make_shared<const std::string>(json::apply(*text, renamed));
+  if (store::invalid_utf8(*text))  // a foreign program wrote them
+    text = std::make_shared<const std::string>(store::replace_invalid_utf8(*text));
+  return text;
 }
 
 // Tells what a member is; nothing if it is not shown.
@@ -32,9 +36,9 @@ std::optional<Part> part_of(std::string_view name) {
 }
 
 // Calls `use` with each member that is shown: its part, its name with escapes resolved, and the member as it stands.
-template <class Use>
-void for_each_shown(std::string_view object, Use use) {
-  for (const json::Member& member : json::members(object)) {
+template <class Members, class Use>
+void for_each_shown(const Members& members, Use use) {
+  for (const json::Member& member : members) {
     const std::string unescaped = member.name.contains('\\') ? json::unescape(member.name) : std::string();
     const std::string_view name = unescaped.empty() ? member.name : unescaped;
     const char* const begin = member.name.data() - 1;
@@ -44,9 +48,12 @@ void for_each_shown(std::string_view object, Use use) {
 
 }  // namespace
 
-ShownEntry::ShownEntry(const sessions::RawEntry& entry, std::string_view sdk_session_id)
-    : text_(shown_text(entry, sdk_session_id)) {
-  for_each_shown(*text_, [this](Part part, std::string_view, std::string_view member) {
+ShownEntry::ShownEntry(const sessions::RawEntry& entry, std::string_view sdk_session_id) {
+  std::vector<json::Member> members = json::all_members(*entry);
+  text_ = shown_text(entry, members, sdk_session_id);
+  if (text_ != entry) members = json::all_members(*text_);
+  for_each_shown(members, [this](Part part, std::string_view name, std::string_view member) {
+    has_paths_ = has_paths_ || name == "paths";
     const bool snapshot = part == Part::snapshot;
     Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();
     if (last != nullptr && last->snapshots == snapshot && last->members.end() + 1 == member.begin()) {
@@ -67,7 +74,7 @@ void ShownEntry::append_all(std::string& out, bool snapshots) const {
 }
 
 void ShownEntry::append_named(std::string& out, const std::vector<std::string>& sorted_names, bool snapshots) const {
-  for_each_shown(*text_, [&](Part part, std::string_view name, std::string_view member) {
+  for_each_shown(json::members(*text_), [&](Part part, std::string_view name, std::string_view member) {
     if (part == Part::snapshot && !snapshots) return;
     if (!std::ranges::binary_search(sorted_names, name)) return;
     out += ',';

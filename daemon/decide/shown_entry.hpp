@@ -26,6 +26,7 @@ class ShownEntry {
   void append_named(std::string& out, const std::vector<std::string>& sorted_names, bool snapshots) const;
 
   std::size_t size() const { return text_->size(); }
+  bool has_paths() const { return has_paths_; }  // a member of this name, which the API gives to operators
 
  private:
   // Neighbouring members, without the comma before the first. A view into text_.
@@ -36,6 +37,7 @@ class ShownEntry {
 
   sessions::RawEntry text_;  // the entry itself, if nothing is to be replaced
   std::vector<Stretch> stretches_{};
+  bool has_paths_ = false;
 };
 
 }  // namespace sessiond::decide

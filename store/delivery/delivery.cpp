@@ -31,7 +31,8 @@ Delivery read_delivery(const json::Index& entry) {
 
 void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& delivery) {
   const Stored stored = read_stored(entry);
-  const RawDelivery now = delivery_of(stored);
+  const bool settled = is_settled(stored);
+  const RawDelivery now = delivery_of(stored, settled);
   RawDelivery wanted;
   const auto quoted = [&](std::size_t field, const std::optional<std::string>& text) {
     if (!text) return;
@@ -44,12 +45,13 @@ void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& 
   quoted(account_id, delivery.account_id);
   if (delivery.thread_id) wanted[thread_id] = normalized(thread_id, *delivery.thread_id);
   forget(edit);
+  if (settled && wanted == now) return;  // both forms say so already
   write_forms(edit, stored, stored.context, wanted);
 }
 
-json::Edit legacy_view(std::string_view entry) {
+json::Edit legacy_view(const json::Index& entry) {
   json::Edit edit;
-  const Stored stored = read_stored(json::Index(entry));
+  const Stored stored = read_stored(entry);
   if (is_settled(stored)) return edit;
   if (moves(stored.channel, stored.provider)) {
     settle(edit, "channel", stored.channel, std::string(*stored.provider));
@@ -59,7 +61,7 @@ json::Edit legacy_view(std::string_view entry) {
     if (moves(stored.group_channel, stored.room)) edit.put("groupChannel", std::string(*stored.room));
     edit.remove("room");
   }
-  write_forms(edit, stored, stored.context, delivery_of(stored), Odd::kept);
+  write_forms(edit, stored, stored.context, delivery_of(stored, false), Odd::kept);
   return edit;
 }
 

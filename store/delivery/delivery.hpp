@@ -44,6 +44,6 @@ Result<void> normalize_patch(json::Edit& edit, const json::Index& entry, std::st
 // Returns the edit that turns a stored entry into what the API shows. provider and lastProvider become channel and
 // lastChannel if those are absent; otherwise they stay, as in OpenClaw. room becomes groupChannel, or is removed. A
 // value of a wrong type stays where there is no right one. Empty if nothing is to be changed.
-json::Edit legacy_view(std::string_view entry);
+json::Edit legacy_view(const json::Index& entry);
 
 }  // namespace sessiond::delivery

@@ -112,8 +112,8 @@ RawDelivery merged(RawDelivery strong, const RawDelivery& weak) {
   return strong;
 }
 
-RawDelivery delivery_of(const Stored& stored) {
-  if (is_settled(stored)) return last_of(stored);
+RawDelivery delivery_of(const Stored& stored, bool settled) {
+  if (settled) return last_of(stored);
   RawDelivery out = merged(last_of(stored), context_of(stored.context));
   const bool somewhere = !out[to].empty() || !out[account_id].empty() || !out[thread_id].empty();
   if (out[channel].empty() && somewhere) {

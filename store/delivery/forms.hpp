@@ -40,8 +40,9 @@ std::string normalized(std::size_t field, std::optional<std::string_view> raw);
 bool other_channel(const RawDelivery& a, const RawDelivery& b);
 // Fills the fields that `strong` lacks from `weak`, unless that names another channel.
 RawDelivery merged(RawDelivery strong, const RawDelivery& weak);
-// Merges both forms of an entry.
-RawDelivery delivery_of(const Stored& stored);
+// Merges both forms of an entry. `settled`: is_settled(stored), which the caller knows.
+RawDelivery delivery_of(const Stored& stored, bool settled);
+inline RawDelivery delivery_of(const Stored& stored) { return delivery_of(stored, is_settled(stored)); }
 
 // Adds to `edit` what makes a member `value` ("": absent), if it is not so already.
 void settle(json::Edit& edit, std::string_view name, std::optional<std::string_view> present, const std::string& value);

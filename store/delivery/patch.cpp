@@ -116,10 +116,20 @@ void settle_entry_names(json::Edit& edit, const Stored& stored) {
   if (group && stored.room) edit.remove("room");
 }
 
+// Tells whether an edit names a member that normalize_patch looks at.
+bool names_delivery(const json::Edit& edit) {
+  const auto ours = [](std::string_view name) {
+    return name == "channel" || name == "groupChannel" || name == "deliveryContext" ||
+           std::ranges::find(last_names, name) != last_names.end();
+  };
+  return std::ranges::any_of(edit.set, ours, &json::Edit::Set::name) || std::ranges::any_of(edit.unset, ours);
+}
+
 }  // namespace
 
 Result<void> normalize_patch(json::Edit& edit, const json::Index& entry, std::string_view pointer_prefix,
                              Nested nested) {
+  if (!names_delivery(edit)) return {};
   if (std::vector<Fault> faults = check_named(edit, pointer_prefix); !faults.empty()) {
     std::string detail = fmt::format("{}: {}", faults.front().pointer, faults.front().detail);
     return std::unexpected(

@@ -26,7 +26,7 @@ std::string written_in_full(std::string_view agent, const Session& session, cons
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
-  const std::string entry = json::apply(*session.entry(), delivery::legacy_view(*session.entry()));
+  const std::string entry = json::apply(*session.entry(), delivery::legacy_view(json::Index(*session.entry())));
   for (const json::Member& member : json::members(entry)) {
     const std::string name = json::unescape(member.name);
     if (std::ranges::find(ours, name) != ours.end() || !wanted(name)) continue;

@@ -69,14 +69,17 @@ void add_paths(const Api& api, const http::Request& request, const std::string& 
                const decide::SessionView& view, std::string& body) {
   const bool wanted = view.fields.empty() || std::ranges::binary_search(view.fields, std::string("paths"));
   if (!wanted || !request.principal.sees_everything() ||
-      api.ledger.parts().memory.holding(agent, session.key()) != nullptr || json::find(*session.entry(), "paths"))
+      api.ledger.parts().memory.holding(agent, session.key()) != nullptr || session.shown().has_paths())
     return;
-  const std::string store = api.ledger.parts().env.paths.store_name(agent);
-  json::ObjectWriter paths;
-  paths.string("store", store);
-  paths.string("transcript", store.substr(0, store.rfind('/') + 1) + decide::AgentState::file_of(session, {}));
+  std::string file = api.ledger.parts().env.paths.store_name(agent);
   body.pop_back();
-  body += ",\"paths\":" + paths.text() + "}";
+  body += ",\"paths\":";
+  json::ObjectWriter paths(body);
+  paths.string("store", file);
+  file.resize(file.rfind('/') + 1);
+  paths.string("transcript", file += decide::AgentState::file_of(session, {}));
+  paths.close();
+  body += '}';
 }
 
 HandlerResult get_session(Api& api, http::Request& request) {

@@ -47,19 +47,20 @@ class EntryAppender {
     if (known_) end_ = *end;
   }
 
+  // Called once.
   Result<AppendResult> run() {
     if (request_.topic && !builder_.state().may_use(session_, done_.file)) {
       return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *request_.topic));
     }
     if (!known_) {
       need(Need::What::transcript_end);
-      return done_;
+      return std::move(done_);
     }
     if (request_.expected_seq && *request_.expected_seq != end_.count) {
       return fail(Code::precondition_failed,
                   fmt::format("expectedSeq is {}, but the next entry gets {}", *request_.expected_seq, end_.count));
     }
-    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != store::parse_key(session_.key()).topic;
+    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != session_.topic_of_key();
     if (topic_is_new_) {
       const auto* topics = builder_.state().transcripts.topics(session_.session_id);
       if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*request_.topic))
@@ -88,7 +89,7 @@ class EntryAppender {
       builder_.out.transcript_updates.push_back(
           {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
     }
-    return done_;
+    return std::move(done_);
   }
 
  private:

@@ -214,6 +214,7 @@ class InboundDecision {
     const policy::SendDecision send =
         policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     std::string& body = builder_.out.body;
+    body.reserve(512);
     json::ObjectWriter writer(body);
     writer.string("sessionKey", session.key());
     writer.string("sessionId", session.session_id);

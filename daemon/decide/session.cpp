@@ -42,8 +42,9 @@ std::optional<std::int64_t>* Counters::find(std::string_view field) {
   return found == counters.end() ? nullptr : &(this->*(found->field));
 }
 
-Session::Session(std::string key, sessions::RawEntry entry)
-    : key_(std::make_shared<const std::string>(std::move(key))), entry_(std::move(entry)) {
+Session::Session(std::string key, sessions::RawEntry entry) : entry_(std::move(entry)) {
+  std::string topic(store::parse_key(key).topic);
+  key_ = std::make_shared<const Key>(std::move(key), std::move(topic));
   read_fields();
 }
 
@@ -146,7 +147,7 @@ void Session::read_fields() {
   sdk_session_id = sdk.id();
   if (chat_type == "dm") chat_type = "direct";
   if (channel.empty()) channel = legacy_channel;
-  const store::KeyParts parts = store::parse_key(*key_);
+  const store::KeyParts parts = store::parse_key(key());
   if (channel.empty()) channel = store::lower(parts.channel);
   if (channel.empty()) channel = last_channel;
   if (chat_type.empty()) chat_type = store::lower(parts.chat_type);

@@ -32,8 +32,9 @@ class Session : public Counters, public Linked {
  public:
   Session(std::string key, sessions::RawEntry entry);
 
-  const std::string& key() const { return *key_; }
-  const sessions::RawEntry& entry() const;  // a compact JSON object, with the counters
+  const std::string& key() const { return key_->text; }
+  const std::string& topic_of_key() const { return key_->topic; }  // "" for none
+  const sessions::RawEntry& entry() const;                         // a compact JSON object, with the counters
   // The members of entry() that the API shows. Kept until the entry changes: 16 bytes of a session, and about 110 more
   // of one that was shown.
   const ShownEntry& shown() const;
@@ -60,7 +61,11 @@ class Session : public Counters, public Linked {
   void take_field(std::string_view name, std::string_view value);
   bool edit_counter(const json::Edit::Set& member);
 
-  std::shared_ptr<const std::string> key_;  // shared with its copies
+  struct Key {
+    std::string text;
+    std::string topic;
+  };
+  std::shared_ptr<const Key> key_;  // shared with its copies
   mutable sessions::RawEntry entry_;
   mutable json::Edit counters_;                      // newer than entry_
   mutable std::shared_ptr<const ShownEntry> shown_;  // of entry_; null: not made yet

@@ -82,7 +82,7 @@ std::vector<const Session*> SessionIndex::children(std::string_view key) const {
 }
 
 std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
-  const std::string_view own = store::parse_key(session.key()).topic;
+  const std::string& own = session.topic_of_key();
   if (topic && *topic != own) return store::transcript_file(session.session_id, *topic);
   if (!session.session_file.empty()) {
     const std::string base = session.session_file.substr(session.session_file.find_last_of('/') + 1);

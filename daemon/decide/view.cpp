@@ -1,12 +1,17 @@
 #include "daemon/decide/view.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::decide {
 
-std::string etag(const Session& session) { return "r" + std::to_string(session.rev); }
+std::string etag(const Session& session) {
+  const fmt::format_int rev(session.rev);
+  return std::string("r").append(rev.data(), rev.size());
+}
 
 void append_session(std::string& out, std::string_view agent, const Session& session, const SessionView& view) {
   if (!view.parent) {

@@ -307,7 +307,11 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::s
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {
-  return parts_.commits.journal().epoch() + '-' + std::to_string(std::max(parts_.commits.durable(), last_seq));
+  const fmt::format_int seq(std::max(parts_.commits.durable(), last_seq));
+  const std::string& epoch = parts_.commits.journal().epoch();
+  std::string id;
+  id.reserve(epoch.size() + 1 + seq.size());
+  return id.append(epoch).append("-").append(seq.data(), seq.size());
 }
 
 void Ledger::drain() {

@@ -179,7 +179,9 @@ Result<std::string> canonical_key(std::string_view key, std::string_view agent) 
     return fail(Code::agent_mismatch,
                 fmt::format("the key names agent \"{}\", the request agent \"{}\"", parts.agent, agent));
   }
-  std::string out = fmt::format("agent:{}:", agent);
+  std::string out;
+  out.reserve(key.size());
+  out.append("agent:").append(agent).append(":");
   append_rest(out, shape);
   if (out.size() > max_key_bytes) {
     return fail(Code::invalid_id,

@@ -62,7 +62,8 @@ void append_line(std::string& lines, const http::Request& request, const http::R
   if (response.status >= 400) {
     if (const auto code = json::string_at(response.body, "code")) out.string("code", *code);
   } else if (route != nullptr && route->pattern == "/v1/inbound") {
-    if (const auto key = json::string_at(response.body, "sessionKey")) out.string("key", *key);
+    const json::MemberIterator first(response.body);
+    if (first != std::default_sentinel && first->name == "sessionKey") out.raw("key", first->value);
   }
   for (const auto& [header, value] : response.headers) {
     if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));

@@ -93,27 +93,27 @@ HandlerResult inbound(Api& api, http::Request& request) {
 
   // The key is known before the decision, so scope is too.
   CO_TRY(command.route, decide::route_of(api.ledger.rules().routing, *agent, command));
-  const auto refusal = [key = command.route.key] {
-    return fail(Code::forbidden, fmt::format("this token may not post into {}", key));
+  const policy::Route route = command.route;
+  const auto refusal = [&route] {
+    return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
   };
-  if (!request.principal.sees(*agent, command.route.key, command.route.channel)) co_return refusal();
+  if (!request.principal.sees(*agent, route.key, route.channel)) co_return refusal();
   CO_TRY(auto requester, requester_of(request, key));
   // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
-  const auto route = command.route;
   requester.in_memory = is_in_memory(api, *agent, command);
-  auto decide = [route, decide = scoped(std::move(command), request.principal), principal = request.principal, refusal](
-                    const decide::AgentState& state, const decide::Context& context,
-                    const decide::FetchedLines& lines) -> Result<decide::Decision> {
+  const ledger::Decide within = scoped(std::move(command), request.principal);
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const decide::Session* there = state.find_key(route.key);
-    if (there != nullptr && !sees(principal, state, *there) &&
+    if (there != nullptr && !sees(request.principal, state, *there) &&
         !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
       return refusal();
     }
-    return decide(state, context, lines);
+    return within(state, context, lines);
   };
-  CO_TRY(auto reply, co_await api.ledger.commit(*agent, std::move(requester), std::move(decide), true));
+  CO_TRY(auto reply, co_await api.ledger.commit(*agent, std::move(requester), decide, true));
   co_return to_response(std::move(reply));
 }
 

@@ -16,6 +16,8 @@ Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   fields.pointer_ = std::move(pointer);
   if (object.empty()) return fields;
   if (json::kind(object) != json::Kind::object) return fail_at(fields.pointer_, "must be an object");
+  constexpr std::size_t usual = 12;
+  fields.members_.reserve(usual);
   for (const json::Member& member : json::members(object)) {
     if (fields.members_.size() == limits::command_members)
       return fail_at(fields.pointer_, fmt::format("has more than {} members", limits::command_members));

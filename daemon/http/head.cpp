@@ -39,9 +39,8 @@ constexpr auto name_bytes = [] {
 // Makes a name lower-case where it stands, and returns its length: 0 when no name with a colon begins there.
 std::size_t lower_name(char* name, std::size_t room) {
   for (std::size_t size = 0; size < room; ++size) {
-    if (name[size] == ':') return size;
     const char lower = name_bytes[static_cast<unsigned char>(name[size])];
-    if (lower == 0) return 0;
+    if (lower == 0) return name[size] == ':' ? size : 0;
     name[size] = lower;
   }
   return 0;

@@ -54,12 +54,13 @@ bool TranscriptLocks::any_held() const {
 bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::string& file) const {
   const decide::TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
-  const std::string path = env_.paths.sessions_dir(state.id()) + file;
+  const std::string path = env_.paths.root().native() + '/' + env_.paths.sessions_dir(state.id()) + file;
   struct stat status{};
-  const bool there = ::lstat((env_.paths.root().native() + '/' + path).c_str(), &status) == 0;
+  const bool there = ::lstat(path.c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
+  const std::string_view below_root = std::string_view(path).substr(env_.paths.root().native().size() + 1);
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.
-  return size == end->read_size || size == flusher_.facts().sizes.find(path);
+  return size == end->read_size || size == flusher_.facts().sizes.find(below_root);
 }
 
 std::shared_ptr<TranscriptHold> TranscriptLocks::join(const std::string& agent, const std::string& file) {

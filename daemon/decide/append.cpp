@@ -68,14 +68,14 @@ class EntryAppender {
                                              limits::topics));
     }
     TRY(know_ids());
-    if (builder_.out.need) return done_;
+    if (builder_.out.need) return std::move(done_);
     if (end_.count == 0) {
       meter_.emplace();
     } else if (end_.meter) {
       meter_ = *end_.meter;
     } else {
       need(Need::What::meter);
-      return done_;
+      return std::move(done_);
     }
     const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
     builder_.out.events.reserve(builder_.out.events.size() + most);

@@ -51,6 +51,7 @@ struct FileJournal::Impl {
   }
 
   void run();
+  void write_zeros();
   void write_all(Waiting waiting);
   BatchOutcome write(std::uint64_t generation, std::span<const Commit> commits);
   void deliver(BatchOutcome outcome, std::span<Commit> commits, std::uint64_t generation);
@@ -93,7 +94,17 @@ void FileJournal::Impl::run() {
       taken.swap(queue);
     }
     for (Waiting& waiting : taken) write_all(std::move(waiting));
+    write_zeros();
   }
+}
+
+void FileJournal::Impl::write_zeros() {
+  {
+    const std::scoped_lock lock(queue_mutex);
+    if (stopping || !queue.empty()) return;
+  }
+  const std::scoped_lock lock(log_mutex);
+  log->write_zeros();
 }
 
 void FileJournal::Impl::write_all(Waiting waiting) {

@@ -25,6 +25,10 @@ SegmentWriter::Ops ops_of(const JournalOptions& options) {
 Log::Log(const JournalOptions& options, Catalog& catalog, SegmentWriter::Ops ops)
     : dir_(options.dir), segment_bytes_(options.segment_bytes), ops_(std::move(ops)), catalog_(catalog) {}
 
+Log::~Log() {
+  if (writer_) writer_->cut_zeros();
+}
+
 Result<Segment> Log::create_first(const JournalOptions& options) {
   const SegmentName name{.first = std::max<std::uint64_t>(options.first_seq, 1), .turn = 0};
   Segment segment{
@@ -55,6 +59,10 @@ BatchOutcome Log::write(std::span<const Commit> commits) {
   return outcome;
 }
 
+void Log::write_zeros() {
+  if (writer_) writer_->write_zeros(segment_bytes_);
+}
+
 Result<void> Log::write_line(std::uint64_t first, std::uint64_t next) {
   // A segment without an event is not followed by another: that would have the same first seq and override it.
   const bool full = writer_->end() > 0 && writer_->end() + line_.size() > segment_bytes_;
@@ -76,6 +84,7 @@ Result<void> Log::begin_segment(bool overrides) {
     if (taken.first == first) name.turn = taken.turn + 1;  // they come in order
   const auto path = dir_ / to_string(name);
   TRY(const auto start, overrides ? override_start() : Result<std::string>{});
+  if (writer_) writer_->cut_zeros();  // before the new segment is durable, so that a sealed one seldom keeps any
   TRY(auto writer, SegmentWriter::create(path, start, ops_));
   Segment segment{.name = name, .path = path, .next = first, .end = writer.end(), .index = SparseIndex{}};
   if (writer.end() > 0) segment.index->add(first, 0);

@@ -18,6 +18,7 @@ namespace sessiond::journal {
 
 class Log {
  public:
+  ~Log();  // gives the live segment its true length
   static Result<std::unique_ptr<Log>> open(const JournalOptions& options, const Recovered& recovered, Catalog& catalog);
   // Creates the first segment of a new journal.
   static Result<Segment> create_first(const JournalOptions& options);
@@ -28,6 +29,8 @@ class Log {
   // Begins a segment that overrides everything after the head. Then batches can be written again.
   Result<void> override_from_head();
   bool writable() const { return writer_.has_value(); }
+  // Makes the next batches cheaper: writes zeros that they overwrite. Call it when none waits.
+  void write_zeros();
 
  private:
   Log(const JournalOptions& options, Catalog& catalog, SegmentWriter::Ops ops);

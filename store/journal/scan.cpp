@@ -77,13 +77,20 @@ std::string damaged_at(const std::filesystem::path& segment, std::uint64_t offse
 
 Result<Scan> scan_segment(int fd, const std::string& name, std::uint64_t first, std::uint64_t until) {
   TRY(const auto status, store::status_of(fd, name));
-  const auto size = static_cast<std::uint64_t>(status.st_size);
+  auto size = static_cast<std::uint64_t>(status.st_size);
   store::SequentialLines reader(fd, 0, size, name);
   Scanner scanner(first, until);
   while (!scanner.done()) {
     TRY(const auto raw, reader.next());
     if (!raw) break;
-    scanner.line(raw->offset, raw->text, raw->ended);
+    if (raw->ended) {
+      scanner.line(raw->offset, raw->text, true);
+      continue;
+    }
+    // No line has a NUL byte: the zeros at the end were written for lines to come.
+    const std::string_view text = raw->text.substr(0, raw->text.find_last_not_of('\0') + 1);
+    size = raw->offset + text.size();
+    if (!text.empty()) scanner.line(raw->offset, text, false);
   }
   Scan scan = scanner.take();
   scan.size = size;

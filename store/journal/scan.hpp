@@ -27,7 +27,7 @@ struct Damage {
 struct Scan {
   std::vector<Run> runs{};
   std::vector<Damage> damages{};
-  std::uint64_t size = 0;  // of the file
+  std::uint64_t size = 0;  // of the file, without the zeros at its end
 
   // Whether the only damage is one batch at the very end that was not completely written.
   bool torn_only() const { return damages.size() == 1 && damages[0].one_line && damages[0].end == size; }

@@ -197,8 +197,8 @@ class LedgerFixture {
   }
   std::shared_ptr<const journal::JournalFileOps> disk_that_may_fail() const {
     auto ops = std::make_shared<journal::JournalFileOps>();
-    ops->write = [failing = failing_](int fd, const void* bytes, std::size_t length) -> ssize_t {
-      if (!*failing) return ::write(fd, bytes, length);
+    ops->write = [failing = failing_](int fd, const void* bytes, std::size_t length, off_t at) -> ssize_t {
+      if (!*failing) return ::pwrite(fd, bytes, length, at);
       errno = EIO;
       return -1;
     };

@@ -45,10 +45,10 @@ class Files {
  private:
   std::unique_ptr<Journal> open(const fs::path& dir) {
     auto ops = std::make_shared<JournalFileOps>();
-    ops->write = [this](int fd, const void* bytes, std::size_t length) -> ssize_t {
+    ops->write = [this](int fd, const void* bytes, std::size_t length, off_t at) -> ssize_t {
       Failure once = Failure::not_stored;
       if (!failure_.compare_exchange_strong(once, Failure::none) && failure_ == Failure::none)
-        return ::write(fd, bytes, length);
+        return ::pwrite(fd, bytes, length, at);
       errno = EIO;
       return -1;
     };

@@ -29,9 +29,9 @@ struct Disk {
 
 std::shared_ptr<const JournalFileOps> ops_on(Disk& disk) {
   auto ops = std::make_shared<JournalFileOps>();
-  ops->write = [&disk](int fd, const void* bytes, std::size_t length) -> ssize_t {
-    if (!disk.fails()) return ::write(fd, bytes, length);
-    if (disk.half) static_cast<void>(!::write(fd, bytes, length / 2));
+  ops->write = [&disk](int fd, const void* bytes, std::size_t length, off_t at) -> ssize_t {
+    if (!disk.fails()) return ::pwrite(fd, bytes, length, at);
+    if (disk.half) static_cast<void>(!::pwrite(fd, bytes, length / 2, at));
     errno = disk.error;
     return -1;
   };
@@ -40,9 +40,12 @@ std::shared_ptr<const JournalFileOps> ops_on(Disk& disk) {
     errno = disk.error;
     return -1;
   };
+  ops->write_zeros = [](int fd, std::uint64_t offset, std::uint64_t end) {
+    return ::ftruncate(fd, static_cast<off_t>(end)) == 0 && offset < end;
+  };
   ops->create = [&disk](const fs::path& path) -> Result<store::Fd> {
     if (disk.fails()) return std::unexpected(io_problem("create", path.native(), disk.error));
-    return store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL);
+    return store::open_file(path, O_RDWR | O_CREAT | O_EXCL);
   };
   ops->sync_dir = [&disk](const fs::path& path) -> Result<void> {
     if (disk.fails()) return std::unexpected(io_problem("fsync", path.native(), disk.error));
@@ -58,17 +61,18 @@ struct Told {
   bool failed = false;
 };
 
-// Commits in small segments, as a ledger would make them: after a failure back to the head, resume, on.
-Told run(const fs::path& dir, Disk& disk) {
+// Commits in small segments, as a ledger would make them: after a failure back to the head, resume, on. With long texts
+// most lines overwrite zeros.
+Told run(const fs::path& dir, Disk& disk, std::size_t text_bytes = 0) {
   Told told;
-  TestJournal journal({.dir = dir, .segment_bytes = 400, .file_ops = ops_on(disk)});
+  TestJournal journal({.dir = dir, .segment_bytes = text_bytes == 0 ? 400U : 60'000U, .file_ops = ops_on(disk)});
   if (!journal.ok()) {
     told.failed = true;
     return told;
   }
   for (int i = 0; i < 20; ++i) {
     const std::uint64_t seq = journal->head() + 1;
-    const BatchOutcome outcome = journal.put(commit(seq, 2, fmt::format("try {}", i)));
+    const BatchOutcome outcome = journal.put(commit(seq, 2, fmt::format("try {} {}", i, std::string(text_bytes, 't'))));
     for (const Bytes& event : outcome.commits.at(0).events) {
       if (outcome.kind == BatchOutcome::Kind::durable) {
         CHECK(told.durable.emplace(told.durable.size() + 1, *event).second);
@@ -110,21 +114,24 @@ void check_after_restart(const fs::path& dir, const Told& told) {
 }
 
 TEST_CASE("one failure at any place: nothing durable is lost, nothing that was not stored comes back") {
-  Disk counting;
-  {
-    const TempDir dir;
-    run(dir.path(), counting);
-  }
-  REQUIRE(counting.asked > 40);
-  for (const bool half : {false, true}) {
-    for (int n = 0; n < counting.asked; ++n) {
-      CAPTURE(n);
-      CAPTURE(half);
+  for (const std::size_t text_bytes : {0U, 3000U}) {
+    Disk counting;
+    {
       const TempDir dir;
-      Disk disk{.fail_at = n, .error = half ? ENOSPC : EIO, .half = half};
-      const Told told = run(dir.path(), disk);
-      CHECK(told.failed);
-      check_after_restart(dir.path(), told);
+      run(dir.path(), counting, text_bytes);
+    }
+    REQUIRE(counting.asked > 40);
+    for (const bool half : {false, true}) {
+      for (int n = 0; n < counting.asked; ++n) {
+        CAPTURE(n);
+        CAPTURE(half);
+        CAPTURE(text_bytes);
+        const TempDir dir;
+        Disk disk{.fail_at = n, .error = half ? ENOSPC : EIO, .half = half};
+        const Told told = run(dir.path(), disk, text_bytes);
+        CHECK(told.failed);
+        check_after_restart(dir.path(), told);
+      }
     }
   }
 }
@@ -195,8 +202,8 @@ TEST_CASE("everything that waits behind a failure is given back, in order, once"
   std::atomic<int> writes = 0;
   std::atomic<bool> hold = true;
   auto ops = std::make_shared<JournalFileOps>();
-  ops->write = [&](int fd, const void* bytes, std::size_t length) -> ssize_t {
-    if (++writes != 2) return ::write(fd, bytes, length);
+  ops->write = [&](int fd, const void* bytes, std::size_t length, off_t at) -> ssize_t {
+    if (++writes != 2) return ::pwrite(fd, bytes, length, at);
     hold.wait(true);
     errno = ENOSPC;
     return -1;
@@ -247,12 +254,12 @@ TEST_CASE("short writes and EINTR are carried through") {
   const TempDir dir;
   int calls = 0;
   auto ops = std::make_shared<JournalFileOps>();
-  ops->write = [&](int fd, const void* bytes, std::size_t length) -> ssize_t {
+  ops->write = [&](int fd, const void* bytes, std::size_t length, off_t at) -> ssize_t {
     if (++calls % 3 == 0) {
       errno = EINTR;
       return -1;
     }
-    return ::write(fd, bytes, std::min<std::size_t>(length, 7));
+    return ::pwrite(fd, bytes, std::min<std::size_t>(length, 7), at);
   };
   {
     TestJournal journal({.dir = dir.path(), .file_ops = ops});

@@ -163,9 +163,9 @@ TEST_CASE("waiting commits share one batch; it is bounded") {
   const TempDir dir;
   std::atomic<bool> hold = true;
   auto ops = std::make_shared<JournalFileOps>();
-  ops->write = [&](int fd, const void* bytes, std::size_t length) {
+  ops->write = [&](int fd, const void* bytes, std::size_t length, off_t at) {
     hold.wait(true);
-    return ::write(fd, bytes, length);
+    return ::pwrite(fd, bytes, length, at);
   };
   TestJournal journal({.dir = dir.path(), .file_ops = ops});
   const std::string big(1 << 20, 'b');

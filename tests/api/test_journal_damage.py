@@ -460,7 +460,7 @@ class Restores(JournalCase):
         done = daemon.cli("restore", backup, "--force")
         self.assertIn(done.returncode, (0, 1), done.stderr)
         self.assertRegex(done.stdout, r"valid again: .*" + token["id"])
-        self.assertRegex(done.stdout, r"valid no more: .*" + made["id"])
+        self.assertRegex(done.stdout, r"no longer valid: .*" + made["id"])
         daemon.start()
         self.ok(daemon.client(token=token["token"]).get("/v1/sessions"), 200)
 

@@ -9,11 +9,10 @@
 
 namespace sessiond::ledger {
 
-// Puts what `need` asks for into `lines`, `ids`, `kept` or the agent's state. The state may change meanwhile: the caller
-// decides again, and may then need another fact.
+// Puts what `need` asks for into `lines`, `ids`, `kept` or the agent's state. The state may change meanwhile: the
+// caller decides again, and may then need another fact.
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
-                                    decide::FetchedLines& lines, decide::FetchedIds& ids,
-                                    decide::FetchedKept& kept);
+                                    decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept);
 
 // Ends the last line of a transcript before a line is written behind it, when all lines of the journal are in the file:
 // a torn line is not one of ours then. In shared mode the caller has the transcript's lock.

@@ -9,8 +9,8 @@
 namespace sessiond::ledger {
 namespace {
 
-// While it lives, appends to a transcript that need its end read wait (fetch.cpp). The end is forgotten as soon as it is
-// made, so no append is decided on the file as it is now.
+// While it lives, appends to a transcript that need its end read wait (fetch.cpp). The end is forgotten as soon as it
+// is made, so no append is decided on the file as it is now.
 class EndKeptUnread {
  public:
   EndKeptUnread(asio::io_context& loop, std::shared_ptr<Agent> agent, std::string file)

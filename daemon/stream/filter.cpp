@@ -16,8 +16,8 @@ constexpr unsigned type_count = static_cast<unsigned>(journal::EventType::text_d
 static_assert(type_count <= 32);
 
 // Names of events that later versions may send: a client may ask for them today.
-constexpr std::array<std::string_view, 9> reserved{
-    "run.*", "step.*", "tool.*", "approval.*", "context.*", "compaction.*", "delivery.*", "hook.*", "retention.*"};
+constexpr std::array<std::string_view, 9> reserved{"run.*",        "step.*",     "tool.*", "approval.*", "context.*",
+                                                   "compaction.*", "delivery.*", "hook.*", "retention.*"};
 
 std::uint32_t bit(journal::EventType type) { return 1U << static_cast<unsigned>(type); }
 

@@ -50,7 +50,7 @@ def shown_past_the_gate(folder):
     for file in sorted((ROOT / folder).iterdir()) if folder != "daemon/ledger" else ():
         if file.suffix in (".cpp", ".hpp"):
             for number, line in enumerate(file.read_text().splitlines(), 1):
-                if re.search(r"parts\(\)\.agents\.(?!files_of)", line):
+                if re.search(r"parts\(\)\.agents\.", line):
                     yield f"{file.relative_to(ROOT)}:{number}: shows an agent past the gate: {line.strip()}"
 
 

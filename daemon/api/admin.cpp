@@ -119,7 +119,7 @@ HandlerResult doctor(Api& api, http::Request& request) {
   auto report = co_await on_disk(api, [&api] {
     return doctor::run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
   });
-  for (const std::string& repair : api.ledger.status().repairs) report.ok("repaired", "", repair);
+  for (const std::string& repair : ledger::status_of(api.ledger.parts()).repairs) report.ok("repaired", "", repair);
   co_return json_response(doctor::to_json(report));
 }
 

@@ -32,7 +32,7 @@ std::optional<std::string> agent_json(const Api& api, const decide::AgentState& 
   json::ObjectWriter writer;
   writer.string("agent", state.id());
   writer.integer("sessions", static_cast<std::int64_t>(sessions));
-  const ledger::AgentFiles files = api.ledger.parts().agents.files_of(state.id());
+  const ledger::AgentFiles files = ledger::files_of(api.ledger.parts().agents, state.id());
   if (whole) writer.integer("bytes", static_cast<std::int64_t>(files.bytes));
   writer.raw("updatedAt", updated == 0 ? "null" : std::to_string(updated));
   if (whole) {

@@ -39,7 +39,7 @@ std::string journal_check_json(const journal::JournalCheck& check) {
 // 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
 // listed, but do not make the daemon unready.
 HandlerResult readyz(Api& api, http::Request& request) {
-  ledger::LedgerStatus status = api.ledger.status();
+  ledger::LedgerStatus status = ledger::status_of(api.ledger.parts());
   const bool details = may_read_details(api, request);
   if (!details) {
     status.repairs.clear();

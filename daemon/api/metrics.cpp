@@ -123,7 +123,7 @@ void add_streams(Families& families, const stream::StreamCounters& counters, std
 
 std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams) {
   Families families;
-  add_ledger(families, api.ledger.status());
+  add_ledger(families, ledger::status_of(api.ledger.parts()));
   if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
   add_streams(families, api.streams.counters(), std::move(streams));
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",

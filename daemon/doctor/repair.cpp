@@ -31,7 +31,7 @@ asio::awaitable<Result<std::vector<std::string>>> start_and_stop(ledger::Ledger&
   }
   co_await ledger.stop();
   if (!outcome) co_return std::unexpected(std::move(outcome.error()));
-  co_return ledger.status().repairs;
+  co_return status_of(ledger.parts()).repairs;
 }
 
 Result<std::vector<std::string>> rebuild(const config::Config& config, const std::vector<std::string>& agents) {

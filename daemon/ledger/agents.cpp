@@ -232,13 +232,6 @@ const decide::AgentState* Agents::at_hand(std::string_view id) {
   return agent.state.get();
 }
 
-AgentFiles Agents::files_of(std::string_view id) const {
-  const auto found = agents_.find(id);
-  if (found == agents_.end()) return {};
-  const Agent& agent = *found->second;
-  return {.bytes = agent.bytes, .lag_ms = agent.checkpoint.lag_ms(), .dirty = agent.checkpoint.dirty_since != 0};
-}
-
 asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   Agent& agent = find_or_add(id);
   auto turn = co_await take_turn(id, Turn::looking);
@@ -317,7 +310,22 @@ void Agents::unload_idle(std::uint64_t seq) {
       asio::post(env_.disk, [gone = std::exchange(agent->left.history, {})] {});
     if (now - agent->touched >= env_.ttl_ms()) unload(id, seq);
   }
-  release_idle_transcripts(now - env_.ttl_ms());
+  // The end that is forgotten is read again by the next append.
+  for (const auto& [id, file] : readers_.take_idle(now - env_.ttl_ms(), most_released)) {
+    const auto found = agents_.find(id);
+    if (found == agents_.end() || !found->second->state) continue;
+    decide::AgentState& state = *found->second->state;
+    const decide::TranscriptEnd* end = state.transcripts.find(file);
+    if (end != nullptr && end->last_seq > commits_.durable()) {
+      readers_.touch(id, file);
+      continue;
+    }
+    readers_.unload(id, file);
+    if (end == nullptr) continue;
+    state.transcripts.forget(file);
+    if (const decide::Session* session = state.owner_of_own(file))
+      notices_.released(id, *session, env_.lineage.of(state, *session));
+  }
 }
 
 void Agents::unload(const std::string& id, std::uint64_t seq) {
@@ -343,25 +351,6 @@ void Agents::unload(const std::string& id, std::uint64_t seq) {
   flusher_.unload(id);
 }
 
-// The end that is forgotten is read again by the next append.
-void Agents::release_idle_transcripts(std::int64_t before) {
-  for (const auto& [id, file] : readers_.take_idle(before, most_released)) {
-    const auto found = agents_.find(id);
-    if (found == agents_.end() || !found->second->state) continue;
-    decide::AgentState& state = *found->second->state;
-    const decide::TranscriptEnd* end = state.transcripts.find(file);
-    if (end != nullptr && end->last_seq > commits_.durable()) {
-      readers_.touch(id, file);
-      continue;
-    }
-    readers_.unload(id, file);
-    if (end == nullptr) continue;
-    state.transcripts.forget(file);
-    if (const decide::Session* session = state.owner_of_own(file))
-      notices_.released(id, *session, env_.lineage.of(state, *session));
-  }
-}
-
 std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decision,
                             std::vector<answers::Answer> answers) {
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) readers_.touch(state.id(), update.file);
@@ -380,6 +369,18 @@ asio::awaitable<bool> Agents::forget(std::string id) {
   ++agent->left.times;
   agent->rebuild = true;
   co_return true;
+}
+
+AgentFiles files_of(const Agents& agents, std::string_view id) {
+  const auto found = agents.all().find(id);
+  if (found == agents.all().end()) return {};
+  const Agent& agent = *found->second;
+  return {.bytes = agent.bytes, .lag_ms = agent.checkpoint.lag_ms(), .dirty = agent.checkpoint.dirty_since != 0};
+}
+
+bool is_in_memory(const Agents& agents, std::string_view id) {
+  const auto found = agents.all().find(id);
+  return found != agents.all().end() && found->second->state;
 }
 
 }  // namespace sessiond::ledger

@@ -81,8 +81,6 @@ class Agents {
   asio::awaitable<std::vector<std::string>> ids();
 
   Agent& find_or_add(const std::string& id);
-  // Describes an agent's files. All zero for an agent that is not known.
-  AgentFiles files_of(std::string_view id) const;
   const Map& all() const { return agents_; }
   // Waits until the agent is in memory. agent_not_found when it does not exist and `create` is false; degraded.
   asio::awaitable<Result<void>> load(std::string id, bool create);
@@ -112,7 +110,6 @@ class Agents {
   const decide::AgentState* at_hand(std::string_view id);
   asio::awaitable<Result<const decide::AgentState*>> get(std::string id, bool fresh);
   asio::awaitable<Result<Loaded>> read(std::shared_ptr<Agent> agent);
-  void release_idle_transcripts(std::int64_t before);
   asio::awaitable<Result<void>> install(std::string id, Loaded loaded);
 
   LedgerEnv& env_;
@@ -126,5 +123,9 @@ class Agents {
   bool big_load_ = false;  // a big store is being read: one at a time, so that disk threads are left for the others
   runtime::Waiters big_load_ended_{};
 };
+
+// Describes an agent's files. All zero for an agent that is not known.
+AgentFiles files_of(const Agents& agents, std::string_view id);
+bool is_in_memory(const Agents& agents, std::string_view id);
 
 }  // namespace sessiond::ledger

@@ -75,6 +75,8 @@ struct LedgerStatus {
   std::vector<std::string> recovering;  // files among them that lack lines from the last recovery
 };
 
+LedgerStatus status_of(const LedgerParts& parts);
+
 class Ledger {
  public:
   // Opens the state directory and recovers; blocks. `disk` runs everything that may block later on. With `repair`, a
@@ -116,10 +118,6 @@ class Ledger {
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
-  bool is_in_memory(std::string_view agent) const {
-    const auto found = parts_.agents.all().find(agent);
-    return found != parts_.agents.all().end() && found->second->state;
-  }
   // Takes an agent out of memory: soon, if it has changes that its files do not hold or something is done with it.
   void unload(const std::string& agent) { parts_.agents.unload(agent, parts_.checkpointer.backlog().from()); }
 
@@ -152,7 +150,6 @@ class Ledger {
     on_events_ = std::move(durable);
     parts_.env.on_passing_events = std::move(passing);
   }
-  LedgerStatus status() const;
   // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 

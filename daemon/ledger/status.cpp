@@ -4,32 +4,31 @@
 
 namespace sessiond::ledger {
 
-LedgerStatus Ledger::status() const {
+LedgerStatus status_of(const LedgerParts& parts) {
   LedgerStatus out;
-  out.counters = parts_.commits.counters();
-  out.checkpoints = parts_.checkpointer.checkpoints();
-  out.evictions = parts_.notices.evictions();
-  out.head = parts_.commits.last();
-  out.durable = parts_.commits.durable();
-  out.oldest = parts_.commits.journal().oldest();
+  out.counters = parts.commits.counters();
+  out.checkpoints = parts.checkpointer.checkpoints();
+  out.evictions = parts.notices.evictions();
+  out.head = parts.commits.last();
+  out.durable = parts.commits.durable();
+  out.oldest = parts.commits.journal().oldest();
   const std::int64_t now = store::steady_ms();
-  out.refusal = parts_.commits.refusal();
-  if (out.refusal.empty() && parts_.flusher.facts().failing)
-    out.refusal = "transcripts cannot be written (see the log)";
-  out.repairs = parts_.notices.repairs();
-  out.damage = parts_.journal_files.damage();
-  out.journal_check = parts_.journal_files.check();
-  out.unwatched = parts_.follower.unwatched();
-  out.answers_truncated = parts_.commits.answers().truncated();
-  for (const std::string& path : parts_.follower.databases())
+  out.refusal = parts.commits.refusal();
+  if (out.refusal.empty() && parts.flusher.facts().failing) out.refusal = "transcripts cannot be written (see the log)";
+  out.repairs = parts.notices.repairs();
+  out.damage = parts.journal_files.damage();
+  out.journal_check = parts.journal_files.check();
+  out.unwatched = parts.follower.unwatched();
+  out.answers_truncated = parts.commits.answers().truncated();
+  for (const std::string& path : parts.follower.databases())
     out.degraded.push_back(path + ": sessions that OpenClaw 2026.8 or later keeps there are not served");
-  if (!parts_.checkpointer.trouble().empty()) out.lagging.push_back(parts_.checkpointer.trouble());
-  for (const auto& [id, agent] : parts_.agents.all()) {
+  if (!parts.checkpointer.trouble().empty()) out.lagging.push_back(parts.checkpointer.trouble());
+  for (const auto& [id, agent] : parts.agents.all()) {
     if (agent->state) ++out.agents;
     if (!agent->degraded.empty()) {
       out.degraded.push_back(fmt::format("agent {}: {}; the journal keeps {} KiB for it", id, agent->degraded,
                                          agent->rebuild || agent->checkpoint.dirty_since != 0
-                                             ? parts_.commits.journal().bytes_after(agent->reached.store) >> 10
+                                             ? parts.commits.journal().bytes_after(agent->reached.store) >> 10
                                              : 0));
     } else {
       out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
@@ -39,7 +38,7 @@ LedgerStatus Ledger::status() const {
     if (!agent->checkpoint.trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->checkpoint.trouble));
     if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
   }
-  for (const auto& [file, held] : parts_.flusher.locked()) {
+  for (const auto& [file, held] : parts.flusher.locked()) {
     if (!held.why.empty()) {
       out.degraded.push_back(held.why);
       continue;
@@ -48,7 +47,7 @@ LedgerStatus Ledger::status() const {
     if (now - held.since > transcript_lock_timeout_ms)
       out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
   }
-  out.recovering.assign(parts_.flusher.recovering().begin(), parts_.flusher.recovering().end());
+  out.recovering.assign(parts.flusher.recovering().begin(), parts.flusher.recovering().end());
   return out;
 }
 

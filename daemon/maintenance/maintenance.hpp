@@ -22,7 +22,7 @@ namespace sessiond::maintenance {
 class Visit {
  public:
   Visit(ledger::Ledger& ledger, std::string agent)
-      : ledger_(ledger), agent_(std::move(agent)), was_there_(ledger.is_in_memory(agent_)) {}
+      : ledger_(ledger), agent_(std::move(agent)), was_there_(ledger::is_in_memory(ledger.parts().agents, agent_)) {}
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
   ~Visit() {  // NOLINT(bugprone-exception-escape): throws when memory is out, and the daemon ends

@@ -92,7 +92,7 @@ asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& re
   // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
   // ahead of the tail only for a moment, so it is waited for.
   if (asked && asked->epoch == ledger_.parts().commits.journal().epoch() && asked->seq > tail_.head() &&
-      asked->seq <= ledger_.status().head) {
+      asked->seq <= ledger_.parts().commits.last()) {
     if (const auto settled = co_await ledger_.wait_until_durable(asked->seq); !settled)
       log::debug("stream_asked_for_what_was_not_stored", {{"seq", asked->seq}});
   }

@@ -25,7 +25,7 @@ KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")
 
 
 # In the order in which they are typed: what README has set and started is there for the others.
-WITH_COMMANDS = ("README.md", "daemon/api/README.md", "store/lock/README.md")
+WITH_COMMANDS = ("README.md", "daemon/api/README.md", "store/lock/README.md", "policy/context/README.md")
 
 
 FOLDERS = ("config", "store", "transcripts", "policy", "daemon", "tests", "web")

@@ -75,7 +75,7 @@ TEST_CASE("a commit is answered, shown and counted once it is durable") {
   const auto lines = fixture.lines("s.jsonl");
   REQUIRE(lines);
   CHECK(text_at(*lines, 0) == "hello");
-  CHECK(fixture.ledger().status().counters.commits == 2);
+  CHECK(status_of(fixture.ledger().parts()).counters.commits == 2);
 }
 
 TEST_CASE("a refused command leaves nothing behind") {
@@ -135,7 +135,7 @@ TEST_CASE("a checkpoint brings sessions.json up to date, and CHECKPOINT says so"
   ok(fixture.create(key, "s"));
   fixture.checkpointed();
   CHECK(fixture.store_text().contains(key));
-  CHECK(!fixture.ledger().parts().agents.files_of("main").dirty);
+  CHECK(!files_of(fixture.ledger().parts().agents, "main").dirty);
   const std::string marks =
       LedgerFixture::text_of(std::filesystem::path(fixture.config().state_dir) / "journal/CHECKPOINT");
   CHECK(json::int_at(marks, "seq") == 1);
@@ -162,7 +162,7 @@ TEST_CASE("a batch that was not stored is taken back, and commits go on when the
   fixture.fail_disk();
   const auto lost = fixture.create("agent:main:lost", "t");
   REQUIRE(!lost);
-  CHECK(!fixture.ledger().status().refusal.empty());
+  CHECK(!status_of(fixture.ledger().parts()).refusal.empty());
   fixture.heal_disk();
   std::optional<Result<Reply>> again;
   fixture.run_until([&] {  // the journal is asked once a second
@@ -215,11 +215,11 @@ TEST_CASE("sessions.json waits for a foreign lock, requests do not") {
   REQUIRE(!held);
   CHECK(held.error().code == Code::lock_timeout);
   CHECK(!fixture.store_text().contains("second"));
-  CHECK(fixture.ledger().status().lock_waits == 1);
+  CHECK(status_of(fixture.ledger().parts()).lock_waits == 1);
   lock.release();
   fixture.checkpointed();
   CHECK(fixture.store_text().contains("second"));
-  CHECK(fixture.ledger().status().lock_waits == 0);
+  CHECK(status_of(fixture.ledger().parts()).lock_waits == 0);
 }
 
 TEST_CASE("a foreign lock on one agent's store holds up no other agent") {
@@ -384,9 +384,9 @@ TEST_CASE("an agent that rests leaves memory, and comes back as it was") {
   ok(fixture.create(key, "s"));
   ok(fixture.append(key, "hello"));
   fixture.checkpointed();
-  fixture.run_until([&] { return fixture.ledger().status().agents == 0; });
+  fixture.run_until([&] { return status_of(fixture.ledger().parts()).agents == 0; });
   CHECK(fixture.shown() == Keys{key});
-  CHECK(fixture.ledger().status().agents == 1);
+  CHECK(status_of(fixture.ledger().parts()).agents == 1);
   const auto said = fixture.append(key, "again");
   REQUIRE(said);
   CHECK(json::int_at(said->body, "lastSeq") == 1);
@@ -405,11 +405,11 @@ TEST_CASE("a store that cannot be read degrades its agent alone, until it is put
   REQUIRE(!refused);
   CHECK(refused.error().code == Code::degraded);
   CHECK(fixture.shown("b") == Keys{"agent:b:main"});
-  CHECK(fixture.ledger().status().degraded.size() == 1);
+  CHECK(status_of(fixture.ledger().parts()).degraded.size() == 1);
   std::filesystem::remove(store);
   std::filesystem::rename(store.native() + ".aside", store);
   CHECK(fixture.shown("a") == Keys{"agent:a:main"});
-  CHECK(fixture.ledger().status().degraded.empty());
+  CHECK(status_of(fixture.ledger().parts()).degraded.empty());
 }
 
 TEST_CASE("a store that is gone is rebuilt from the generation before it and the journal") {
@@ -421,7 +421,7 @@ TEST_CASE("a store that is gone is rebuilt from the generation before it and the
   std::filesystem::remove(fixture.in_agent("sessions.json"));
   fixture.open();
   CHECK(fixture.shown() == Keys{key, "agent:main:second"});
-  CHECK(!fixture.ledger().status().repairs.empty());
+  CHECK(!status_of(fixture.ledger().parts()).repairs.empty());
 }
 
 TEST_CASE("an answer is replayed to whoever brings its key again, after a kill too") {

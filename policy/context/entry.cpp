@@ -26,6 +26,13 @@ struct Size {
   std::int64_t tokens() const { return tokens_of(points) + tokens_of_image * images; }
 };
 
+// Tells whether \uD800 to \uDFFF is written there; the digit behind the D says which half of a pair it is.
+bool is_surrogate(std::string_view inner, std::size_t at, std::string_view digits) {
+  if (at >= inner.size()) return false;
+  const std::string_view unit = inner.substr(at, 4);
+  return unit.size() == 4 && unit.starts_with("\\u") && (unit[2] == 'd' || unit[2] == 'D') && digits.contains(unit[3]);
+}
+
 bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
 
 // The members of a content part that the rules read, raw.
@@ -196,12 +203,9 @@ std::int64_t code_points(std::string_view inner) {
     for (const char c : inner.substr(at, escape - at)) points += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
     if (escape == inner.size()) break;
     const bool hex = inner.substr(escape).starts_with("\\u");
-    // The second half of a surrogate pair: \uDC00 to \uDFFF.
-    const std::string_view unit = inner.substr(escape, 4);
-    const bool second =
-        hex && unit.size() == 4 && (unit[2] == 'd' || unit[2] == 'D') && std::string_view("cdefCDEF").contains(unit[3]);
-    points += second ? 0 : 1;
+    ++points;
     at = escape + (hex ? 6 : 2);
+    if (is_surrogate(inner, escape, "89abAB") && is_surrogate(inner, at, "cdefCDEF")) at += 6;
   }
   return points;
 }
@@ -235,6 +239,12 @@ std::int64_t text_points(std::string_view content) {
     first = false;
   }
   return points;
+}
+
+std::int64_t images_in(std::string_view content) {
+  Size size;
+  count_content(size, content);
+  return size.images;
 }
 
 Entry read_entry(std::string_view type, std::string_view body) {

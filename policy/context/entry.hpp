@@ -71,5 +71,6 @@ inline constexpr std::int64_t tokens_of_image = 2000;
 
 // Counts the code points of the text of a result: the string, or all text parts with a newline between them.
 std::int64_t text_points(std::string_view content);
+std::int64_t images_in(std::string_view content);  // of a result
 
 }  // namespace sessiond::context

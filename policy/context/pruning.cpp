@@ -130,9 +130,12 @@ class Pruner {
   void change(const Target& target, const std::string& text, bool keeps_others, const char* how) {
     Row& row = rows_.all[target.row];
     const std::int64_t before = text_points(result_of(target).content);
+    const std::int64_t images = images_in(result_of(target).content);
+    const std::int64_t after = text_points(json::quote(text));
+    if (after >= before) return;  // short results may be eligible by the settings
     set_text(rows_, row, target.result, text, keeps_others);
-    const std::int64_t after = text_points(result_of(target).content);
-    used_ = std::max<std::int64_t>(used_ - (before > after ? tokens_of(before - after) : 0), 0);
+    const std::int64_t images_removed = images - images_in(result_of(target).content);
+    used_ = std::max<std::int64_t>(used_ - tokens_of(before - after) - tokens_of_image * images_removed, 0);
     const auto known = std::ranges::find_if(
         pruned_, [&](const Pruned& one) { return one.row == target.row && one.result == target.result; });
     Pruned& told = known != pruned_.end() ? *known : pruned_.emplace_back();

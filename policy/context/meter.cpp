@@ -56,6 +56,7 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
     doom = {};
   }
   after_person = entry.person;
+  if (!entry.calls.empty() && open.empty()) doom = {};  // the warning was given when the last call had its result
   for (const ToolCall& call : entry.calls) {
     open_cut = open_cut || open.size() == most_open;
     if (!open_cut) open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "policy/context/pruning.hpp"
 #include "policy/context/tool_pairs.hpp"
@@ -54,11 +55,12 @@ void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::in
 void Rows::replace(Row& row, std::string message) { row.entry = read_entry("message", keep(std::move(message))); }
 
 std::string summary_of(const Line& checkpoint) {
-  if (checkpoint.type == "compaction") return json::string_at(checkpoint.body, "summary").value_or("");
+  const bool compaction = checkpoint.type == "compaction";
   const Entry entry = read_entry(checkpoint.type, checkpoint.body);
-  std::string text = json::as_string(entry.content).value_or("");
-  if (entry.content.starts_with('['))
-    for (const std::string_view part : json::elements(entry.content))
+  const std::string_view content = compaction ? json::find(checkpoint.body, "summary").value_or("") : entry.content;
+  std::string text = json::as_string(content).value_or("");
+  if (content.starts_with('['))
+    for (const std::string_view part : json::elements(content))
       if (part.starts_with('{')) text += json::string_at(part, "text").value_or("");
   return text.starts_with(summary_mark) ? text.substr(summary_mark.size()) : text;
 }
@@ -69,7 +71,7 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
   for (const Line& line : lines) {
-    Row row{.id = line.id, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
+    Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
     if (line.type != "message") {
       const std::string content(row.entry.content.empty() ? "\"\"" : row.entry.content);
@@ -98,9 +100,17 @@ void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_us
 Meter measure(const Conversation& conversation, std::int64_t doom_count) {
   Meter meter;
   if (conversation.checkpoint) begin(meter, *conversation.checkpoint);
-  for (const Line& line : conversation.system) add(meter, line, doom_count, false);
+  auto system = conversation.system.begin();
+  const auto add_systems = [&](std::uint64_t before) {
+    for (; system != conversation.system.end() && system->seq < before; ++system)
+      add(meter, *system, doom_count, false);
+  };
   for (const Line& line : conversation.before) add(meter, line, doom_count, false);
-  for (const Line& line : conversation.after) add(meter, line, doom_count, true);
+  for (const Line& line : conversation.after) {
+    add_systems(line.seq);
+    add(meter, line, doom_count, true);
+  }
+  add_systems(std::numeric_limits<std::uint64_t>::max());
   return meter;
 }
 
@@ -115,12 +125,20 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   std::ranges::move(rows, std::back_inserter(view.rows.all));
 
   Meter meter;
-  for (const Line& line : conversation.system) {
-    const Entry entry = read_entry(line.type, line.body);
-    meter.add(entry, 0, false);
-    view.system.push_back(to_json({.id = line.id, .entry = entry}));
+  const auto add_systems = [&](std::uint64_t before) {
+    while (view.system.size() < conversation.system.size()) {
+      const Line& line = conversation.system[view.system.size()];
+      if (line.seq >= before) return;
+      const Entry entry = read_entry(line.type, line.body);
+      meter.add(entry, 0, false);
+      view.system.push_back(to_json({.id = line.id, .entry = entry}));
+    }
+  };
+  for (const Row& row : view.rows.all) {
+    add_systems(row.seq);  // one behind the model's last reply is not in what that reply reported
+    meter.add(row.entry, 0, row.counts_usage);
   }
-  for (const Row& row : view.rows.all) meter.add(row.entry, 0, row.counts_usage);
+  add_systems(std::numeric_limits<std::uint64_t>::max());
   view.used = meter.used();
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);

@@ -37,7 +37,8 @@ struct Conversation {
 };
 
 struct Row {
-  std::string id{};  // of its entry; empty: the view made it
+  std::string id{};       // of its entry; empty: the view made it
+  std::uint64_t seq = 0;  // of its entry
   Entry entry{};
   bool counts_usage = true;
 };

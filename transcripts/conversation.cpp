@@ -169,14 +169,17 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
   return out;
 }
 
-// Leaves only the last entries of what is shown: at least `messages` of them, if they have no more than max_bytes.
+// Leaves only the last entries of what is shown: at least `messages` of them, if they have no more than max_bytes, and
+// at least one.
 template <class Source>
 Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::uint64_t max_bytes) {
   std::vector<Span> last;
   std::uint64_t bytes = 0;
   std::int64_t count = 0;
   const std::int64_t most = messages + 1'000;  // a turn may have begun some way before
-  for (const Span& span : shown.after | std::views::reverse) {
+  std::vector<Span> spans = shown.before;
+  spans.insert(spans.end(), shown.after.begin(), shown.after.end());
+  for (const Span& span : spans | std::views::reverse) {
     std::uint64_t first = span.last + 1;
     PageQuery query{.before = span.last + 1, .limit = 1'000, .descending = true};
     if (span.first > 0) query.after = span.first - 1;
@@ -184,7 +187,7 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
       TRY(const auto page, source.page(query));
       for (const StoredLine& line : page.lines) {
         bytes += line.line.size();
-        if (bytes >= max_bytes || ++count > most) break;
+        if ((bytes >= max_bytes && count > 0) || ++count > most) break;
         first = line.seq;
       }
       query.before = page.next;
@@ -193,9 +196,10 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
     if (first <= span.last) last.push_back({first, span.last});
     if (first > span.first) break;
   }
-  std::ranges::reverse(last);
   shown.before.clear();
-  shown.after = std::move(last);
+  shown.after.clear();
+  for (const Span& span : last | std::views::reverse)
+    (span.first < shown.checkpoint.value_or(0) ? shown.before : shown.after).push_back(span);
   return shown;
 }
 
@@ -220,17 +224,20 @@ Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std:
       context::begin(meter, line_of(line));
       return true;
     }));
-  const auto add = [&](bool system, bool counts_usage) {
-    return [&, system, counts_usage](StoredLine& stored) {
-      if (std::ranges::binary_search(marks.systems, stored.seq) != system) return true;
-      const context::Line line = line_of(stored);
-      context::add(meter, line, doom_count, counts_usage);
+  const auto add = [&](bool counts_usage) {
+    return [&, counts_usage](StoredLine& stored) {
+      context::add(meter, line_of(stored), doom_count, counts_usage);
       return true;
     };
   };
-  TRY(each_line(source, systems_of(marks, shown.path), add(true, false)));
-  TRY(each_line(source, shown.before, add(false, false)));
-  TRY(each_line(source, shown.after, add(false, true)));
+  const auto add_kept = [&, add = add(false)](StoredLine& stored) {
+    return std::ranges::binary_search(marks.systems, stored.seq) || add(stored);
+  };
+  std::vector<Span> systems = systems_of(marks, shown.path);
+  std::erase_if(systems, [&](const Span& span) { return span.first >= shown.checkpoint.value_or(0); });
+  TRY(each_line(source, systems, add(false)));
+  TRY(each_line(source, shown.before, add_kept));
+  TRY(each_line(source, shown.after, add(true)));
   return meter;
 }
 

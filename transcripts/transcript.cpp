@@ -48,7 +48,7 @@ struct Transcript::Impl {
   Result<bool> look(const struct stat& status, std::uint64_t budget);
   Result<void> read_tail();
   Result<void> scan_ids();
-  Result<const Landmarks*> scan_landmarks(std::int64_t doom_count);
+  Result<const Landmarks*> scan_landmarks(std::optional<std::int64_t> doom_count);
   Result<void> resolve(Landmarks& marks);
   void forget();
   void load_sidecar();
@@ -208,11 +208,11 @@ Result<void> Transcript::Impl::scan_ids() {
 }
 
 // Extends the landmarks to all lines.
-Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::int64_t doom_count) {
+Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::optional<std::int64_t> doom_count) {
   landmarks.load(landmarks_sidecar(sidecar), index, fd.get(), seen, path.native());
   Landmarks& now = landmarks.now;
-  if (now.lines != 0 && now.doom_count != doom_count) now.meter.reset();
-  now.doom_count = doom_count;
+  if (now.lines != 0 && doom_count && now.doom_count != *doom_count) now.meter.reset();
+  now.doom_count = doom_count.value_or(now.doom_count);
   if (!index.offsets.empty()) {
     auto scanned = now.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
     if (!scanned) {
@@ -368,7 +368,7 @@ Result<IdSet> Transcript::ids() {
   });
 }
 
-Result<const Landmarks*> Transcript::landmarks(std::int64_t doom_count) {
+Result<const Landmarks*> Transcript::landmarks(std::optional<std::int64_t> doom_count) {
   return impl_->with_fresh_index_on_failure([&] { return impl_->scan_landmarks(doom_count); });
 }
 

@@ -94,7 +94,8 @@ class Transcript {
   Result<std::optional<StoredLine>> find(std::string_view entry_id);
   Result<IdSet> ids();  // the ids of all entries
   // Where branches begin, system messages and checkpoints (landmarks.hpp). Valid until the next call.
-  Result<const Landmarks*> landmarks(std::int64_t doom_count = 3);
+  // Their meter counts with `doom_count`; nothing: with the last one.
+  Result<const Landmarks*> landmarks(std::optional<std::int64_t> doom_count = {});
   void set_meter(context::Meter meter);  // of the path to the leaf, as the last landmarks() found it
   // Returns the whole lines from the offset `begin`, where a line begins, to `end`: about max_bytes of them, but at
   // least one if there is one. Without the header.

@@ -19,6 +19,9 @@ std::optional<std::int64_t> reported_by(const Entry& entry) {
   return sum == 0 ? std::nullopt : std::optional(sum);
 }
 
+// What a summary takes is given to begin().
+bool is_of_summary(const Entry& entry) { return entry.summary && entry.role != Role::system; }
+
 constexpr std::string_view spelling_names[] = {"pi", "openai", "anthropic"};
 
 std::string strings(const std::vector<std::string>& texts) { return json::array_of(texts); }
@@ -37,7 +40,7 @@ void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
 }
 
 void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) {
-  if (entry.role == Role::none) return;
+  if (entry.role == Role::none || is_of_summary(entry)) return;
   if (const auto tokens = counts_usage ? reported_by(entry) : std::nullopt) {
     reported = tokens;
     estimated = 0;
@@ -45,7 +48,7 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
     estimated = policy::add_counted(estimated, entry.tokens);
   }
   if (entry.role == Role::system) return;
-  if (!entry.synthetic && !entry.summary) ++messages;
+  if (!entry.synthetic) ++messages;
   for (const ToolResult& result : entry.results)
     if (const auto call = std::ranges::find(open, result.call_id, &OpenCall::id); call != open.end()) open.erase(call);
   if (entry.person) {

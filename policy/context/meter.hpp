@@ -56,7 +56,8 @@ struct Meter {
   std::int64_t used() const { return reported.value_or(0) + estimated; }
   // Begins anew behind a checkpoint: its id and time, and the tokens of its summary.
   void begin(std::string id, std::int64_t at, std::int64_t tokens);
-  // `counts_usage`: false for kept entries before the checkpoint, whose replies reported what was summarised since.
+  // Adds an entry. Nothing for a part of a summary. `counts_usage`: false for kept entries before the checkpoint, whose
+  // replies reported what was summarised since.
   void add(const Entry& entry, std::int64_t doom_count, bool counts_usage = true);
   // Returns the warning that is due, once no call waits for its result.
   std::optional<DoomLoop> take_doom();

@@ -93,8 +93,7 @@ void begin(Meter& meter, const Line& checkpoint) {
 }
 
 void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_usage) {
-  const Entry entry = read_entry(line.type, line.body);
-  if (!entry.checkpoint && !entry.summary) meter.add(entry, doom_count, counts_usage);
+  meter.add(read_entry(line.type, line.body), doom_count, counts_usage);
 }
 
 Meter measure(const Conversation& conversation, std::int64_t doom_count) {
@@ -134,6 +133,7 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
       view.system.push_back(to_json({.id = line.id, .entry = entry}));
     }
   };
+  for (const Row& row : view.rows.all) meter.estimated += row.entry.summary ? row.entry.tokens : 0;
   for (const Row& row : view.rows.all) {
     add_systems(row.seq);  // one behind the model's last reply is not in what that reply reported
     meter.add(row.entry, 0, row.counts_usage);

@@ -33,7 +33,7 @@ struct Conversation {
   std::optional<Line> checkpoint{};  // the last one
   std::vector<Line> before{};        // kept entries before the checkpoint
   std::vector<Line> after{};         // entries after it; all of them if there is none
-  bool cut = false;                  // older entries were not read: they exceed the limit
+  bool cut = false;                  // not all of it was read: it exceeds the limit
 };
 
 struct Row {

@@ -1,40 +1,15 @@
 """The npm clients of the event stream, of the versions in package-lock.json, in node."""
 
-import filecmp
-import shutil
 import subprocess
 import threading
-import unittest
 from pathlib import Path
 
 from harness.case import json
-from harness.sessiond import REPO, eventually
+from harness.npm import install
+from harness.sessiond import eventually
 from talk import TYPES, Talk
 
 HERE = Path(__file__).resolve().parent
-INSTALLED = REPO / "build" / "browser"  # below build/, and the scripts beside it: node looks for packages from there
-
-
-def install():
-    """`npm ci`, unless that has been done. SkipTest only where the registry cannot be reached."""
-    files = ["package.json", "package-lock.json"]
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for script in HERE.glob("*.mjs"):
-        shutil.copy(script, INSTALLED)
-    done = INSTALLED / "installed"
-    if done.exists() and all(filecmp.cmp(HERE / file, INSTALLED / file, False) for file in files):
-        return
-    for file in files:
-        shutil.copy(HERE / file, INSTALLED)
-    done.unlink(missing_ok=True)
-    npm = lambda *arguments: subprocess.run(["npm", *arguments], cwd=INSTALLED, capture_output=True, text=True, timeout=600)
-    said = npm("ci", "--no-audit", "--no-fund")
-    if said.returncode != 0:
-        if npm("ping", "--fetch-retries=0").returncode != 0:
-            raise unittest.SkipTest("SKIPPED: npm's registry cannot be reached, so its clients of the event stream are not tested: "
-                                    + said.stderr.strip()[:300])
-        raise AssertionError(f"npm ci: {said.stdout}{said.stderr}")
-    done.touch()
 
 
 class Node:
@@ -42,7 +17,7 @@ class Node:
 
     def __init__(self, script, *arguments):
         self.lines, self.errors = [], []
-        self._process = subprocess.Popen(["node", str(INSTALLED / script), *arguments], stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(["node", str(script), *arguments], stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._readers = [threading.Thread(target=self._read, args=arguments, daemon=True) for arguments in
                          ((self._process.stdout, lambda line: self.lines.append(json.loads(line))),
@@ -76,11 +51,11 @@ class Node:
 class InNode(Talk):
     @classmethod
     def setUpClass(cls):
-        install()
+        cls.installed = install(HERE)
         super().setUpClass()
 
     def follow(self, script, path="/v1/events", token=None):
-        node = Node(script, f"http://127.0.0.1:{self.daemon.port}{path}", token or self.daemon.admin_token, *TYPES)
+        node = Node(self.installed / script, f"http://127.0.0.1:{self.daemon.port}{path}", token or self.daemon.admin_token, *TYPES)
         self.addCleanup(node.close)
         eventually(lambda: "open" in node.states() or node.errors, 20, what="the stream")
         self.assertEqual(node.errors, [])

@@ -1,0 +1,85 @@
+"""What holds for each view of any transcript."""
+
+import hashlib
+import random
+
+from harness.case import S
+from spelling import estimate, status_of, turn_starts, unmatched
+from views import Views, tell
+
+
+class Properties(Views):
+    count = 1000
+    seed = 2
+    OFF = "&prune=off"
+    QUERIES = ("", "&prune=soft&window=2000", "&prune=hard&window=2000", "&prune=aggressive&window=8000",
+               "&window=3000&maxToolChars=10", "&style=assistant", "&window=3000&maxMessages=5")
+
+    def test_each_view_of_each_transcript(self):
+        wrong, views, rows, pruned, repaired = [], 0, 0, 0, 0
+        for story in self.stories:
+            self.rng = random.Random(story.number)
+            before = None if story.ephemeral else self.sum_of(story)
+            ids = {entry["id"] for entry in self.entries(story)}
+            for query in (self.OFF, *self.rng.sample(self.QUERIES, 2)):
+                shown, faults = self.checked(story, query, ids)
+                if query == self.OFF:
+                    states = {tuple(row["entryIds"]): status_of(row) for row in shown["data"]}
+                    faults += self.trimmed(story, shown) + self.measured(story, shown)
+                faults += [f"status {row.get('status')} of {row['entryIds']}" for row in shown["data"]
+                           if row.get("status") != states[tuple(row["entryIds"])]]
+                views, rows, pruned, repaired = (views + 1, rows + len(shown["data"]), pruned + len(shown["pruned"]),
+                                                 repaired + len(shown["repaired"]))
+                wrong += [f"{story.number} ({story.spelling}) {query}: {fault}" for fault in faults]
+            if before and before != self.sum_of(story):
+                wrong.append(f"{story.number}: the transcript's bytes changed")
+        tell(transcripts=len(self.stories), views=views, rows=rows, pruned=pruned, repaired=repaired, wrong=len(wrong))
+        self.assertNothing(wrong)
+        if len(self.stories) >= 100:
+            self.assertGreater(min(pruned, repaired), 0)
+
+    def checked(self, story, query, ids):
+        path = S(story.key, "main", "messages") + "?view=llm" + query
+        first = self.api.get(path)
+        shown = self.ok(first, 200)
+        wrong = unmatched(shown["data"])
+        if query != self.OFF and self.api.get(path).raw != first.raw:
+            wrong.append("asked twice, other bytes")
+        named = [one for row in shown["system"] + shown["data"] for one in row["entryIds"]] + [p["entryId"] for p in shown["pruned"]]
+        wrong += [f"entry {one} is not there" for one in named if one not in ids]
+        if query == self.OFF and shown["context"]["source"] == "estimate":
+            sum_of_rows = sum(map(estimate, shown["system"] + shown["data"]))
+            if shown["context"]["used"] != sum_of_rows:
+                wrong.append(f"used {shown['context']['used']}, the rows have {sum_of_rows}")
+        return shown, wrong
+
+    def trimmed(self, story, shown):
+        """maxMessages leaves the longest end that is made of whole turns, and at least the last turn."""
+        whole = [row for row in shown["data"] if not row.get("summary")]
+        starts, wrong = sorted({0, *turn_starts(whole)}), []
+        for most in {1, self.rng.randint(1, len(whole) + 1)}:
+            rows = [row for row in self.view(story, f"{self.OFF}&maxMessages={most}")["data"] if not row.get("summary")]
+            begin = next((at for at in starts if len(whole) - at <= most), starts[-1])
+            if rows != whole[begin:]:
+                wrong.append(f"maxMessages={most}: {len(rows)} rows of {len(whole)}, whole turns are {len(whole) - begin}")
+            wrong += [f"maxMessages={most}: {fault}" for fault in unmatched(rows)]
+        return wrong
+
+    def measured(self, story, shown):
+        """S/context tells what the view is made of, where nothing had to be repaired."""
+        told = self.ok(self.api.get(S(story.key, "main", "context")), 200)
+        if shown["repaired"] or told["used"] == shown["context"]["used"]:
+            return []
+        return [f"S/context says {told['used']} used, the view {shown['context']['used']}"]
+
+    def entries(self, story):
+        entries, after = [], ""
+        while True:
+            page = self.ok(self.api.get(S(story.key, "main", "messages") + f"?limit=200&order=asc{after}"), 200)
+            entries += page["data"]
+            if not page["page"]["hasMore"]:
+                return entries
+            after = f"&after={entries[-1]['seq']}"
+
+    def sum_of(self, story):
+        return hashlib.sha256(self.file_of(story).read_bytes()).hexdigest()

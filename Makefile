@@ -58,7 +58,8 @@ run: build
 # --- tests ---
 # Unit and api tests under address+undefined sanitizers; on more than two cores (or by `make tsan`) the api tests in which threads meet under
 # the thread sanitizer; those of the release binary that depend on how it is built, and a mixture; requests held to their budget of
-# instructions; real clients of the event stream (Chromium; npm's); and a slice of what takes minutes.
+# instructions; real clients of the event stream (Chromium; npm's); random transcripts as four providers and OpenClaw take them; and a slice of
+# what takes minutes.
 # `make soak` runs the rest: all api tests of all three binaries, and the slices whole. A suite that has passed runs again when a file of
 # the tree has changed since; `make retest` runs all of them. A build runs while suites of the build before it wait for disks and daemons.
 
@@ -79,7 +80,7 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan points kill9 api-release browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
+SUITES := api-asan unit-asan points kill9 api-release views browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
   full-disk seeds
 # On two cores the thread sanitizer's build and tests would take a quarter of the whole time: `make tsan` runs them.
 ifeq ($(shell [ $(JOBS) -gt 2 ] && echo more),more)
@@ -96,6 +97,7 @@ build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
 build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
+build/passed/views:       RUN = python3 tests/views/run.py --binary build/release/sessiond -j 2
 build/passed/seeds:       RUN = python3 tests/seeds/run.py --binary build/release/sessiond
 build/passed/edge:        RUN = python3 tests/edge/run.py --binary build/asan/sessiond
 build/passed/cost:        RUN = python3 tests/bench/cost.py
@@ -113,7 +115,7 @@ build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 
 # Suites of the asan daemon need nothing more; these wait for a build, one at a time.
-$(addprefix build/passed/,kill9 api-release seeds browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
+$(addprefix build/passed/,kill9 api-release seeds views browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
 build/passed/api-tsan: build/.made-tsan
 build/passed/unit-asan: build/.made-asan
 build/.made-release: TARGETS = sessiond crash_shim

@@ -19,15 +19,17 @@ function blockOf(part, ids) {
   if (part.text) return { type: "text", text: part.text };
   if (part.image) return imageOf(part);
   if (part.thinking !== undefined)
-    return part.signature && part.provider === "anthropic" ? { type: "thinking", thinking: part.thinking, signature: part.signature } : null;
-  if (part.call) return { type: "tool_use", id: ids.ofCall(part.call.id), name: part.call.name, input: part.call.arguments };
-  const { result } = part;
+    return part.signature && part.provider === "anthropic"
+      ? { type: "thinking", thinking: part.thinking, signature: part.signature } : null;
+  const { call, result } = part;
+  if (call) return { type: "tool_use", id: ids.ofCall(call.id), name: call.name, input: call.arguments };
   const said = result.parts.length ? result.parts : [{ text: "(no output)" }];
   return { type: "tool_result", tool_use_id: ids.ofResult(result.id), is_error: result.isError,
     content: said.map((inner) => inner.image ? imageOf(inner) : { type: "text", text: inner.text }) };
 }
 
-const imageOf = ({ image }) => ({ type: "image", source: { type: "base64", media_type: image.mimeType, data: image.data } });
+const imageOf = ({ image }) => (
+  { type: "image", source: { type: "base64", media_type: image.mimeType, data: image.data } });
 
 /** Makes ids unique: runners of providers without ids number calls from 0 in each answer. */
 class Ids {

@@ -1,6 +1,6 @@
-// Converts views to the bodies of four providers and checks them: node check.mjs FILE, each of whose lines is {"number", "view"}.
-// Prints {"bodies", "kinds", "wrong": [{number, provider, why}], "unseen"}. "unseen" are the faults which were put into good bodies
-// and that the checks did not see: they must see each.
+// Converts views to the bodies of four providers and checks them: node check.mjs FILE, with {"number", "view"} a line.
+// Prints {"bodies", "kinds", "wrong": [{number, provider, why}], "faults", "unseen"}: faults are put into good bodies, and
+// "unseen" names those that the checks did not see. They must see each.
 import { readFileSync } from "node:fs";
 import Ajv from "ajv";
 import { toAnthropic } from "./anthropic.mjs";
@@ -12,10 +12,13 @@ import { schemas } from "./schemas.mjs";
 
 const ajv = new Ajv({ strict: false, logger: false });
 ajv.addSchema(await schemas(), "types");
-const provider = (type, convert, rules) => ({ type, convert, rules, fits: ajv.getSchema(`types#/definitions/${type}`) });
+const provider = (type, convert, rules) => (
+  { type, convert, rules, fits: ajv.getSchema(`types#/definitions/${type}`) });
 const providers = [
-  provider("OpenAIChat", toOpenAIChat, wrongInOpenAIChat), provider("OpenAIResponses", toOpenAIResponses, wrongInOpenAIResponses),
-  provider("Anthropic", toAnthropic, wrongInAnthropic), provider("Gemini", toGemini, wrongInGemini)];
+  provider("OpenAIChat", toOpenAIChat, wrongInOpenAIChat),
+  provider("OpenAIResponses", toOpenAIResponses, wrongInOpenAIResponses),
+  provider("Anthropic", toAnthropic, wrongInAnthropic),
+  provider("Gemini", toGemini, wrongInGemini)];
 
 function wrongIn({ fits, rules }, body) {
   if (!fits(body)) return fits.errors.slice(0, 3).map((error) => `${error.instancePath} ${error.message}`);

@@ -27,9 +27,9 @@ function assistantOf(row) {
 function resultsOf(row) {
   const images = row.parts.flatMap(({ result }) => result.parts.filter((part) => part.image));
   const messages = row.parts.map(({ result }) => (
-    { role: "tool", tool_call_id: result.id, content: textOf(result.parts) || (images.length ? "(see the image)" : "(no output)") }));
-  if (images.length) messages.push({ role: "user", content: [{ type: "text", text: "Images of the results:" }, ...images.map(partOf)] });
-  return messages;
+    { role: "tool", tool_call_id: result.id, content: textOf(result.parts) || "(no text)" }));
+  if (!images.length) return messages;
+  return [...messages, { role: "user", content: [{ type: "text", text: "Images of the results:" }, ...images.map(partOf)] }];
 }
 
 const partOf = ({ text, image }) => text

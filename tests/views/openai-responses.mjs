@@ -11,15 +11,19 @@ export function toOpenAIResponses(view, model = "gpt-test") {
 }
 
 function itemsOf(row) {
-  if (row.role === "tool") return row.parts.map(({ result }) => (
-    { type: "function_call_output", call_id: callId(result.id), output: result.parts.length ? result.parts.map(partOf) : "(no output)" }));
+  if (row.role === "tool") return row.parts.map(({ result }) => ({
+    type: "function_call_output", call_id: callId(result.id),
+    output: result.parts.length ? result.parts.map(partOf) : "(no output)" }));
   if (row.role === "user") return [{ role: "user", content: row.parts.map(partOf) }];
-  return row.parts.flatMap(({ text, call }) => [
-    ...(text ? [{ role: "assistant", content: text }] : []),
-    ...(call ? [{ type: "function_call", call_id: callId(call.id), name: call.name, arguments: JSON.stringify(call.arguments) }] : [])]);
+  return row.parts.flatMap(({ text, call }) => {
+    if (text) return [{ role: "assistant", content: text }];
+    if (!call) return [];
+    return [{ type: "function_call", call_id: callId(call.id), name: call.name, arguments: JSON.stringify(call.arguments) }];
+  });
 }
 
 const callId = (id) => id.split("|")[0];
 
 const partOf = ({ text, image }) => text
-  ? { type: "input_text", text } : { type: "input_image", detail: "auto", image_url: `data:${image.mimeType};base64,${image.data}` };
+  ? { type: "input_text", text }
+  : { type: "input_image", detail: "auto", image_url: `data:${image.mimeType};base64,${image.data}` };

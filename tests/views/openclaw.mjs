@@ -1,5 +1,5 @@
-// Loads transcripts as OpenClaw 2026.4.29 does: node openclaw.mjs FILE, each of whose lines is {"file"}.
-// Prints for each the messages of the context that its session manager makes. Files are copied first: it may rewrite them.
+// Loads transcripts as OpenClaw 2026.4.29 does: node openclaw.mjs FILE, with {"file"} a line. Prints for each the messages of
+// the context that its session manager makes. Files are copied first: it may rewrite them.
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";

@@ -16,9 +16,9 @@ def plant(daemon, stories):
     for story in stories:
         if not story.file:
             continue
-        lines = [{"type": "session", "version": 3, "id": story.session_id, "timestamp": iso(BEGAN), "cwd": "/home/agent"}, *story.file]
-        text = "".join((line if isinstance(line, str) else json.dumps(line, ensure_ascii=False)) + "\n" for line in lines)
-        (folder / f"{story.session_id}.jsonl").write_text(text)
+        head = {"type": "session", "version": 3, "id": story.session_id, "timestamp": iso(BEGAN), "cwd": "/home/agent"}
+        lines = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in (head, *story.file)]
+        (folder / f"{story.session_id}.jsonl").write_text("\n".join(lines) + "\n")
         store[story.key] = {"sessionId": story.session_id, "updatedAt": BEGAN}
     (folder / "sessions.json").write_text(json.dumps(store))
 
@@ -27,7 +27,7 @@ def append(case, api, story, seed=None):
     """Sends the rest of a story."""
     rng = random.Random(seed or story.key)
     if not story.file:
-        case.ok(api.post("/v1/agents/main/sessions", {"key": story.key, **({"ephemeral": True} if story.ephemeral else {})}), 201)
+        case.ok(api.post("/v1/agents/main/sessions", {"key": story.key, "ephemeral": story.ephemeral}), 201)
     for batch in story.batches:
         if batch == COMPACT:
             compact(case, api, story.key, rng)

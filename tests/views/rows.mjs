@@ -1,4 +1,4 @@
-// Reads the rows of GET S/messages?view=llm, in whichever spelling a runner wrote them (Pi, OpenAI, Anthropic), into one form:
+// Reads the rows of GET S/messages?view=llm, in the spelling of Pi, OpenAI or Anthropic, into one form:
 //   {role: "user" | "assistant" | "tool", parts: [...]}
 //   parts: {text}  {image: {mimeType, data}}  {thinking, signature, provider}  {call: {id, name, arguments}}
 //          {result: {id, name, isError, parts}}
@@ -27,7 +27,8 @@ export function rowsOf(view) {
 }
 
 /** The system messages, joined. */
-export const systemOf = (view) => view.system.map((row) => textOf(partsOf(row.content ?? row.text))).filter(Boolean).join("\n\n");
+export const systemOf = (view) => (
+  view.system.map((row) => textOf(partsOf(row.content ?? row.text))).filter(Boolean).join("\n\n"));
 
 export const textOf = (parts) => parts.map((part) => part.text).filter(Boolean).join("\n");
 
@@ -62,7 +63,11 @@ function partOf(part) {
 }
 
 const resultOf = (row) => ({ result: {
-  id: row.toolCallId ?? row.tool_call_id, name: row.toolName ?? row.name, isError: row.isError ?? false, parts: partsOf(row.content) } });
+  id: row.toolCallId ?? row.tool_call_id,
+  name: row.toolName ?? row.name,
+  isError: row.isError ?? false,
+  parts: partsOf(row.content),
+} });
 
 function ofDataUrl(url) {
   const [, mimeType, data] = /^data:([^;]*);base64,(.*)$/.exec(url);

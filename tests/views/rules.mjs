@@ -1,5 +1,5 @@
-// What the providers demand and their types do not say: each call is followed directly by its results, no result stands alone,
-// Anthropic's roles alternate, nothing is empty. Each function returns what is wrong with a body, as sentences.
+// What the providers demand and their types do not say: each call is followed directly by its results, no result stands
+// alone, Anthropic's roles alternate, nothing is empty. Each function returns what is wrong with a body.
 
 const same = (a, b) => a.length === b.length && [...a].sort().join("\n") === [...b].sort().join("\n");
 const isText = (text) => typeof text === "string" && text.trim() !== "";
@@ -57,9 +57,11 @@ export function wrongInAnthropic({ messages }) {
     if (role !== (at % 2 ? "assistant" : "user")) wrong.push(`${at}: ${role} does not alternate`);
     wrong.push(...emptyParts(at, content));
     const parts = typeof content === "string" ? [] : content;
-    const results = parts.filter((part) => part.type === "tool_result");
-    if (parts.slice(0, results.length).some((part) => part.type !== "tool_result")) wrong.push(`${at}: results do not come first`);
-    if (!same(calls, results.map((part) => part.tool_use_id))) wrong.push(`${at}: calls ${calls}, results ${results.map((part) => part.tool_use_id)}`);
+    const isResult = (part) => part.type === "tool_result";
+    const results = parts.filter(isResult);
+    const answered = results.map((part) => part.tool_use_id);
+    if (!parts.slice(0, results.length).every(isResult)) wrong.push(`${at}: results do not come first`);
+    if (!same(calls, answered)) wrong.push(`${at}: calls ${calls}, results ${answered}`);
     for (const result of results) wrong.push(...emptyParts(`${at}: result`, result.content));
     calls = parts.filter((part) => part.type === "tool_use").map((part) => part.id);
     for (const id of calls) {
@@ -78,9 +80,11 @@ export function wrongInGemini({ contents }) {
     if (role !== "user" && role !== "model") wrong.push(`${at}: role ${role}`);
     wrong.push(...emptyParts(at, parts));
     for (const part of parts) if (Object.keys(part).length !== 1) wrong.push(`${at}: a part is ${Object.keys(part)}`);
-    const results = parts.filter((part) => part.functionResponse).map((part) => `${part.functionResponse.id} ${part.functionResponse.name}`);
-    if (!same(calls, results) || (results.length && results.length !== parts.length)) wrong.push(`${at}: calls ${calls}, results ${results}`);
-    calls = parts.filter((part) => part.functionCall).map((part) => `${part.functionCall.id} ${part.functionCall.name}`);
+    const named = (kind) => parts.filter((part) => part[kind]).map((part) => `${part[kind].id} ${part[kind].name}`);
+    const results = named("functionResponse");
+    const alone = !results.length || results.length === parts.length;
+    if (!same(calls, results) || !alone) wrong.push(`${at}: calls ${calls}, results ${results}`);
+    calls = named("functionCall");
   });
   if (calls.length) wrong.push(`at the end: calls ${calls} without results`);
   return wrong;

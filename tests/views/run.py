@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Shows random transcripts to models: tests/views/run.py --binary PATH [-k PATTERN] [--count N] [--seed N] [--openclaw] [-v]
+"""Shows random transcripts to models: tests/views/run.py --binary PATH [-k PATTERN] [--count N] [--seed N] [-v]
 
-The daemon's view=llm becomes request bodies of four providers, checked against the types of their npm packages; properties
-of the view; its estimate of tokens beside a tokenizer; OpenClaw's session manager on the same files. --count is
-the number of transcripts of a part. --openclaw also installs all of openclaw and asks the session manager
-that it brings. Prints and exits as tests/api/run.py does, with a line of counts for each part.
+The daemon's view=llm becomes request bodies of four providers, checked against the types of their npm packages;
+properties of the view; its estimate of tokens beside a tokenizer; OpenClaw's session manager on the same files. --count is
+the number of transcripts of each part. Prints and exits as tests/api/run.py does, and a line of counts for each part.
 """
 
 import argparse
@@ -21,7 +20,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--count")
     parser.add_argument("--seed")
-    parser.add_argument("--openclaw", action="store_true")
     ours, rest = parser.parse_known_args()
     for name, value in vars(ours).items():
         if value:

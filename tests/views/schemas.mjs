@@ -13,7 +13,8 @@ export async function schemas() {
     if (kept.made === made) return kept.schema;
   } catch { /* there are none yet */ }
   const { createGenerator } = await import("ts-json-schema-generator");
-  const schema = createGenerator({ path: here("types.ts"), type: "*", skipTypeCheck: true, functions: "hide" }).createSchema();
+  const options = { path: here("types.ts"), type: "*", skipTypeCheck: true, functions: "hide" };
+  const schema = createGenerator(options).createSchema();
   writeFileSync(here("schemas.json"), JSON.stringify({ made, schema }));
   return schema;
 }

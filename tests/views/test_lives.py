@@ -31,8 +31,8 @@ class Lives(Views):
         wrong = []
         for story, (view, told) in zip(stories, before):
             after = self.view(story, self.QUERY)
-            wrong += [f"{story.number} ({story.spelling}): {name}" for name in ("system", "data", "context", "pruned", "repaired")
-                      if after[name] != view[name]]
+            wrong += [f"{story.number} ({story.spelling}): {name}"
+                      for name in ("system", "data", "context", "pruned", "repaired") if after[name] != view[name]]
             if self.told(story) != told:
                 wrong.append(f"{story.number} ({story.spelling}): S/context was {told}, is {self.told(story)}")
         tell(kills=1, transcripts=len(stories), wrong=len(wrong))
@@ -48,7 +48,8 @@ class Lives(Views):
                 twin.key, twin.ephemeral = f"{story.key}twin{int(ephemeral)}", ephemeral
                 append(self, self.api, twin, seed=story.key)
             made += 1
-            durable, memory = ([shown(self.view(twin, query)) for query in (self.QUERY, "&maxMessages=6")] for twin in twins)
+            durable, memory = ([shown(self.view(twin, query)) for query in (self.QUERY, "&maxMessages=6")]
+                               for twin in twins)
             if durable != memory:
                 wrong.append(f"{story.number} ({story.spelling})")
             contexts = [self.told(twin, "sessionId", "durable", "checkpoint") for twin in twins]
@@ -74,7 +75,8 @@ class Lives(Views):
             view = self.view(story)
             left = Counter(one["callId"] for one in view["repaired"] if one["why"] == "missing_result")
             if again or left != missing - Counter(one["callId"] for one in done):
-                wrong.append(f"{story.number} ({story.spelling}): {dict(missing)} missing, added {done}, {dict(left)} left, then {again}")
+                wrong.append(f"{story.number} ({story.spelling}): {dict(missing)} missing, added {done}, "
+                             f"{dict(left)} left, then {again}")
             wrong += [f"{story.number} ({story.spelling}): {fault}" for fault in unmatched(view["data"])]
         tell(transcripts=len(self.stories), added=added, wrong=len(wrong))
         self.assertNothing(wrong)

@@ -1,7 +1,7 @@
 """OpenClaw 2026.4.29 reads our transcripts, and the same context comes out of its transcripts and ours.
 
-Its session manager is the class SessionManager of @mariozechner/pi-coding-agent 0.70.6, which it imports and pins. That package is
-taken alone: its session manager needs none of its dependencies but uuid, and all of openclaw would be 368 MB.
+Its session manager is the class SessionManager of @mariozechner/pi-coding-agent 0.70.6, which it imports and pins. That
+package is taken alone: its session manager needs none of its dependencies but uuid, and all of openclaw would be 368 MB.
 """
 
 import base64
@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import threading
 import unittest
 from collections import Counter
 from urllib.parse import quote, unquote
@@ -26,13 +27,22 @@ SHA512 = "S4hUZghBeHPqsL6+DNg/TbGLziSh5+/mEHPVlYq5y6ImirWXhISLdLCnyZUW83OblKWihm
 SHARED = REPO.parent / "shared" / "data" / "openclaw"
 
 
+unpacking = threading.Lock()
+
+
 def session_manager():
     """Unpacks the package beside the scripts, unless that has been done."""
     installed = install(HERE)
+    with unpacking:
+        unpack(installed)
+
+
+def unpack(installed):
     target = installed / "pi-coding-agent"
     if target.exists():
         return
-    done = subprocess.run(["npm", "pack", PACKAGE, "--silent"], cwd=installed, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["npm", "pack", PACKAGE, "--silent"], cwd=installed, capture_output=True, text=True,
+                          timeout=300)
     if done.returncode != 0:
         raise AssertionError(f"npm pack {PACKAGE}: {done.stderr}")
     archive = installed / done.stdout.strip().splitlines()[-1]
@@ -63,7 +73,7 @@ def of_openclaw(message):
 
 
 def split(messages):
-    """(what was said, in order; the results of tools): the view may move results to their calls, and leave orphans out."""
+    """(what was said, in order; the results of tools): the view moves results to their calls, and leaves orphans out."""
     said, results = [], Counter()
     for message in messages:
         found = results_of(message)
@@ -83,7 +93,8 @@ def differences(view, context):
     summary = context.pop(0)["summary"] if context and context[0]["role"] == "compactionSummary" else None
     rows = view["data"]
     if summary is not None:
-        if [row.get("summary") for row in rows[:2]] != [True, True] or rows[1]["content"] != "[Context Summary] " + summary:
+        pair = [row.get("summary") for row in rows[:2]] == [True, True]
+        if not pair or rows[1]["content"] != "[Context Summary] " + summary:
             return [f"the view does not begin with the summary {summary[:60]!r}"]
         rows = rows[2:]
     elif rows and rows[0].get("summary"):
@@ -153,14 +164,16 @@ class OpenClaw(Views):
         path = S(key, "main", "messages")
         for number in range(8):
             calls = [{"type": "toolCall", "id": f"c{number}", "name": "ls", "arguments": {}}]
-            result = {"role": "toolResult", "toolCallId": f"c{number}", "toolName": "ls", "content": [{"type": "text", "text": "a"}]}
+            result = {"role": "toolResult", "toolCallId": f"c{number}", "toolName": "ls",
+                      "content": [{"type": "text", "text": "a"}]}
             self.ok(self.api.post(path, {"entries": [{"role": "user", "text": f"question {number}"},
                                                      {"role": "user", "text": "noted", "synthetic": True},
                                                      {"role": "assistant", "content": calls}, result]}), 201)
         for _ in range(3):  # the warning of a doom loop is a synthetic message, too
             self.ok(self.api.post(path, {"entries": [{"role": "assistant", "content": calls}, result]}), 201)
         plan = self.ok(self.api.post(S(key, "main", "compact"), {}), 200)["plan"]
-        self.ok(self.api.post(S(key, "main", "compact"), {"summary": "What was said.", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+        summary = {"summary": "What was said.", "firstKeptEntryId": plan["firstKeptEntryId"]}
+        self.ok(self.api.post(S(key, "main", "compact"), summary), 201)
         self.ok(self.api.post(path, {"role": "user", "text": "and now?"}), 201)
         self.assertEqual(self.api.get(S(key, "main", "transcript")).status, 200)
         file = self.daemon.agent_dir() / f"{self.ok(self.api.get(S(key)), 200)['sessionId']}.jsonl"

@@ -45,7 +45,8 @@ class Properties(Views):
         wrong = unmatched(shown["data"])
         if query != self.OFF and self.api.get(path).raw != first.raw:
             wrong.append("asked twice, other bytes")
-        named = [one for row in shown["system"] + shown["data"] for one in row["entryIds"]] + [p["entryId"] for p in shown["pruned"]]
+        named = [one for row in shown["system"] + shown["data"] for one in row["entryIds"]]
+        named += [one["entryId"] for one in shown["pruned"]]
         wrong += [f"entry {one} is not there" for one in named if one not in ids]
         if query == self.OFF and shown["context"]["source"] == "estimate":
             sum_of_rows = sum(map(estimate, shown["system"] + shown["data"]))
@@ -61,7 +62,8 @@ class Properties(Views):
             rows = [row for row in self.view(story, f"{self.OFF}&maxMessages={most}")["data"] if not row.get("summary")]
             begin = next((at for at in starts if len(whole) - at <= most), starts[-1])
             if rows != whole[begin:]:
-                wrong.append(f"maxMessages={most}: {len(rows)} rows of {len(whole)}, whole turns are {len(whole) - begin}")
+                wrong.append(f"maxMessages={most}: {len(rows)} rows of {len(whole)}, "
+                             f"whole turns are {len(whole) - begin}")
             wrong += [f"maxMessages={most}: {fault}" for fault in unmatched(rows)]
         return wrong
 

@@ -1,4 +1,4 @@
-"""The view's estimate of tokens, a quarter of the code points, beside what a tokenizer counts (gpt-tokenizer, o200k_base)."""
+"""The view's estimate of tokens, a quarter of the code points, beside a tokenizer's count (gpt-tokenizer, o200k_base)."""
 
 import texts
 import transcripts
@@ -36,8 +36,9 @@ class Tokens(Views):
             stories = [transcripts.story(10_000 + n, self.seed, kind, turns=6) for n in range(10)]
             for story in stories:
                 story.key += kind
-                in_file = [line for line in story.file if isinstance(line, dict) and line["type"] == "message"]
-                story.batches = [[{"type": "message", "message": line["message"]} for line in in_file]] * bool(in_file) + story.batches
+                in_file = [{"type": "message", "message": line["message"]} for line in story.file
+                           if isinstance(line, dict) and line["type"] == "message"]
+                story.batches[:0] = [in_file] if in_file else []
                 story.file = []
                 append(self, self.api, story)
             ratio, counts = self.ratio(stories)

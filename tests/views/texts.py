@@ -1,6 +1,6 @@
-"""The text that random transcripts are made of: what people and models say, code, and JSON, from this repository's own files.
+"""The text of random transcripts: what people and models say, code, and JSON, from this repository's own files.
 
-MIXTURE is each kind's share of what is said: models of coding agents mostly read and write code and JSON, people write prose.
+MIXTURE is each kind's share of the texts: coding agents mostly read and write code and JSON, people write prose.
 """
 
 import json
@@ -9,7 +9,8 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
 MIXTURE = {"prose": 45, "code": 35, "json": 18, "other": 2}
-OTHER = ["Grüße aus Köln – naïve café", "天気がいいから、散歩しましょう。", "👩‍🚀🎉 fertig!", "\\u0000 \"quoted\" \\ back\tslash\r\n", "Ωμέγα ≤ ∑ x²"]
+OTHER = ["Grüße aus Köln – naïve café", "天気がいいから、散歩しましょう。", "👩‍🚀🎉 fertig!",
+         "\\u0000 \"quoted\" \\ back\tslash\r\n", "Ωμέγα ≤ ∑ x²"]
 
 
 def _prose():
@@ -51,9 +52,10 @@ def text(rng, kind=None):
 
 def arguments(rng, kind=None):
     """The arguments of a call."""
-    shapes = [lambda: {"path": f"src/{rng.choice(['main', 'view', 'store'])}.cpp", "limit": rng.randint(1, 400)},
-              lambda: {"command": f"grep -rn '{rng.choice(['agent', 'session', 'Result'])}' --include=*.hpp . | head -{rng.randint(5, 50)}"},
+    word, number = rng.choice(["agent", "session", "Result"]), rng.randint(1, 400)
+    shapes = [lambda: {"path": f"src/{word}.cpp", "limit": number},
+              lambda: {"command": f"grep -rn '{word}' --include=*.hpp . | head -{number}"},
               lambda: {"path": "notes.md", "content": text(rng, kind)},
-              lambda: {"filter": {"role": "user", "after": rng.randint(0, 1 << 40), "tags": ["a", "b"]}, "deep": None, "exact": 1.5},
+              lambda: {"filter": {"role": "user", "after": number << 32, "tags": ["a", "b"]}, "deep": None, "exact": 1.5},
               lambda: {}]
     return rng.choice(shapes)()

@@ -1,4 +1,4 @@
-// Counts tokens: node tokens.mjs FILE, each of whose lines is {"texts": [...]}. Prints a number for each line.
+// Counts tokens: node tokens.mjs FILE, with {"texts": [...]} a line. Prints a number for each line.
 import { readFileSync } from "node:fs";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 

@@ -1,7 +1,7 @@
 """Random transcripts, each made from a number: what runners, people and foreign programs leave in a session.
 
-A Story has the entries that stand in its file before the daemon starts, and the batches that a client appends afterwards; a
-batch is a list of entries, or COMPACT. Entries of a file come whole, with ids and parents; those of a batch have the ids only.
+A Story has the entries that stand in its file before the daemon starts, and the batches that a client appends afterwards.
+A batch is a list of entries, or COMPACT. Entries of a file have ids and parents; those of a batch get them from the daemon.
 """
 
 import json
@@ -49,7 +49,8 @@ class Pi:
         parts = [{"type": "thinking", "thinking": thinking, "thinkingSignature": "c2lnbmVk"}] if thinking else []
         parts += [{"type": "text", "text": text}] if text else []
         parts += [{"type": "toolCall", "id": i, "name": name, "arguments": a} for i, name, a in calls]
-        said = {"role": "assistant", "content": parts, "api": "anthropic-messages", "provider": "anthropic", "model": "claude-test"}
+        said = {"role": "assistant", "content": parts, "api": "anthropic-messages", "provider": "anthropic",
+                "model": "claude-test"}
         if self.rng.random() < 0.3:
             said["usage"] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
         return [{**said, "stopReason": "toolUse" if calls else "stop"}]
@@ -100,7 +101,8 @@ class Anthropic(Pi):
         for i, _, text, images, bad in results:
             content = text if not images and self.rng.random() < 0.5 else (
                 [{"type": "text", "text": text}] + [self.image() for _ in range(images)])
-            parts.append({"type": "tool_result", "tool_use_id": i, "content": content, **({"is_error": True} if bad else {})})
+            failed = {"is_error": True} if bad else {}
+            parts.append({"type": "tool_result", "tool_use_id": i, "content": content, **failed})
         if len(parts) > 1 and self.rng.random() < 0.3:
             return [{"role": "user", "content": [part]} for part in parts]
         if parts and self.rng.random() < 0.2:  # a person spoke meanwhile
@@ -117,7 +119,8 @@ class Writer:
         spelling = self.rng.choice(SPELLINGS)
         self.spell = {"pi": Pi, "openai": OpenAI, "anthropic": Anthropic}[spelling](self.rng)
         self.kind, self.turns, self.calls = kind, turns, 0
-        self.story = Story(number, spelling, f"agent:main:slack:channel:v{number}", f"{number:08d}-0000-4000-8000-{seed % 10**12:012d}")
+        self.story = Story(number, spelling, f"agent:main:slack:channel:v{number}",
+                           f"{number:08d}-0000-4000-8000-{seed % 10**12:012d}")
         self.out = []  # (type, body); unreadable lines are ("", text)
 
     def text(self, kind=None):
@@ -129,13 +132,14 @@ class Writer:
     def add(self, *messages):
         self.out += [("message", message) for message in messages]
 
-    def call_id(self):
-        self.calls += 1
-        if self.spell.name == "anthropic":
-            return f"toolu_{self.calls:04d}"
-        if self.chance(0.1):
-            return f"call_{self.calls % 2}"  # Gemini's have none, so runners number those of a message
-        return f"call_{self.calls:04d}" + ("|fc_1" if self.spell.name == "pi" and self.chance(0.2) else "")
+    def call_ids(self, count):
+        """The ids of an answer's calls. Gemini's have none, so some runners number them, in each answer from 0 on."""
+        if self.spell.name != "anthropic" and self.chance(0.1):
+            return [f"call_{number}" for number in range(count)]
+        self.calls += count
+        end = "|fc_1" if self.spell.name == "pi" and self.chance(0.2) else ""
+        start = "toolu" if self.spell.name == "anthropic" else "call"
+        return [f"{start}_{number:04d}{end}" for number in range(self.calls - count, self.calls)]
 
     def result_text(self):
         if self.chance(0.01):
@@ -151,8 +155,9 @@ class Writer:
 
     def foreign(self):
         """What other programs write between messages."""
-        made = self.rng.choice([("custom_message", {"customType": "note", "content": self.text("prose"), "display": True}),
-                                ("custom_message", {"customType": "note", "content": [{"type": "text", "text": "noted"}], "display": True}),
+        note = {"customType": "note", "display": True}
+        made = self.rng.choice([("custom_message", {**note, "content": self.text("prose")}),
+                                ("custom_message", {**note, "content": [{"type": "text", "text": "noted"}]}),
                                 ("label", {"targetId": "00000000", "label": "here"}),
                                 ("branch_summary", {"fromId": "root", "summary": self.text("prose")}),
                                 ("model_change", {"provider": "openai", "modelId": "gpt-test"}),
@@ -163,11 +168,9 @@ class Writer:
     def step(self):
         """The model's answer with its calls, and their results, as they come."""
         count = self.rng.choice([0, 1, 1, 1, 2, 3])
-        if self.chance(0.1):
-            last = ("ls", {"b": 2, "a": 1})
-            calls = [(self.call_id(), *last)]
-        else:
-            calls = [(self.call_id(), self.rng.choice(TOOLS), texts.arguments(self.words, self.kind)) for _ in range(count)]
+        calls = [(i, self.rng.choice(TOOLS), texts.arguments(self.words, self.kind)) for i in self.call_ids(count)]
+        if self.chance(0.1):  # the same call again and again
+            calls = [(i, "ls", {"b": 2, "a": 1}) for i in self.call_ids(1)]
         text = self.text() if self.chance(0.6) or not calls else ""
         said = self.spell.assistant(self.text("prose") if self.chance(0.3) else "", text, calls)
         self.add(*said)
@@ -190,7 +193,8 @@ class Writer:
             self.foreign()
         self.add(*self.spell.results(results))
         if late:
-            self.add(*(self.spell.assistant("", "meanwhile", []) if self.chance(0.5) else [self.spell.user("hello?", 0)]))
+            hello = [self.spell.user("hello?", 0)]
+            self.add(*(self.spell.assistant("", "meanwhile", []) if self.chance(0.5) else hello))
             self.add(*self.spell.results(late))
         return bool(calls)
 
@@ -219,7 +223,8 @@ class Writer:
             marks.append(len(self.out))
             self.turn()
             if self.chance(0.04):
-                self.add({"role": "user", "content": "The conversation so far was summarized.", "synthetic": True, "summary": True},
+                told = "The conversation so far was summarized."
+                self.add({"role": "user", "content": told, "synthetic": True, "summary": True},
                          {"role": "assistant", "content": "[Context Summary] " + self.text("prose"), "summary": True})
         in_file = 0 if self.chance(0.2) else len(self.out) if self.chance(0.2) else self.rng.randrange(len(self.out))
         self.story.ephemeral = in_file == 0 and self.chance(0.3)
@@ -243,8 +248,9 @@ class Writer:
             ids.append(number)
             if len(ids) > 4 and self.chance(0.02):  # a foreign program compacted
                 parent = f"{self.rng.getrandbits(32):08x}"
-                self.story.file.append({"type": "compaction", "id": parent, "parentId": number, "timestamp": iso(time),
-                                        "summary": self.text("prose"), "firstKeptEntryId": self.rng.choice(ids), "tokensBefore": 9})
+                self.story.file.append({
+                    "type": "compaction", "id": parent, "parentId": number, "timestamp": iso(time),
+                    "summary": self.text("prose"), "firstKeptEntryId": self.rng.choice(ids), "tokensBefore": 9})
 
     def to_batches(self, entries):
         at = 0

@@ -50,8 +50,14 @@ Result<void> read_head(const EntryMembers& given, std::string_view pointer, NewE
   return {};
 }
 
-Result<void> check_content(std::string_view content, const std::string& pointer) {
-  if (is_string(content)) return {};
+bool calls_tools(std::string_view message) {
+  const auto calls = json::find(message, "tool_calls");
+  return calls && is_array(*calls) && *calls != "[]";
+}
+
+// `calls`: the message calls tools. OpenAI then gives null as the content.
+Result<void> check_content(std::string_view content, bool calls, const std::string& pointer) {
+  if (is_string(content) || (calls && content == "null")) return {};
   if (!is_array(content)) return fail_at(pointer, "must be a string or an array of objects");
   std::size_t index = 0;
   for (const std::string_view part : json::elements(content)) {
@@ -69,7 +75,7 @@ Result<void> read_full_message(std::string_view entry, const EntryMembers& given
   const EntryMembers inner = entry_members(message);
   if (json::as_string(inner.role).value_or("").empty()) return fail_at(at(place, "role"), "must be a non-empty string");
   if (!inner.content.empty()) {
-    TRY(check_content(inner.content, at(place, "content")));
+    TRY(check_content(inner.content, calls_tools(message), at(place, "content")));
   } else {
     const auto all = json::members(message);
     const bool says_something = std::ranges::any_of(
@@ -107,7 +113,7 @@ Result<void> read_short_message(std::string_view entry, const EntryMembers& give
     if (given.text.size() == 2) return fail_at(at(pointer, "text"), "is empty");
     parsed.body.append(R"(,"content":[{"type":"text","text":)").append(given.text).append("}]");
   } else if (!given.content.empty()) {
-    TRY(check_content(given.content, at(pointer, "content")));
+    TRY(check_content(given.content, calls_tools(entry), at(pointer, "content")));
     parsed.body.append(",\"content\":").append(given.content);
   } else {
     return fail_at(at(pointer, "text"), "is missing; give text or content");

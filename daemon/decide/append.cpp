@@ -183,6 +183,7 @@ class EntryAppender {
     const context::PairRule rule = builder_.context().rules->context.pairs;
     if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
+    const bool ends_turn = entry.person && !meter_->answers(entry);
     std::vector<context::OpenCall> open = meter_->open;
     for (const context::ToolResult& result : entry.results) {
       const auto call = std::ranges::find(open, result.call_id, &context::OpenCall::id);
@@ -195,7 +196,7 @@ class EntryAppender {
                     fmt::format("no call {} waits for a result (messages.pairs is strict)", result.call_id));
       done_.warnings.push_back({Code::unmatched_tool_result, result.call_id});
     }
-    if (entry.role != context::Role::assistant && !entry.person) return {};
+    if (entry.role != context::Role::assistant && !ends_turn) return {};
     for (const context::OpenCall& call : open) {
       if (strict)
         return fail(Code::unmatched_tool_call,

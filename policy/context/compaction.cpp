@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "policy/context/tool_pairs.hpp"
+
 namespace sessiond::context {
 
 std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings) {
   Rows rows;
   add_rows(rows, conversation.before, false);
   add_rows(rows, conversation.after, true);
+  mark_answers(rows);
   const auto messages = std::ranges::count_if(rows.all, [](const Row& row) { return !row.entry.synthetic; });
   std::size_t first = rows.all.size();
   std::int64_t turns = 0;

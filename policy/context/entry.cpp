@@ -57,11 +57,19 @@ Part read_part(std::string_view object) {
   return part;
 }
 
+// Counts the code points of JSON: those of its strings, and a backslash more where one is needed.
+std::int64_t json_points(std::string_view json) {
+  std::int64_t points = code_points(json);
+  for (std::size_t at = json.find('\\'); at != std::string_view::npos; at = json.find('\\', at + 2))
+    points += json.substr(at).starts_with("\\u") ? 0 : 1;
+  return points;
+}
+
 void count_arguments(Size& size, std::string_view arguments) {
   if (is_string(arguments))
     size.add_string(arguments);
   else if (!arguments.empty())
-    size.points += code_points(json::compact(arguments));
+    size.points += json_points(json::compact(arguments));
 }
 
 void add_call(Entry& entry, Size& size, ToolCall call, std::string_view name) {

@@ -49,22 +49,29 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
   }
   if (entry.role == Role::system) return;
   if (!entry.synthetic) ++messages;
+  const bool person = entry.person && !answers(entry);
   for (const ToolResult& result : entry.results)
     if (const auto call = std::ranges::find(open, result.call_id, &OpenCall::id); call != open.end()) open.erase(call);
-  if (entry.person) {
+  if (person) {
     if (!after_person) ++turns;
     open.clear();
     open_cut = false;
     repeated = {};
     doom = {};
   }
-  after_person = entry.person;
+  after_person = person;
   if (!entry.calls.empty() && open.empty()) doom = {};  // the warning was given when the last call had its result
   for (const ToolCall& call : entry.calls) {
     open_cut = open_cut || open.size() == most_open;
     if (!open_cut) open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
     if (auto loop = repeat(repeated, call, doom_count)) doom = std::move(loop);
   }
+}
+
+bool Meter::answers(const Entry& entry) const {
+  return std::ranges::any_of(entry.results, [this](const ToolResult& result) {
+    return std::ranges::find(open, result.call_id, &OpenCall::id) != open.end();
+  });
 }
 
 std::optional<DoomLoop> Meter::take_doom() {

@@ -59,6 +59,8 @@ struct Meter {
   // Adds an entry. Nothing for a part of a summary. `counts_usage`: false for kept entries before the checkpoint, whose
   // replies reported what was summarised since.
   void add(const Entry& entry, std::int64_t doom_count, bool counts_usage = true);
+  // Tells whether an entry brings the result of an open call. A message of a person that does belongs to that turn.
+  bool answers(const Entry& entry) const;
   // Returns the warning that is due, once no call waits for its result.
   std::optional<DoomLoop> take_doom();
 };

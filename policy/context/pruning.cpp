@@ -52,14 +52,19 @@ std::string content_with(std::string_view content, std::string_view text, bool k
 
 void set_text(Rows& rows, Row& row, std::size_t index, std::string_view text, bool keeps_others) {
   const ToolResult& result = row.entry.results[index];
-  const std::string content = content_with(result.content, text, keeps_others);
-  if (result.part.empty()) return rows.replace(row, json::apply(row.entry.message, {.set = {{"content", content}}}));
-  std::string parts = "[";
-  for (const std::string_view part : json::elements(row.entry.content)) {
-    if (parts.size() > 1) parts += ',';
-    parts += part.data() == result.part.data() ? json::apply(part, {.set = {{"content", content}}}) : std::string(part);
+  const std::string_view status = row.entry.status;  // what the whole text says
+  std::string content = content_with(result.content, text, keeps_others);
+  if (!result.part.empty()) {
+    std::string parts = "[";
+    for (const std::string_view part : json::elements(row.entry.content)) {
+      if (parts.size() > 1) parts += ',';
+      parts +=
+          part.data() == result.part.data() ? json::apply(part, {.set = {{"content", content}}}) : std::string(part);
+    }
+    content = parts + "]";
   }
-  rows.replace(row, json::apply(row.entry.message, {.set = {{"content", parts + "]"}}}));
+  rows.replace(row, json::apply(row.entry.message, {.set = {{"content", content}}}));
+  row.entry.status = status;
 }
 
 std::string trimmed(std::string_view text, std::int64_t points, std::int64_t keep) {

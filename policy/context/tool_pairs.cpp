@@ -16,8 +16,8 @@ constexpr std::string_view interrupted = "No result: the call was interrupted.";
 
 OpenCall open_call(const ToolCall& call) { return {.id = call.id, .name = call.name, .spelling = call.spelling}; }
 
-// The rows between two messages of persons, and the second of these, whose parts may still answer a call. Each step
-// takes time linear in the rows, calls and results: transcripts may have very many of them.
+// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results:
+// transcripts may have very many of them.
 class Segment {
  public:
   Segment(Rows& rows, std::size_t begin, std::size_t end) : rows_(rows), begin_(begin), end_(end) {}
@@ -26,7 +26,7 @@ class Segment {
     for (std::size_t at = begin_; at < end_; ++at) claim(at, repaired);
     for (std::size_t at = begin_; at < end_; ++at) {
       Row& row = rows_.all[at];
-      if (row.entry.role == Role::tool) continue;  // it comes behind its call
+      if (row.entry.message.empty()) continue;  // it comes behind its calls, or is left out
       const std::vector<ToolCall> made = row.entry.calls;
       out.push_back(std::move(row));
       if (!made.empty()) answer(at, made, out, repaired);
@@ -38,9 +38,11 @@ class Segment {
     std::size_t row;
     std::size_t call;
   };
+  // What comes behind the calls of a row.
   struct Answers {
-    std::vector<std::size_t> rows{};  // of results
-    std::vector<bool> calls{};        // that have a result
+    std::vector<Row> results{};
+    std::vector<Row> with_words{};  // messages that bring results and more: providers want the results first
+    std::vector<bool> calls{};      // that have a result
   };
 
   // Notes the calls of a row, or gives its results to the calls that wait for them.
@@ -49,41 +51,59 @@ class Segment {
     for (std::size_t call = 0; call < row.entry.calls.size(); ++call)
       waiting_[row.entry.calls[call].id].push_back({at, call});
     if (!row.entry.calls.empty()) answers_[at].calls.resize(row.entry.calls.size());
-    if (!row.entry.results.empty()) give(at, repaired);
-    if (row.entry.role != Role::tool) last_other_ = at;
+    if (!row.entry.results.empty()) give(row, repaired);
+    if (!row.entry.message.empty()) last_other_ = at;
   }
 
-  // All results of one row belong to the calls of one row: the one that its first result answers.
-  void give(std::size_t at, std::vector<Repaired>& repaired) {
-    Row& row = rows_.all[at];
-    std::unordered_set<const char*> orphans;
-    std::optional<std::size_t> owner;
+  // Returns the row of the call that a result answers; nothing: there is none.
+  std::optional<std::size_t> take_call(const ToolResult& result) {
+    const auto calls = waiting_.find(result.call_id);
+    if (calls == waiting_.end() || calls->second.empty()) return {};
+    const Waiting call = calls->second.front();
+    calls->second.pop_front();
+    answers_[call.row].calls[call.call] = true;
+    return call.row;
+  }
+
+  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, and
+  // what else the message has stays where it is.
+  void give(Row& row, std::vector<Repaired>& repaired) {
+    std::vector<std::optional<std::size_t>> owners;
+    bool in_place = true;
     for (const ToolResult& result : row.entry.results) {
-      const auto calls = waiting_.find(result.call_id);
-      const bool waits =
-          calls != waiting_.end() && !calls->second.empty() && (!owner || calls->second.front().row == *owner);
-      if (!waits) {
-        orphans.insert(result.part.data());
+      owners.push_back(take_call(result));
+      in_place = in_place && owners.back() && owners.back() == last_other_;
+      if (!owners.back())
         repaired.push_back({.call_id = result.call_id, .why = "orphan_result"});
-        continue;
-      }
-      owner = calls->second.front().row;
-      answers_[*owner].calls[calls->second.front().call] = true;
-      calls->second.pop_front();
+      else if (owners.back() != last_other_)
+        repaired.push_back({.call_id = result.call_id, .why = "moved_result"});
     }
-    if (!owner && row.entry.role == Role::tool) return;  // it is left out
-    if (!orphans.empty()) drop_parts(row, orphans);
-    if (!owner || row.entry.role != Role::tool) return;
-    answers_[*owner].rows.push_back(at);
-    if (last_other_ && *last_other_ > *owner)
-      repaired.push_back({.call_id = row.entry.results.front().call_id, .why = "moved_result"});
+    const bool only_results = row.entry.role == Role::tool;
+    if (in_place) {
+      Answers& answers = answers_[*owners.front()];
+      (only_results ? answers.results : answers.with_words).push_back(std::exchange(row, {}));
+      return;
+    }
+    const Row whole = row;
+    for (std::size_t index = 0; index < owners.size(); ++index) {
+      if (!owners[index]) continue;
+      Row result{.id = whole.id, .seq = whole.seq, .entry = whole.entry, .counts_usage = whole.counts_usage};
+      const std::string_view part = whole.entry.results[index].part;
+      if (!part.empty()) replace_content(result, fmt::format("[{}]", part));
+      answers_[*owners[index]].results.push_back(std::move(result));
+    }
+    row = {};
+    if (only_results) return;
+    row = whole;
+    replace_content(row, words_of(whole.entry));
+    row.entry.person = whole.entry.person;
   }
 
   // Puts the results of a row's calls behind it, and makes those that there are none of.
   void answer(std::size_t at, const std::vector<ToolCall>& calls, std::vector<Row>& out,
               std::vector<Repaired>& repaired) {
-    const Answers& answers = answers_[at];
-    for (const std::size_t result : answers.rows) out.push_back(std::move(rows_.all[result]));
+    Answers& answers = answers_[at];
+    std::ranges::move(answers.results, std::back_inserter(out));
     for (std::size_t call = 0; call < calls.size(); ++call) {
       if (answers.calls[call]) continue;
       Row row;
@@ -91,23 +111,31 @@ class Segment {
       out.push_back(std::move(row));
       repaired.push_back({.call_id = calls[call].id, .why = "missing_result"});
     }
+    std::ranges::move(answers.with_words, std::back_inserter(out));
   }
 
-  void drop_parts(Row& row, const std::unordered_set<const char*>& parts) {
+  void replace_content(Row& row, std::string content) {
+    rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", std::move(content)}}}));
+  }
+
+  // The content of a message without its results.
+  static std::string words_of(const Entry& entry) {
+    std::unordered_set<const char*> results;
+    for (const ToolResult& result : entry.results) results.insert(result.part.data());
     std::string content = "[";
-    for (const std::string_view part : json::elements(row.entry.content)) {
-      if (parts.contains(part.data())) continue;
+    for (const std::string_view part : json::elements(entry.content)) {
+      if (results.contains(part.data())) continue;
       if (content.size() > 1) content += ',';
       content += part;
     }
-    rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", content + "]"}}}));
+    return content + "]";
   }
 
   Rows& rows_;
   std::size_t begin_, end_;
   std::unordered_map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
   std::unordered_map<std::size_t, Answers> answers_{};              // by the row of the calls
-  std::optional<std::size_t> last_other_{};                         // the last row that is no result
+  std::optional<std::size_t> last_other_{};                         // the last row that stays where it is
 };
 
 }  // namespace
@@ -131,7 +159,22 @@ std::string interrupted_result(const OpenCall& call) {
       id, json::quote(call.name), text);
 }
 
+void mark_answers(Rows& rows) {
+  std::unordered_map<std::string, std::size_t> open;  // calls of this turn without a result, by id
+  for (Row& row : rows.all) {
+    for (const ToolResult& result : row.entry.results) {
+      const auto call = open.find(result.call_id);
+      if (call == open.end() || call->second == 0) continue;
+      --call->second;
+      row.entry.person = false;
+    }
+    if (row.entry.person) open.clear();
+    for (const ToolCall& call : row.entry.calls) ++open[call.id];
+  }
+}
+
 std::vector<Repaired> match_pairs(Rows& rows) {
+  mark_answers(rows);
   std::vector<Repaired> repaired;
   std::vector<Row> out;
   out.reserve(rows.all.size());

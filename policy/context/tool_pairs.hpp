@@ -12,6 +12,9 @@ namespace sessiond::context {
 
 std::vector<Repaired> match_pairs(Rows& rows);
 
+// Marks persons' messages that bring the result of a call: they begin no turn, they belong to that of the call.
+void mark_answers(Rows& rows);
+
 // The message that answers a call which was interrupted, spelled as the call is.
 std::string interrupted_result(const OpenCall& call);
 

@@ -39,7 +39,8 @@ TEST_CASE("a turn begins with a person's message that does not follow another on
       {{user(), synthetic(), assistant()}, 2, 1},
       {{user(), call("c1"), result("c1"), assistant()}, 4, 1},
       {{user(), calls(tool_use("c1")), user_parts(tool_result("c1")), assistant()}, 4, 1},
-      {{user(), calls(tool_use("c1")), user_parts(tool_result("c1") + "," + text_part("also"))}, 3, 2},
+      {{user(), calls(tool_use("c1")), user_parts(tool_result("c1") + "," + text_part("also"))}, 3, 1},
+      {{user(), calls(tool_use("c1")), user_parts(tool_result("c2") + "," + text_part("also"))}, 3, 2},
       {{assistant(), assistant()}, 2, 0},
       {{R"({"role":"narrator","content":"a"})", user()}, 1, 1},
   };

@@ -1,31 +1,49 @@
 #include "policy/usage.hpp"
 
-#include <initializer_list>
+#include <algorithm>
+#include <array>
 
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::policy {
 namespace {
 
-// Returns the number of the first of these members that has one.
-std::optional<std::int64_t> first_of(std::string_view object, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    const auto value = json::find(object, name);
-    if (!value) continue;
-    if (const auto number = counted(*value)) return number;
-  }
-  return {};
-}
+// The numbers of a usage object, by the first of their names that has a number.
+enum Number : std::uint8_t { input, output, thoughts, cache_read, cache_write, cached_within, total, numbers };
+struct Name {
+  std::string_view name;
+  Number number;
+};
+constexpr std::array<Name, 22> names{{{"input", input},
+                                      {"inputTokens", input},
+                                      {"input_tokens", input},
+                                      {"prompt_tokens", input},
+                                      {"promptTokenCount", input},
+                                      {"output", output},
+                                      {"outputTokens", output},
+                                      {"output_tokens", output},
+                                      {"completion_tokens", output},
+                                      {"candidatesTokenCount", output},
+                                      {"thoughtsTokenCount", thoughts},
+                                      {"cacheRead", cache_read},
+                                      {"cache_read_input_tokens", cache_read},
+                                      {"cacheWrite", cache_write},
+                                      {"cache_creation_input_tokens", cache_write},
+                                      {"prompt_tokens_details", cached_within},
+                                      {"input_tokens_details", cached_within},
+                                      {"cached_tokens", cached_within},
+                                      {"cachedContentTokenCount", cached_within},
+                                      {"totalTokens", total},
+                                      {"total_tokens", total},
+                                      {"totalTokenCount", total}}};
 
-// Returns the cached tokens that are included in the prompt's, as in OpenAI's
+// Reads a member: a number, or the cached tokens that are included in the prompt's, as in OpenAI's
 // {"prompt_tokens_details":{"cached_tokens":n}}.
-std::optional<std::int64_t> cached_within(std::string_view usage) {
-  for (const std::string_view name : {"prompt_tokens_details", "input_tokens_details"}) {
-    const auto details = json::find(usage, name);
-    if (!details || json::kind(*details) != json::Kind::object) continue;
-    if (const auto cached = first_of(*details, {"cached_tokens"})) return cached;
-  }
-  return first_of(usage, {"cached_tokens", "cachedContentTokenCount"});
+std::optional<std::int64_t> number_in(const Name& name, std::string_view value) {
+  if (!name.name.ends_with("_details")) return counted(value);
+  if (json::kind(value) != json::Kind::object) return {};
+  const auto cached = json::find(value, "cached_tokens");
+  return cached ? counted(*cached) : std::nullopt;
 }
 
 }  // namespace
@@ -44,22 +62,27 @@ std::optional<std::int64_t> counted(std::string_view raw) {
 
 std::optional<TokenUsage> read_usage(std::string_view usage) {
   if (usage.empty() || json::kind(usage) != json::Kind::object) return {};
-  const auto field = [&](std::initializer_list<std::string_view> names) { return first_of(usage, names); };
-  TokenUsage out;
-  out.input = field({"input", "inputTokens", "input_tokens", "prompt_tokens", "promptTokenCount"}).value_or(0);
-  out.output =
-      field({"output", "outputTokens", "output_tokens", "completion_tokens", "candidatesTokenCount"}).value_or(0);
-  out.output = add_counted(out.output, field({"thoughtsTokenCount"}).value_or(0));
-  out.cache_write = field({"cacheWrite", "cache_creation_input_tokens"}).value_or(0);
-  if (const auto within = cached_within(usage)) {
-    out.cache_read = *within;
-    out.input = std::max<std::int64_t>(out.input - *within, 0);
-  } else {
-    out.cache_read = field({"cacheRead", "cache_read_input_tokens"}).value_or(0);
+  std::array<std::size_t, numbers> ranks{};
+  ranks.fill(names.size());
+  std::array<std::optional<std::int64_t>, numbers> found{};
+  for (const json::Member& member : json::members(usage)) {
+    const auto name = std::ranges::find(names, member.name, &Name::name);
+    const auto rank = static_cast<std::size_t>(name - names.begin());
+    if (name == names.end() || ranks[name->number] < rank) continue;
+    const auto number = number_in(*name, member.value);
+    if (!number) continue;
+    ranks[name->number] = rank;
+    found[name->number] = number;
   }
+  TokenUsage out;
+  out.input = found[input].value_or(0);
+  out.output = add_counted(found[output].value_or(0), found[thoughts].value_or(0));
+  out.cache_write = found[cache_write].value_or(0);
+  out.cache_read = found[cached_within] ? *found[cached_within] : found[cache_read].value_or(0);
+  if (found[cached_within]) out.input = std::max<std::int64_t>(out.input - *found[cached_within], 0);
   const std::int64_t sum =
       add_counted(add_counted(out.input, out.output), add_counted(out.cache_read, out.cache_write));
-  out.total = field({"totalTokens", "total_tokens", "totalTokenCount"}).value_or(sum);
+  out.total = found[total].value_or(sum);
   return out;
 }
 

@@ -42,12 +42,13 @@ class KeptIndex {
     saved_ = now.covered.bytes;
   }
 
-  // Writes the sidecar if the index has grown much. If it cannot be written, it is tried again after it has grown as
-  // much again.
-  Result<void> save(const std::filesystem::path& sidecar, std::uint64_t inode, std::uint64_t least) {
-    const std::uint64_t bytes = now.covered.bytes;
-    if (sidecar.empty() || bytes < saved_ + (saved_ == 0 ? least : std::max(unsaved, saved_ / 16))) return {};
-    saved_ = bytes;
+  // Tells whether the index has grown much since its sidecar was written.
+  bool has_grown(std::uint64_t least) const {
+    return now.covered.bytes >= saved_ + (saved_ == 0 ? least : std::max(unsaved, saved_ / 16));
+  }
+  // Writes the sidecar. If it cannot be written, it is tried again after the index has grown as much again.
+  Result<void> save(const std::filesystem::path& sidecar, std::uint64_t inode) {
+    saved_ = now.covered.bytes;
     TRY(store::make_dirs(sidecar.parent_path()));
     return store::replace_file(sidecar, encode_sidecar(now, inode));
   }

@@ -385,8 +385,11 @@ Result<void> Transcript::save_sidecars() {
     TRY(store::make_dirs(own.sidecar.parent_path()));
     TRY(store::replace_file(own.sidecar, encode_sidecar(own.index, own.seen.inode)));
   }
-  TRY(own.ids.save(id_sidecar(own.sidecar), own.seen.inode, no_sidecar_below));
-  return own.landmarks.save(landmarks_sidecar(own.sidecar), own.seen.inode, no_sidecar_below);
+  if (own.sidecar.empty()) return {};
+  if (own.ids.has_grown(no_sidecar_below)) TRY(own.ids.save(id_sidecar(own.sidecar), own.seen.inode));
+  if (own.landmarks.has_grown(no_sidecar_below))
+    TRY(own.landmarks.save(landmarks_sidecar(own.sidecar), own.seen.inode));
+  return {};
 }
 
 }  // namespace sessiond::transcripts

@@ -194,8 +194,8 @@ std::string plan_json(const context::CompactionPlan& plan, const context::Compac
   range.raw("afterSeq", plan.after_seq ? std::to_string(*plan.after_seq) : "null");
   range.integer("throughSeq", static_cast<std::int64_t>(plan.through_seq));
   range.integer("count", static_cast<std::int64_t>(plan.count));
-  std::string url =
-      request.path.substr(0, request.path.rfind('/')) + "/messages?view=summarize&until=" + plan.first_kept;
+  std::string url = request.path.substr(0, request.path.rfind('/')) + "/messages?view=summarize&until=" +
+                    boost::urls::encode(plan.first_kept, boost::urls::unreserved_chars);
   if (const auto topic = query_text(request, "topic"))
     url += "&topic=" + boost::urls::encode(*topic, boost::urls::unreserved_chars);
   range.string("url", url);

@@ -14,15 +14,6 @@
 namespace sessiond::api {
 namespace {
 
-// validation_failed if a message has more files than context.maxFilesPerMessage.
-Result<void> check_files(const Api& api, const transcripts::NewEntry& entry, std::string_view pointer) {
-  const std::int64_t most = api.ledger.rules().context.files_per_message;
-  const std::int64_t files = entry.type == "message" ? context::files_in(entry.body) : 0;
-  if (files <= most) return {};
-  return fail_at(std::string(pointer),
-                 fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", files, most));
-}
-
 HandlerResult post(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto topic, topic_of(request));
@@ -31,13 +22,13 @@ HandlerResult post(Api& api, http::Request& request) {
   if (json::kind(body) == json::Kind::object && json::find(body, "entries")) {
     CO_TRY(auto fields, Fields::of(body));
     const auto entries = fields.array("entries");
+    command.append.in_list = true;
     if (const auto expected = fields.integer("expectedSeq"))
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     CO_TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      const std::string pointer = "/entries/" + std::to_string(command.append.entries.size());
-      CO_TRY(auto entry, transcripts::parse_entry(element, pointer));
-      CO_TRY(check_files(api, entry, pointer));
+      CO_TRY(auto entry,
+             transcripts::parse_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
@@ -45,7 +36,6 @@ HandlerResult post(Api& api, http::Request& request) {
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
     CO_TRY(auto entry, transcripts::parse_entry(body, ""));
-    CO_TRY(check_files(api, entry, ""));
     command.append.entries.push_back(std::move(entry));
   }
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));

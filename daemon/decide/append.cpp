@@ -150,6 +150,7 @@ class EntryAppender {
     }
     std::string held;
     const context::Entry read = read_as_context(entry, held);
+    TRY(check_files(entry, read));
     TRY(check_pairs(read));
     header();
     const Context& context = builder_.context();
@@ -172,6 +173,14 @@ class EntryAppender {
     return {};
   }
 
+  Result<void> check_files(const transcripts::NewEntry& entry, const context::Entry& read) const {
+    const std::int64_t most = builder_.context().rules->context.files_per_message;
+    if (read.files <= most) return {};
+    const auto index = &entry - request_.entries.data();
+    return fail_at(request_.in_list ? fmt::format("/entries/{}", index) : "",
+                   fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", read.files, most));
+  }
+
   static context::Entry read_as_context(const transcripts::NewEntry& entry, std::string& held) {
     if (entry.type == "message") return context::read_entry(entry.type, entry.body);
     held = "{" + entry.body + "}";
@@ -182,9 +191,11 @@ class EntryAppender {
   Result<void> check_pairs(const context::Entry& entry) {
     const context::PairRule rule = builder_.context().rules->context.pairs;
     if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
+    if (entry.results.empty() && meter_->open.empty()) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
     const bool ends_turn = entry.person && !meter_->answers(entry);
-    std::vector<context::OpenCall> open = meter_->open;
+    std::vector<context::OpenCall> open;  // without those that this entry answers
+    if (!entry.results.empty()) open = meter_->open;
     for (const context::ToolResult& result : entry.results) {
       const auto call = std::ranges::find(open, result.call_id, &context::OpenCall::id);
       if (call != open.end()) {
@@ -192,32 +203,42 @@ class EntryAppender {
         continue;
       }
       if (strict)
-        return fail(Code::unmatched_tool_result,
-                    fmt::format("no call {} waits for a result (messages.pairs is strict)", result.call_id));
-      done_.warnings.push_back({Code::unmatched_tool_result, result.call_id});
+        return fail(Code::unmatched_tool_result, fmt::format("no call {} waits for a result (messages.pairs is strict)",
+                                                             result.call_id.substr(0, context::most_remembered)));
+      warn(Code::unmatched_tool_result, result.call_id);
     }
     if (entry.role != context::Role::assistant && !ends_turn) return {};
-    for (const context::OpenCall& call : open) {
+    for (const context::OpenCall& call : entry.results.empty() ? meter_->open : open) {
       if (strict)
         return fail(Code::unmatched_tool_call,
                     fmt::format("the call {} waits for its result (messages.pairs is strict)", call.id));
-      done_.warnings.push_back({Code::unmatched_tool_call, call.id});
+      if (!warn(Code::unmatched_tool_call, call.id)) break;
     }
     return {};
+  }
+
+  // Returns false when the answer names no more.
+  bool warn(Code code, const std::string& id) {
+    constexpr std::size_t most = 100;
+    if (done_.warnings.size() == most) return false;
+    done_.warnings.push_back({code, id.substr(0, context::most_remembered)});
+    return true;
   }
 
   void measure(const context::Entry& entry, bool branches) {
     if (branches || entry.checkpoint) meter_.reset();  // the next decision asks for it
     if (!meter_) return;
     const context::Settings& settings = builder_.context().rules->context;
+    // The window is looked up only where it may matter: on most appends the turns are too few.
     const auto due = [&] {
-      const std::int64_t window = context::window_of(*session_.entry(), settings).tokens;
-      return context::due(meter_->used(), meter_->messages, meter_->turns, window, settings.compaction) == "due";
+      const context::CompactionSettings& compaction = settings.compaction;
+      return meter_->turns > compaction.keep_turns && meter_->messages >= compaction.min_messages &&
+             context::due(meter_->used(), meter_->messages, meter_->turns,
+                          context::window_of(*session_.entry(), settings).tokens, compaction) == "due";
     };
-    const bool worth = meter_->messages + 1 >= settings.compaction.min_messages;
-    const bool was_due = worth && due();
+    const bool was_due = due();
     meter_->add(entry, settings.doom_count);
-    if (!worth || was_due || !due()) return;
+    if (was_due || !due()) return;
     json::ObjectWriter data;
     data.integer("used", meter_->used());
     data.integer("window", context::window_of(*session_.entry(), settings).tokens);
@@ -275,7 +296,7 @@ class EntryAppender {
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     if (context::tells_model(read)) {
-      if (read.provider.size() > 2) edit.set.push_back({"modelProvider", std::string(read.provider)});
+      if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
     std::string data;

@@ -13,6 +13,7 @@ namespace sessiond::decide {
 struct AppendRequest {
   std::optional<std::string> topic{};
   std::vector<transcripts::NewEntry> entries{};
+  bool in_list = false;                         // problems point to /entries/<n>, else to the body
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
   std::string event_extra{};                    // further members of each event's data, raw: ,"deliver":true…
 };

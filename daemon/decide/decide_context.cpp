@@ -53,7 +53,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   const std::string file = AgentState::file_of(session, command.topic);
   const context::Meter* meter = meter_of(builder, file);
   if (meter == nullptr) return std::move(builder.out);
-  const auto kept = context.kept->find(command.first_kept);
+  const auto kept = context.kept->find(file + '\n' + command.first_kept);
   // What was looked up counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {

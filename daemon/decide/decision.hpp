@@ -63,7 +63,7 @@ struct FilesOfId {
 };
 using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
 
-// By entry id.
+// By transcript file and entry id, with a newline between.
 using FetchedKept = std::map<std::string, transcripts::KeptEntry, std::less<>>;
 
 // How much of the agent the requester may see. Default: all, as for the daemon itself and for foreign changes.

@@ -42,7 +42,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
                                     decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept) {
   if (need.what == decide::Need::What::kept) {
     CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
-    CO_TRY(kept[need.ids.front()],
+    CO_TRY(kept[need.file + '\n' + need.ids.front()],
            co_await parts.readers.read(agent, need.file, [id = need.ids.front()](transcripts::Transcript& from) {
              return transcripts::look_up_kept(from, id);
            }));

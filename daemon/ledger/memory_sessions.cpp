@@ -117,7 +117,7 @@ void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::Fetch
     case decide::Need::What::kept:
       if (auto found = transcript == nullptr ? Result<transcripts::KeptEntry>()
                                              : transcripts::look_up_kept(*transcript, need.ids.front()))
-        kept[need.ids.front()] = std::move(*found);
+        kept[need.file + '\n' + need.ids.front()] = std::move(*found);
       return;
     case decide::Need::What::id_files:
       ids[need.file];  // it has none

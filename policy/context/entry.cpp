@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 
 #include "store/json/raw_json.hpp"
@@ -31,6 +32,25 @@ bool is_surrogate(std::string_view inner, std::size_t at, std::string_view digit
   if (at >= inner.size()) return false;
   const std::string_view unit = inner.substr(at, 4);
   return unit.size() == 4 && unit.starts_with("\\u") && (unit[2] == 'd' || unit[2] == 'D') && digits.contains(unit[3]);
+}
+
+// Counts the bytes that begin a character of UTF-8, eight at a time: those that are not 10xxxxxx.
+std::int64_t utf8_points(std::string_view text) {
+  constexpr std::uint64_t each = 0x0101010101010101;
+  auto points = static_cast<std::int64_t>(text.size());
+  std::size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data() + at, 8);
+    points -= static_cast<std::int64_t>(((eight >> 7 & ~eight >> 6 & each) * each) >> 56);
+  }
+  for (; at < text.size(); ++at) points -= (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  return points;
+}
+
+bool is_file(std::string_view type) {
+  constexpr std::array<std::string_view, 6> kinds{"file", "input_file", "document", "audio", "video", "media"};
+  return std::ranges::find(kinds, type) != kinds.end();
 }
 
 bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
@@ -85,8 +105,10 @@ void read_one_part(Entry& entry, Size& size, std::string_view object) {
   const Part part = read_part(object);
   size.add_string(part.text);
   size.add_string(part.thinking);
+  if (is_file(part.type)) ++entry.files;
   if (is_image(part.type)) {
     ++size.images;
+    ++entry.files;
   } else if (part.type == "toolCall") {
     add_call(entry, size, {.id = text(part.id), .arguments = part.arguments}, part.name);
   } else if (part.type == "tool_use") {
@@ -147,7 +169,7 @@ Role role_of(std::string_view name) {
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Size size;
-  std::string_view said, call, tool, tool_calls;
+  std::string_view said, call, tool, tool_calls, attachments;
   bool failed = false;
   for (const json::Member& member : json::members(message)) {
     if (member.name == "role") entry.role = role_of(text(member.value));
@@ -158,12 +180,14 @@ Entry read_message(std::string_view message) {
     if (member.name == "tool_calls") tool_calls = member.value;
     if (member.name == "synthetic") entry.synthetic = member.value == "true";
     if (member.name == "summary") entry.summary = member.value == "true";
+    if (member.name == "attachments") attachments = member.value;
     if (member.name == "status") entry.status = member.value;
     if (member.name == "isError" || member.name == "is_error") failed = member.value == "true";
     if (member.name == "usage") entry.usage = member.value;
     if (member.name == "model") entry.model = member.value;
     if (member.name == "provider") entry.provider = member.value;
   }
+  if (is_array(attachments)) entry.files += std::ranges::distance(json::elements(attachments));
   if (entry.role == Role::none) return entry;
   if (entry.content.empty()) size.add_string(said);
   size.add_string(entry.content);
@@ -208,7 +232,7 @@ std::int64_t code_points(std::string_view inner) {
   std::size_t at = 0;
   while (at < inner.size()) {
     const std::size_t escape = std::min(inner.find('\\', at), inner.size());
-    for (const char c : inner.substr(at, escape - at)) points += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    points += utf8_points(inner.substr(at, escape - at));
     if (escape == inner.size()) break;
     const bool hex = inner.substr(escape).starts_with("\\u");
     ++points;
@@ -218,21 +242,7 @@ std::int64_t code_points(std::string_view inner) {
   return points;
 }
 
-std::int64_t files_in(std::string_view message) {
-  constexpr std::array<std::string_view, 6> kinds{"file", "input_file", "document", "audio", "video", "media"};
-  std::int64_t files = 0;
-  for (const json::Member& member : json::members(message)) {
-    if (!is_array(member.value)) continue;
-    if (member.name == "attachments") files += std::ranges::distance(json::elements(member.value));
-    if (member.name != "content") continue;
-    for (const std::string_view part : json::elements(member.value)) {
-      if (!is_object(part)) continue;
-      const std::string type = json::string_at(part, "type").value_or("");
-      if (is_image(type) || std::ranges::find(kinds, type) != kinds.end()) ++files;
-    }
-  }
-  return files;
-}
+std::int64_t files_in(std::string_view message) { return read_message(message).files; }
 
 std::int64_t text_points(std::string_view content) {
   if (is_string(content)) return code_points(inner(content));

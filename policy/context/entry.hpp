@@ -54,6 +54,7 @@ struct Entry {
   std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty
   std::string_view usage{}, model{}, provider{};  // raw; of an assistant's message
   std::int64_t tokens = 0;                        // estimated
+  std::int64_t files = 0;                         // parts that are files or images, and attachments
 };
 
 // Reads an entry by its type and its body: for "message" the message object, else the entry's members.

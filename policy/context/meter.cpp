@@ -62,9 +62,13 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
   after_person = person;
   if (!entry.calls.empty() && open.empty()) doom = {};  // the warning was given when the last call had its result
   for (const ToolCall& call : entry.calls) {
-    open_cut = open_cut || open.size() == most_open;
+    open_cut =
+        open_cut || open.size() == most_open || call.id.size() > most_remembered || call.name.size() > most_remembered;
     if (!open_cut) open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
-    if (auto loop = repeat(repeated, call, doom_count)) doom = std::move(loop);
+    if (entry.calls.size() > most_compared)
+      repeated = {};
+    else if (auto loop = repeat(repeated, call, doom_count))
+      doom = std::move(loop);
   }
 }
 

@@ -17,6 +17,10 @@ namespace sessiond::context {
 
 // More calls that wait for their results are not remembered.
 inline constexpr std::size_t most_open = 1'000;
+// Nor are ids and names of calls that are longer, in bytes.
+inline constexpr std::size_t most_remembered = 256;
+// The calls of a message are compared with others (doom_loop.hpp) if they are no more.
+inline constexpr std::size_t most_compared = 64;
 
 // A call that waits for its result.
 struct OpenCall {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
@@ -12,12 +15,23 @@ namespace {
 
 constexpr std::string_view cleared = "[Old tool result content cleared]";
 
+// A new text of one result of a row.
+struct NewText {
+  std::size_t result = 0;
+  std::string text{};
+  bool keeps_others = true;  // parts that are no text
+};
+
 // What a view does to a result: the text becomes another one.
 struct Target {
   std::size_t row;
   std::size_t result;
   std::string tool;
   std::int64_t points;  // of the text as it was
+  std::int64_t now;     // of the text as it will be
+  std::int64_t images;  // that it will have
+  std::optional<NewText> change{};
+  const char* how = "";
 };
 
 std::size_t offset_of(std::string_view text, std::int64_t points) {
@@ -50,20 +64,29 @@ std::string content_with(std::string_view content, std::string_view text, bool k
   return out + "]";
 }
 
-void set_text(Rows& rows, Row& row, std::size_t index, std::string_view text, bool keeps_others) {
-  const ToolResult& result = row.entry.results[index];
-  const std::string_view status = row.entry.status;  // what the whole text says
-  std::string content = content_with(result.content, text, keeps_others);
-  if (!result.part.empty()) {
-    std::string parts = "[";
-    for (const std::string_view part : json::elements(row.entry.content)) {
-      if (parts.size() > 1) parts += ',';
-      parts +=
-          part.data() == result.part.data() ? json::apply(part, {.set = {{"content", content}}}) : std::string(part);
+// Rewrites a row once, however many results of it change; they are in order.
+void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
+  const Entry& entry = row.entry;
+  const std::string_view status = entry.status;  // what the whole text says
+  const auto content_of = [&entry](const NewText& change) {
+    return content_with(entry.results[change.result].content, change.text, change.keeps_others);
+  };
+  std::string content;
+  if (entry.results.front().part.empty()) {
+    content = content_of(changes.front());
+  } else {
+    content = "[";
+    auto change = changes.begin();
+    for (const std::string_view part : json::elements(entry.content)) {
+      if (content.size() > 1) content += ',';
+      if (change == changes.end() || part.data() != entry.results[change->result].part.data())
+        content += part;
+      else
+        content += json::apply(part, {.set = {{"content", content_of(*change++)}}});
     }
-    content = parts + "]";
+    content += "]";
   }
-  rows.replace(row, json::apply(row.entry.message, {.set = {{"content", content}}}));
+  rows.replace(row, json::apply(entry.message, {.set = {{"content", content}}}));
   row.entry.status = status;
 }
 
@@ -82,7 +105,7 @@ class Pruner {
   }
 
   void soft() {
-    for (const Target& target : targets_) {
+    for (Target& target : targets_) {
       const std::string text = text_of(result_of(target).content);
       if (target.points <= 2 * settings_.keep_chars) continue;
       change(target, trimmed(text, target.points, settings_.keep_chars), true, "soft");
@@ -91,13 +114,31 @@ class Pruner {
 
   // Clears results, oldest first, until the window is used no more than that.
   void hard(std::int64_t window, std::optional<PerMille> until) {
-    for (const Target& target : targets_) {
+    for (Target& target : targets_) {
       if (until && !is_beyond(used_, window, *until)) return;
       change(target, std::string(cleared), false, "hard");
     }
   }
 
-  std::vector<Pruned> pruned() && { return std::move(pruned_); }
+  // Rewrites the rows, and tells what was done.
+  std::vector<Pruned> finish() && {
+    std::vector<Pruned> pruned;
+    for (auto target = targets_.begin(); target != targets_.end();) {
+      Row& row = rows_.all[target->row];
+      std::vector<NewText> changes;
+      for (const std::size_t at = target->row; target != targets_.end() && target->row == at; ++target) {
+        if (!target->change) continue;
+        changes.push_back(std::move(*target->change));
+        pruned.push_back({.entry_id = row.id,
+                          .tool = std::move(target->tool),
+                          .from = target->points,
+                          .to = target->now,
+                          .how = target->how});
+      }
+      if (!changes.empty()) set_texts(rows_, row, changes);
+    }
+    return pruned;
+  }
 
  private:
   const ToolResult& result_of(const Target& target) const { return rows_.all[target.row].entry.results[target.result]; }
@@ -115,49 +156,43 @@ class Pruner {
         const ToolResult& result = entry.results[index];
         const std::int64_t points = text_points(result.content);
         if (points < settings_.min_chars) continue;
-        std::string tool = result.name.empty() ? tool_of(at, result.call_id) : result.name;
+        std::string tool = result.name.empty() ? tool_of(result.call_id) : result.name;
         if (std::ranges::any_of(settings_.exclude_tools,
                                 [&](const std::string& pattern) { return excludes(pattern, tool); }))
           continue;
-        targets_.push_back({.row = at, .result = index, .tool = std::move(tool), .points = points});
+        targets_.push_back({.row = at,
+                            .result = index,
+                            .tool = std::move(tool),
+                            .points = points,
+                            .now = points,
+                            .images = images_in(result.content)});
       }
     }
   }
 
   // The name of a called tool: of the last call with this id.
-  std::string tool_of(std::size_t before, const std::string& call_id) const {
-    for (std::size_t at = before; at-- > 0;)
-      for (const ToolCall& call : rows_.all[at].entry.calls)
-        if (call.id == call_id) return call.name;
-    return "";
+  std::string tool_of(const std::string& call_id) {
+    if (tools_.empty())
+      for (const Row& row : rows_.all)
+        for (const ToolCall& call : row.entry.calls) tools_[call.id] = call.name;
+    return tools_[call_id];
   }
 
-  void change(const Target& target, const std::string& text, bool keeps_others, const char* how) {
-    Row& row = rows_.all[target.row];
-    const std::int64_t before = text_points(result_of(target).content);
-    const std::int64_t images = images_in(result_of(target).content);
+  void change(Target& target, std::string text, bool keeps_others, const char* how) {
     const std::int64_t after = text_points(json::quote(text));
-    if (after >= before) return;  // short results may be eligible by the settings
-    set_text(rows_, row, target.result, text, keeps_others);
-    const std::int64_t images_removed = images - images_in(result_of(target).content);
-    used_ = std::max<std::int64_t>(used_ - tokens_of(before - after) - tokens_of_image * images_removed, 0);
-    const auto known = std::ranges::find_if(
-        pruned_, [&](const Pruned& one) { return one.row == target.row && one.result == target.result; });
-    Pruned& told = known != pruned_.end() ? *known : pruned_.emplace_back();
-    told = {.entry_id = row.id,
-            .tool = target.tool,
-            .from = target.points,
-            .to = after,
-            .how = how,
-            .row = target.row,
-            .result = target.result};
+    if (after >= target.now) return;  // short results may be eligible by the settings
+    const std::int64_t images = keeps_others ? 0 : std::exchange(target.images, 0);
+    used_ = std::max<std::int64_t>(used_ - tokens_of(target.now - after) - tokens_of_image * images, 0);
+    target.now = after;
+    target.change = NewText{.result = target.result, .text = std::move(text), .keeps_others = keeps_others};
+    target.how = how;
   }
 
   Rows& rows_;
   std::int64_t& used_;
   const PruningSettings& settings_;
   std::vector<Target> targets_{};
-  std::vector<Pruned> pruned_{};
+  std::unordered_map<std::string, std::string> tools_{};  // by the call's id
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
@@ -190,19 +225,22 @@ std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& opt
     if (is_beyond(used, window, settings.soft)) pruner.soft();
     if (is_beyond(used, window, settings.hard)) pruner.hard(window, settings.hard);
   }
-  return std::move(pruner).pruned();
+  return std::move(pruner).finish();
 }
 
 void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars) {
   for (Row& row : rows.all) {
+    std::vector<NewText> changes;
     for (std::size_t index = 0; index < row.entry.results.size(); ++index) {
-      const ToolResult& result = row.entry.results[index];
-      if (text_points(result.content) <= chars) continue;
-      const std::string text = text_of(result.content);
-      const std::int64_t tokens = row.entry.tokens;
-      set_text(rows, row, index, text.substr(0, offset_of(text, chars)) + "…[cut]", true);
-      used = std::max<std::int64_t>(used - (tokens - row.entry.tokens), 0);
+      const std::string_view content = row.entry.results[index].content;
+      if (text_points(content) <= chars) continue;
+      const std::string text = text_of(content);
+      changes.push_back({.result = index, .text = text.substr(0, offset_of(text, chars)) + "…[cut]"});
     }
+    if (changes.empty()) continue;
+    const std::int64_t tokens = row.entry.tokens;
+    set_texts(rows, row, changes);
+    used = std::max<std::int64_t>(used - (tokens - row.entry.tokens), 0);
   }
 }
 

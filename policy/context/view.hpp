@@ -60,7 +60,6 @@ struct Pruned {
   std::string tool{};
   std::int64_t from = 0, to = 0;  // code points
   const char* how = "soft";       // or "hard"
-  std::size_t row = 0, result = 0;
 };
 struct Repaired {
   std::string call_id{};

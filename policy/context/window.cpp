@@ -16,8 +16,13 @@ Window window_of(std::string_view entry, const Settings& settings, std::optional
   return {.tokens = settings.window, .source = "config"};
 }
 
+bool is_name(std::string_view value) {
+  constexpr std::size_t longest = 256;
+  return value.starts_with('"') && value.size() > 2 && value.size() <= longest;
+}
+
 bool tells_model(const Entry& reply) {
-  if (reply.role != Role::assistant || !reply.model.starts_with('"') || reply.model.size() == 2) return false;
+  if (reply.role != Role::assistant || !is_name(reply.model)) return false;
   const auto usage = policy::read_usage(reply.usage);
   return !usage || usage->input + usage->output + usage->cache_read + usage->cache_write > 0 || usage->total > 0;
 }

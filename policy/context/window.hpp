@@ -13,6 +13,9 @@ namespace sessiond::context {
 // else context.window. A window that the request gives counts before all of them.
 Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked = {});
 
+// Tells whether a JSON value may be the name of a model or a provider: a string that is neither empty nor long.
+bool is_name(std::string_view value);
+
 // Tells whether a reply says which model wrote it. One whose usage is all zeros was not written by a model.
 bool tells_model(const Entry& reply);
 

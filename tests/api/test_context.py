@@ -6,6 +6,7 @@ test_1_… to test_17_… are the checks of the contract (policy/context/README.
 import hashlib
 import json
 import shutil
+import threading
 
 from harness.case import Case, S, uid
 from harness.sessiond import REPO
@@ -359,6 +360,46 @@ class Context(Case):
         self.append(key, {"role": "assistant", "text": "right answer"})
         self.assertEqual(self.said(self.rows(key)), ["q1", "a1", "right", "right answer"])
         self.assertEqual(self.context(key)["messages"], 4)
+
+    def test_a_model_is_named_by_a_short_string(self):
+        key = self.make()
+        self.append(key, {"role": "assistant", "text": "a", "model": "m", "provider": {"x": 1}})
+        entry = self.ok(self.api.get(S(key)), 200)
+        self.assertEqual((entry["model"], entry.get("modelProvider")), ("m", None))
+        self.append(key, {"role": "assistant", "text": "a", "model": "M" * 10_000, "provider": "p"}, {"role": "assistant", "text": "a", "model": 7})
+        self.assertEqual(self.ok(self.api.get(S(key)), 200)["model"], "m")
+
+    def test_long_ids_and_many_open_calls_make_no_long_answers(self):
+        key = self.make()
+        self.append(key, call(("x" * 100_000, "ls", {})))
+        self.assertNotIn("warnings", self.append(key, {"role": "assistant", "text": "b"}), "such an id is not remembered")
+        other = self.make()
+        self.append(other, call(*((f"c{n}", "ls", {"n": n}) for n in range(900))))
+        reply = self.append(other, *({"role": "assistant", "text": "b"} for _ in range(200)))
+        self.assertEqual(len(reply["warnings"]), 100)
+
+    def test_many_results_in_one_message(self):
+        """Each result is rewritten once, not the whole message for each."""
+        key = self.make()
+        parts = [{"type": "tool_use", "id": f"c{n}", "name": "ls", "input": {"n": n}} for n in range(2000)]
+        results = [{"type": "tool_result", "tool_use_id": f"c{n}", "content": "y" * 200} for n in range(2000)]
+        self.append(key, {"role": "user", "text": "go"}, {"role": "assistant", "content": parts}, {"role": "user", "content": results})
+        row = self.view(key, "&maxToolChars=10")["data"][2]
+        self.assertEqual({part["content"] for part in row["content"]}, {"y" * 10 + "…[cut]"})
+
+    def test_a_compaction_of_the_session_before_a_reset(self):
+        """What was looked up in one transcript says nothing of another."""
+        for _ in range(10):
+            key = self.make()
+            self.seven(key, system=False)
+            plan = self.ok(self.compact(key), 200)["plan"]
+            reset = threading.Thread(target=lambda key=key: self.api.clone().post(S(key, "main", "reset")))
+            reset.start()
+            reply = self.compact(key, {"summary": "OLD", "firstKeptEntryId": plan["firstKeptEntryId"]})
+            reset.join()
+            self.append(key, {"role": "user", "text": "new"})
+            self.assertIn(reply.status, (201, 422))
+            self.assertEqual(self.said(self.rows(key)), ["new"])
 
     def test_questions_that_are_wrong(self):
         key = self.make()

@@ -39,8 +39,13 @@ def is_person(row):
 
 def turn_starts(rows):
     """Where turns begin. A message that brings results of a call belongs to the turn of that call."""
-    return [at for at, row in enumerate(rows)
-            if is_person(row) and not results_of(row) and not (at and is_person(rows[at - 1]))]
+    seen, persons = set(), []
+    for row in rows:
+        ids = tuple(row.get("entryIds", ()))
+        split = bool(ids) and ids in seen  # the words of a message whose results went behind their calls
+        persons.append(is_person(row) and not results_of(row) and not split)
+        seen.add(ids)
+    return [at for at, person in enumerate(persons) if person and not (at and persons[at - 1])]
 
 
 def compact(value):

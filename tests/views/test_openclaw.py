@@ -123,12 +123,14 @@ def repairs(messages):
     """What a view has to repair: a call's result is the first one before the next person's message ends."""
     missing, orphans, waiting = Counter(), Counter(), []
     for message in messages:
+        answers = False
         for call, _ in results_of(message):
             if call in waiting:
                 waiting.remove(call)
+                answers = True
             else:
                 orphans[call] += 1
-        if is_person(message):
+        if is_person(message) and not answers:
             missing.update(waiting)
             waiting = []
         waiting += [call for call, _, _ in calls_of(message)]

@@ -166,8 +166,37 @@ struct Config {
   struct Messages {
     Pairs pairs = Pairs::warn;
   };
+  static constexpr std::int64_t unlimited = -1;
+  struct Runs {
+    std::int64_t lease_ms = 60'000;
+    std::int64_t idle_timeout_ms = 0;  // 0: none
+    std::int64_t max_steps = 10;       // 0: no limit
+    std::int64_t turn_cap = 50;        // of a session; `unlimited`
+    std::int64_t max_attempts = 3;
+    std::int64_t abort_grace_ms = 5'000;
+    std::int64_t runner_idle_ms = 30LL * 60'000;
+    std::int64_t queue_max_age_ms = 24LL * 3'600'000;
+    std::uint64_t partial_bytes = 1ULL << 20;
+    std::uint64_t keep = 100;          // ended runs of a session
+    std::optional<bool> on_inbound{};  // nothing: in mode own
+    bool exclusive = false;
+    std::optional<std::string> model{}, provider{};
+  };
+  struct Approvals {
+    std::int64_t timeout_ms = 120'000;
+    bool require_approver = false;
+  };
+  struct Hooks {
+    std::int64_t timeout_ms = 10'000;
+  };
+  struct Deliveries {
+    std::int64_t max_attempts = 10;
+    std::int64_t max_age_ms = 24LL * 3'600'000;
+    std::int64_t adopt_ms = 7LL * 24 * 3'600'000;
+  };
   struct Agent {
     std::optional<std::string> compact_instructions{};
+    std::optional<std::string> model{}, provider{};
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
@@ -203,6 +232,10 @@ struct Config {
   Context context{};
   DoomLoop doom_loop{};
   Messages messages{};
+  Runs runs{};
+  Approvals approvals{};
+  Hooks hooks{};
+  Deliveries deliveries{};
   std::map<std::string, Agent> agents{};  // by id
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";

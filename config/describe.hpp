@@ -214,6 +214,28 @@ void describe_context(Visitor& v, AContext& c) {
         "How many files, images and attachments one message may have (else 422).");
 }
 
+template <class Visitor, class ARuns>
+void describe_runs(Visitor& v, ARuns& c) {
+  v.key("leaseMs", c.lease_ms, Between{100, 10 * minute}, "A runner that is silent for so long loses its run.");
+  v.key("idleTimeoutMs", c.idle_timeout_ms, Between{0, hour},
+        "A step in which the model says nothing for so long fails; 0 for never.");
+  v.key("maxSteps", c.max_steps, Between{0, 1'000'000}, "How many steps a run may have; 0 for no limit.");
+  v.key("turnCap", c.turn_cap, BetweenOrUnlimited{{0, 1'000'000'000}},
+        "How many turns a session may have; 0 for the default.");
+  v.key("maxAttempts", c.max_attempts, Between{1, 1'000}, "How often a run begins whose runner was lost.");
+  v.key("abortGraceMs", c.abort_grace_ms, Between{0, hour}, "How long a runner may take to stop.");
+  v.key("runnerIdleMs", c.runner_idle_ms, Between{second, ten_years},
+        "A runner that took nothing for so long is forgotten.");
+  v.key("queueMaxAgeMs", c.queue_max_age_ms, Between{second, ten_years}, "A waiting run of this age ends.");
+  v.key("partialBytes", c.partial_bytes, Between{kib, gib}, "How much of an unfinished answer is kept.");
+  v.key("keep", c.keep, Between{1, 10'000}, "How many ended runs of a session are listed.");
+  v.key("onInbound", c.on_inbound, Any{},
+        "Whether a message that the agent should answer makes a run. null: in store.mode own.");
+  v.key("exclusive", c.exclusive, Any{}, "true: while a run is active only its runner writes the agent's messages.");
+  v.key("model", c.model, TextRule{model_name_fault}, "The model of runs where nothing else names one.");
+  v.key("provider", c.provider, TextRule{model_name_fault}, "The provider of that model.");
+}
+
 template <class Visitor, class AConfig>
 void describe(Visitor& v, AConfig& c) {
   v.key("stateDir", c.state_dir, TextRule{state_dir_fault},
@@ -269,11 +291,29 @@ void describe(Visitor& v, AConfig& c) {
           "A tool's result without its call, or a call without its result. warn: the reply names it. strict: 422. "
           "view=llm is complete in any case.");
   });
+  v.group("runs", "Agent work on a session, which a runner claims: policy/runs/README.md.",
+          [&] { describe_runs(v, c.runs); });
+  v.group("approvals", "Tools that people are asked about.", [&] {
+    v.key("timeoutMs", c.approvals.timeout_ms, Between{10, day}, "No answer within this time means no.");
+    v.key("requireApprover", c.approvals.require_approver, Any{},
+          "true: the answer is no at once while nobody who may answer is connected.");
+  });
+  v.group("hooks", "Programs that are asked before a run or a tool begins.",
+          [&] { v.key("timeoutMs", c.hooks.timeout_ms, Between{10, hour}, "How long an answer is waited for."); });
+  v.group("deliveries", "Answers on their way to a channel.", [&] {
+    v.key("maxAttempts", c.deliveries.max_attempts, Between{1, 1'000}, "A delivery fails after so many attempts.");
+    v.key("maxAgeMs", c.deliveries.max_age_ms, Between{second, ten_years}, "A delivery fails at this age.");
+    v.key("adoptMs", c.deliveries.adopt_ms, Between{second, ten_years},
+          "A channel's deliveries are kept until no bridge has asked for them for so long.");
+  });
   v.named_groups("agents", c.agents, TextRule{agent_name_fault},
                  "Settings of single agents, e.g. {\"main\": {\"compactInstructions\": \"Keep all names.\"}}.",
                  [&](auto& agent) {
                    v.key("compactInstructions", agent.compact_instructions, TextRule{instructions_fault},
                          "How a summary is to be made, for sessions whose entry does not say it. null for nothing.");
+                   v.key("model", agent.model, TextRule{model_name_fault},
+                         "The model of its runs, where neither the run nor the session names one.");
+                   v.key("provider", agent.provider, TextRule{model_name_fault}, "The provider of that model.");
                  });
   v.group("policy", "Limits on the content of sessions.", [&] {
     v.key("secretScan", c.policy.secret_scan, Any{},

@@ -114,6 +114,8 @@ std::string range_of(std::string_view name, const Field& field, Rule rule) {
       return "each " + range;
     else
       return with_units(static_cast<std::int64_t>(field), name, range);
+  } else if constexpr (std::is_same_v<Rule, BetweenOrUnlimited>) {
+    return fmt::format("{} to {}, or \"unlimited\"", rule.range.least, rule.range.most);
   } else if constexpr (std::is_same_v<Rule, BetweenReal>) {
     return fmt::format("{} to {}", rule.least, rule.most);
   } else if constexpr (std::is_enum_v<Field>) {

@@ -150,6 +150,11 @@ std::string instructions_fault(std::string_view text) {
   return text.empty() || text.size() > 65'536 ? "must be 1..65536 bytes long" : "";
 }
 
+std::string model_name_fault(std::string_view text) {
+  if (text.empty() || text.size() > 256) return "must be 1..256 bytes long";
+  return has_control(text) ? "must have no control character" : "";
+}
+
 std::string channel_name_fault(std::string_view text) {
   if (text.empty() || text.size() > 64) return "the name of a channel must be 1..64 bytes long";
   if (has_control(text) || text.contains(':') || text.contains(' '))

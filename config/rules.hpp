@@ -15,6 +15,10 @@ struct Between {  // both ends included
   std::int64_t most;
 };
 
+struct BetweenOrUnlimited {  // or "unlimited": Config::unlimited
+  Between range;
+};
+
 struct BetweenReal {
   double least;
   double most;
@@ -42,6 +46,7 @@ std::string key_prefix_fault(std::string_view text);
 std::string agent_name_fault(std::string_view text);
 std::string tool_name_fault(std::string_view text);  // or its beginning and a *
 std::string instructions_fault(std::string_view text);
+std::string model_name_fault(std::string_view text);  // of a model or provider
 std::string channel_name_fault(std::string_view text);
 std::string link_name_fault(std::string_view text);  // a canonical peer
 std::string link_peer_fault(std::string_view text);  // <channel>:<peer>

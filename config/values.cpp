@@ -88,6 +88,22 @@ void read_value(const boost::json::value& value, bool& field, Any, const Place& 
     wrong_kind(place, "true or false", value);
 }
 
+void read_value(const boost::json::value& value, std::optional<bool>& field, Any, const Place& place) {
+  if (value.is_null()) return field.reset();
+  bool read = false;
+  const std::size_t faults = place.faults.size();
+  read_value(value, read, Any{}, place);
+  if (place.faults.size() == faults) field = read;
+}
+
+void read_value(const boost::json::value& value, std::int64_t& field, BetweenOrUnlimited rule, const Place& place) {
+  if (value.is_null()) return;
+  if (value.is_string() && value.get_string() == "unlimited")
+    field = Config::unlimited;
+  else if (const auto number = read_integer(value, rule.range, place))
+    field = *number;
+}
+
 void read_value(const boost::json::value& value, double& field, BetweenReal range, const Place& place) {
   if (!value.is_number()) return wrong_kind(place, "a number", value);
   const double number = value.to_number<double>();
@@ -182,6 +198,12 @@ std::string json_quoted(std::string_view text) {
   return boost::json::serialize(boost::json::string_view(text.data(), text.size()));
 }
 std::string write_value(bool value, Any) { return value ? "true" : "false"; }
+std::string write_value(const std::optional<bool>& value, Any) { return value ? write_value(*value, Any{}) : "null"; }
+
+std::string write_value(std::int64_t value, BetweenOrUnlimited) {
+  return value == Config::unlimited ? json_quoted("unlimited") : std::to_string(value);
+}
+
 std::string write_value(double value, BetweenReal) { return fmt::format("{}", value); }
 std::string write_value(const std::string& value, TextRule) { return json_quoted(value); }
 std::string write_value(const std::string& value, RawObject) { return value; }

@@ -62,6 +62,8 @@ std::string kind_name(const boost::json::value& value);  // "a string", "an obje
 
 std::optional<std::int64_t> read_integer(const boost::json::value& value, Between range, const Place& place);
 void read_value(const boost::json::value& value, bool& field, Any, const Place& place);
+void read_value(const boost::json::value& value, std::optional<bool>& field, Any, const Place& place);  // null: nothing
+void read_value(const boost::json::value& value, std::int64_t& field, BetweenOrUnlimited rule, const Place& place);
 void read_value(const boost::json::value& value, double& field, BetweenReal range, const Place& place);
 void read_value(const boost::json::value& value, std::string& field, TextRule rule, const Place& place);
 void read_value(const boost::json::value& value, std::string& field, RawObject, const Place& place);
@@ -97,6 +99,8 @@ void read_value(const boost::json::value& value, E& field, Any, const Place& pla
 // JSON text of a value, on one line.
 std::string json_quoted(std::string_view text);
 std::string write_value(bool value, Any);
+std::string write_value(const std::optional<bool>& value, Any);
+std::string write_value(std::int64_t value, BetweenOrUnlimited);
 std::string write_value(double value, BetweenReal);
 std::string write_value(const std::string& value, TextRule);
 std::string write_value(const std::string& value, RawObject);

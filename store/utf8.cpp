@@ -3,6 +3,7 @@
 #include <locale.h>
 #include <wctype.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -110,6 +111,27 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
     at += length;
   }
   return {};
+}
+
+namespace {
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+}  // namespace
+
+std::size_t code_points_end(std::string_view text, std::size_t count) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at)
+    if (!continues(text[at]) && count-- == 0) return at;
+  return at;
+}
+
+std::size_t count_code_points(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) { return !continues(byte); }));
+}
+
+std::size_t utf8_prefix(std::string_view text, std::size_t most) {
+  if (most >= text.size()) return text.size();
+  while (most > 0 && continues(text[most])) --most;
+  return most;
 }
 
 }  // namespace sessiond::store

@@ -19,6 +19,12 @@ void append_utf8(std::string& out, std::uint32_t code_point);
 // The length of the well-formed sequence at `at`; 0: there is none.
 std::size_t utf8_sequence(std::string_view text, std::size_t at);
 
+// The offset behind the first `count` code points, or the end.
+std::size_t code_points_end(std::string_view text, std::size_t count);
+std::size_t count_code_points(std::string_view text);
+// The greatest offset up to `most` that does not split a character.
+std::size_t utf8_prefix(std::string_view text, std::size_t most);
+
 // Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case.
 std::string fold_case(std::string_view text);
 

@@ -11,6 +11,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
+#include "daemon/leases/claims.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/maintenance/stock.hpp"
 #include "daemon/stream/streams.hpp"
@@ -23,6 +24,7 @@ struct Api {
   ledger::Ledger& ledger;
   auth::Tokens& tokens;
   stream::Streams& streams;
+  leases::Claims& claims;
   auth::Tickets& tickets;
   Authenticator& authenticator;
   AuditLog& audit;
@@ -42,6 +44,7 @@ void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
 void add_context_routes(http::Router& router, Api& api);    // what a model is shown
 void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
+void add_run_routes(http::Router& router, Api& api);        // runs
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE
 void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE

@@ -10,6 +10,7 @@
 #include "policy/secret_scan.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -65,7 +66,7 @@ bool is_json_type(std::string_view type) {
 void add_routes(http::Router& router, Api& api) {
   for (const auto add : {add_health_routes, add_agent_routes, add_list_routes, add_session_routes, add_archive_routes,
                          add_lifecycle_routes, add_message_routes, add_context_routes, add_bridge_routes,
-                         add_policy_routes, add_event_routes, add_ticket_routes, add_admin_routes,
+                         add_run_routes, add_policy_routes, add_event_routes, add_ticket_routes, add_admin_routes,
                          add_maintenance_routes, add_lock_routes, add_login_routes})
     add(router, api);
   router.show_problems(as_seen);
@@ -82,6 +83,19 @@ http::Response no_content() {
   http::Response response = json_response("", 204);
   response.content_type = {};
   return response;
+}
+
+Result<std::optional<decide::RunHold>> run_of(const http::Request& request) {
+  const std::string_view header = request.header("x-run");
+  if (header.empty()) return std::nullopt;
+  const std::size_t semicolon = header.rfind(';');
+  const auto fence = semicolon == std::string_view::npos
+                         ? std::nullopt
+                         : store::parse_number<std::uint64_t>(store::trim(header.substr(semicolon + 1)));
+  const std::string_view id = store::trim(header.substr(0, std::min(semicolon, header.size())));
+  if (!fence || !store::valid_entry_id(id))
+    return fail(Code::bad_request, "X-Run must be <runId>;<fence>, as the run's lease has them");
+  return decide::RunHold{.run_id = std::string(id), .fence = *fence};
 }
 
 http::Response to_response(ledger::Reply reply) {

@@ -92,6 +92,9 @@ Result<Fields> body_fields(const http::Request& request, const Api& api, Body bo
 // bad_request for a malformed key; validation_failed when header and body differ.
 Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {});
 
+// The lease that a request names in X-Run: <runId>;<fence>. Nothing: it names none. bad_request.
+Result<std::optional<decide::RunHold>> run_of(const http::Request& request);
+
 // --- the ledger ---
 
 http::Response to_response(ledger::Reply reply);
@@ -126,9 +129,10 @@ template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
                      Result<ledger::Requester> requester, bool create = false) {
   if (!requester) co_return std::unexpected(std::move(requester.error()));
+  CO_TRY(auto run, run_of(request));
   requester->in_memory = requester->in_memory || is_in_memory(api, agent, command);
   CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
-                                                scoped(std::move(command), request.principal), create));
+                                                scoped(std::move(command), request.principal, std::move(run)), create));
   co_return to_response(std::move(reply));
 }
 // The same for a command that is idempotent by itself: Idempotency-Key is not looked at.

@@ -8,9 +8,10 @@
 #include <concepts>
 #include <string>
 
-#include "daemon/decide/commands.hpp"
+#include "daemon/decide/run_commands.hpp"
 #include "daemon/http/message.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::api {
 
@@ -55,9 +56,10 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
 // Decides a command within the token's scope. A command about a session that the token may not see is decided on an
 // agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
 // whose key is taken. The check is part of the decision, so no other commit can come between the two.
+// `run`: the lease that the requester names; lease_lost if it is not the current one.
 template <class Command>
-ledger::Decide scoped(Command command, auth::Principal principal) {
-  return [command = std::move(command), principal = std::move(principal)](
+ledger::Decide scoped(Command command, auth::Principal principal, std::optional<decide::RunHold> run = {}) {
+  return [command = std::move(command), principal = std::move(principal), run = std::move(run)](
              const decide::AgentState& state, const decide::Context& context,
              const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::Context seen = context;
@@ -88,6 +90,10 @@ ledger::Decide scoped(Command command, auth::Principal principal) {
       auto absent = decided_on(decide::AgentState(state.id()));
       if (!absent || absent->events.empty()) return absent;
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
+    }
+    if (run && there != nullptr) {
+      TRY(decide::held_run(state, *there, *run, context));
+      seen.run = &*run;
     }
     return within_scope(decided_on(state), principal, state);
   };

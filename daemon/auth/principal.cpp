@@ -12,9 +12,9 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 14> permission_names{"open",        "read",   "stream",  "ticket", "write",
-                                                            "append",      "spawn",  "bridge",  "send",   "policy",
-                                                            "maintenance", "tokens", "metrics", "self"};
+constexpr std::array<std::string_view, 16> permission_names{
+    "open", "read", "stream", "ticket", "write",       "append", "spawn",   "bridge",
+    "send", "run",  "abort",  "policy", "maintenance", "tokens", "metrics", "self"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
 
@@ -32,14 +32,15 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of(
-          {read, stream, ticket, write, append, spawn, bridge, send, policy, maintenance, tokens, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, policy, maintenance,
+                 tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, append, spawn, bridge, send, policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, policy, maintenance,
+                 Permission::metrics});
     case Role::bridge:
-      return of({read, stream, ticket, Permission::bridge, send});
+      return of({read, stream, ticket, Permission::bridge, send, Permission::abort});
     case Role::runner:
-      return of({read, stream, ticket, write, append, spawn, send});
+      return of({read, stream, ticket, write, append, spawn, send, run, Permission::abort});
     case Role::viewer:
       return of({read, stream, ticket});
     case Role::metrics:

@@ -25,6 +25,8 @@ enum class Permission : std::uint8_t {
   spawn,        // children of a session
   bridge,       // inbound, route
   send,         // outbound
+  run,          // runs: start, claim, tell, finish
+  abort,        // stopping a run
   policy,       // PUT of the send policy
   maintenance,  // checkpoint, locks, doctor, config
   tokens,       // making and revoking tokens

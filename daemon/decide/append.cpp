@@ -305,6 +305,10 @@ class EntryAppender {
     json::ObjectWriter members(data);
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
     members.close();
+    if (const RunHold* run = builder_.context().run) {
+      data.append(",\"runId\":").append(json::quote(run->run_id));
+      if (entry.role == "assistant") data.append(",\"saidByRun\":true");
+    }
     data.append(request_.event_extra).append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
   }

@@ -14,11 +14,17 @@ void mark_dirty(AgentState& state, const journal::Event& event, const std::strin
   if (event.envelope.source != "external") state.changed_by_us.insert(key);
 }
 
+// Tells whether an event changes an entry without a new rev: messages and runs come too often.
+bool keeps_rev(journal::EventType type) {
+  using journal::EventType;
+  return type == EventType::message_appended || type == EventType::run_started || type == EventType::run_finished ||
+         type == EventType::step_started;
+}
+
 // Tells whether the entry already contains the event.
 bool already_there(const Session& session, const journal::Event& event, const json::Edit& edit) {
   if (session.rev > event.envelope.seq) return true;  // the entry is newer
-  if (event.envelope.type != journal::EventType::message_appended && session.rev != 0)
-    return session.rev >= event.envelope.seq;
+  if (!keeps_rev(event.envelope.type) && session.rev != 0) return session.rev >= event.envelope.seq;
   for (const auto& member : edit.set) {
     if (member.name == "updatedAt") return session.updated_at > json::as_int(member.value).value_or(0);
   }
@@ -85,7 +91,8 @@ void change(AgentState& state, const journal::Event& event, Replay replay, Sessi
   const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
   const json::Edit& edit = event.edit ? *event.edit : read;
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
-  if (event.envelope.type == journal::EventType::message_appended) {
+  if (edit.empty()) return;
+  if (keeps_rev(event.envelope.type)) {
     state.edit(*session, edit);
   } else {
     json::Edit with_rev = edit;
@@ -114,6 +121,7 @@ void apply_to_archives(AgentState& state, const journal::Event& event) {
 void apply(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
   state.last_seq = event.envelope.seq;
   apply_to_archives(state, event);
+  state.runs.apply(event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:
       return create(state, event, replay);
@@ -140,6 +148,9 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Sessio
     case journal::EventType::session_archived:
     case journal::EventType::session_unarchived:
     case journal::EventType::message_appended:
+    case journal::EventType::run_started:
+    case journal::EventType::run_finished:
+    case journal::EventType::step_started:
       return change(state, event, replay, edited);
     default:
       return;  // these events change no entry

@@ -60,6 +60,22 @@ transcripts::NewEntry outbound_entry(const Outbound& command) {
           .stamp = true};
 }
 
+// With runs.exclusive only the active run's runner writes what is the agent's: all that is not of role user.
+Result<void> check_exclusive(const DecisionBuilder& builder, const Session& session,
+                             const std::vector<transcripts::NewEntry>& entries) {
+  if (!builder.context().rules->runs.exclusive || builder.context().run != nullptr) return {};
+  const bool of_people = !entries.empty() && std::ranges::all_of(entries, [](const transcripts::NewEntry& entry) {
+    return entry.role == "user";
+  });
+  const SessionRuns* runs = of_people ? nullptr : builder.state().runs.find(session.key());
+  if (runs == nullptr || !runs->active) return {};
+  return std::unexpected(
+      Problem{.code = Code::session_busy,
+              .detail = fmt::format("{} has the active run {}, and runs.exclusive is set: name it in X-Run",
+                                    session.key(), runs->active->id),
+              .members = {{"runId", json::quote(runs->active->id)}}});
+}
+
 Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command,
                 const policy::SendDecision& send) {
   const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
@@ -94,6 +110,7 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
+  TRY(check_exclusive(builder, session, command.append.entries));
   TRY(auto appended, append_entries(builder, session, command.append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   builder.out.status = 201;
@@ -106,6 +123,7 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
+  TRY(check_exclusive(builder, session, {}));
   policy::SendCall call;
   if (!command.to.empty()) call.to = command.to;
   const json::Index entry(*session.entry_with_old_counters());

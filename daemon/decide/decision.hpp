@@ -74,6 +74,12 @@ struct Sight {
   const AgentState* all = nullptr;
 };
 
+// Names a lease: the run, and the number that its runner was given.
+struct RunHold {
+  std::string run_id{};
+  std::uint64_t fence = 0;
+};
+
 struct Context {
   std::uint64_t next_seq = 1;
   std::int64_t now = 0;  // ms since the epoch
@@ -95,7 +101,8 @@ struct Context {
   Sight sight{};
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
-  std::string_view as_of{};  // the position that the answer names; empty: that of the decision's last event
+  const RunHold* run = nullptr;  // what a runner writes under; null: none
+  std::string_view as_of{};      // the position that the answer names; empty: that of the decision's last event
 };
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.

@@ -9,6 +9,7 @@
 #include "policy/context/settings.hpp"
 #include "policy/reset.hpp"
 #include "policy/routing.hpp"
+#include "policy/runs/settings.hpp"
 #include "policy/send_policy.hpp"
 
 namespace sessiond::decide {
@@ -17,6 +18,7 @@ struct Rules {
   policy::RouteSettings routing{};
   policy::SendPolicy send_policy{};
   context::Settings context{};
+  runs::Settings runs{};
   std::map<std::string, std::string, std::less<>> compact_instructions{};  // by agent
   std::vector<std::string> reset_triggers{"/new", "/reset"};
   policy::ResetRules resets{};

@@ -90,7 +90,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   bool is_unused() const { return state && !on_disk && state->size() == 0 && state->last_seq == 0; }
   // True if its file holds all that is durable.
   bool is_clean() const {
-    return !rebuild && turn != Turn::loading && (!state || (state->dirty.empty() && turn != Turn::checkpointing));
+    return !rebuild && turn != Turn::loading && (!state || (!state->is_dirty() && turn != Turn::checkpointing));
   }
 };
 

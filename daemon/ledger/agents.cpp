@@ -189,7 +189,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   agent.rebuild = false;
   if (first) {  // the file holds all durable changes of this agent, or the replay added them
     agent.reached.store =
-        std::max(agent.reached.store, loaded.state->dirty.empty() ? commits_.durable() : agent.reached.store);
+        std::max(agent.reached.store, !loaded.state->is_dirty() ? commits_.durable() : agent.reached.store);
     if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
@@ -198,7 +198,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   agent.state = std::move(loaded.state);
   agent.on_disk = loaded.exists;
   agent.looked = agent.touched = store::steady_ms();
-  if (!agent.state->dirty.empty()) mark_dirty(agent);
+  if (agent.state->is_dirty()) mark_dirty(agent);
   hooks_.on_loaded(agent);
   notices_.repaired(id, loaded.repairs);
   notices_.evicted(id, loaded.evictions);
@@ -335,7 +335,7 @@ void Agents::unload(const std::string& id, std::uint64_t seq) {
   agent->touched = 0;
   const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
                     !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
-                    !agent->state->dirty.empty() || !agent->degraded.empty() || agent->state->last_seq > seq;
+                    agent->state->is_dirty() || !agent->degraded.empty() || agent->state->last_seq > seq;
   if (busy || !agent->waiting.empty()) return;
   for (const auto& [file, end] : agent->state->transcripts.all())
     if (const decide::Session* session = agent->state->owner_of_own(file))
@@ -355,7 +355,7 @@ std::uint64_t Agents::stage(decide::AgentState& state, decide::Decision& decisio
                             std::vector<answers::Answer> answers) {
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) readers_.touch(state.id(), update.file);
   const std::uint64_t last = commits_.stage(state, decision, std::move(answers));
-  if (!state.dirty.empty()) mark_dirty(find_or_add(state.id()));
+  if (state.is_dirty()) mark_dirty(find_or_add(state.id()));
   return last;
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "daemon/ledger/dirty_entry.hpp"
+#include "daemon/ledger/runs_file.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/fault_point.hpp"
@@ -77,13 +78,13 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     }
     turn.emplace(co_await agents_.take_turn(id, Turn::checkpointing));
   }
-  if (agent.lent && agent.state && !agent.state->dirty.empty()) {
+  if (agent.lent && agent.state && agent.state->is_dirty()) {
     const Problem lent{
         .code = Code::lock_timeout, .detail = fmt::format("the lock of {} is lent", id), .retry_after_s = 1};
     on_checkpoint_failed(agent, lent);
     co_return std::unexpected(lent);
   }
-  if (!agent.state || agent.state->dirty.empty()) {
+  if (!agent.state || !agent.state->is_dirty()) {
     agent.checkpoint.dirty_since = 0;
     agent.checkpoint.succeeded();  // a batch that failed may have left trouble behind
     agent.reached.store = std::max(agent.reached.store, commits_.durable());  // in memory or not
@@ -97,15 +98,20 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
+  std::optional<std::string> runs;
+  if (state->runs.is_dirty()) runs = state->runs.to_json();
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions, repairs] = co_await runtime::run_on(
-        agent.strand,
-        [file = agent.file, dirty = std::move(dirty), dir = env_.paths.root() / env_.paths.sessions_dir(id)]() mutable {
+    auto [written, evictions, repairs] =
+        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
+                                                dir = env_.paths.root() / env_.paths.sessions_dir(id), runs,
+                                                runs_file = env_.paths.runs(id)]() mutable {
           auto made = store::make_dirs(dir);
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
+          if (done && !done->foreign && runs)
+            if (auto kept = write_runs(runs_file, std::move(*runs)); !kept) done = std::unexpected(kept.error());
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
     notices_.evicted(id, evictions);
@@ -128,6 +134,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
+    if (runs) state->runs.mark_dirty();
     if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }

@@ -69,6 +69,8 @@ struct LedgerEnv {
   bool stopping = false;
   // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
   std::function<void(std::vector<journal::Event>)> on_passing_events{};
+  // Called with each event that became durable, and with those of ephemeral sessions. Empty: nobody asks.
+  std::function<void(const journal::Event&)> on_event{};
   runtime::OneThread loop{};                  // asserted by the parts
   std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
 };

@@ -306,6 +306,12 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::s
   co_return parts_.sdk_sessions.agents_with(*sdk_session);
 }
 
+const decide::AgentState* Ledger::loaded_state(const std::string& agent, std::string_view key) const {
+  if (const auto* memory = parts_.memory.holding(agent, key)) return memory;
+  const auto found = parts_.agents.all().find(agent);
+  return found == parts_.agents.all().end() ? nullptr : found->second->state.get();
+}
+
 std::string Ledger::as_of(std::uint64_t last_seq) const {
   const fmt::format_int seq(std::max(parts_.commits.durable(), last_seq));
   const std::string& epoch = parts_.commits.journal().epoch();

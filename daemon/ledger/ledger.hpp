@@ -118,6 +118,9 @@ class Ledger {
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
+  // The state that has a session, as far as it is in memory, for parts that act on it and show nothing of it. Null: none.
+  const decide::AgentState* loaded_state(const std::string& agent, std::string_view key) const;
+
   // Takes an agent out of memory: soon, if it has changes that its files do not hold or something is done with it.
   void unload(const std::string& agent) { parts_.agents.unload(agent, parts_.checkpointer.backlog().from()); }
 
@@ -150,6 +153,9 @@ class Ledger {
     on_events_ = std::move(durable);
     parts_.env.on_passing_events = std::move(passing);
   }
+  // `see` is called with each event that became durable, before `durable` of on_events, and with those of ephemeral
+  // sessions.
+  void on_event(std::function<void(const journal::Event&)> see) { parts_.env.on_event = std::move(see); }
   // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 

@@ -62,6 +62,36 @@ context::Settings context_of(const config::Config& config) {
   return out;
 }
 
+runs::ModelNames model_of(const std::optional<std::string>& model, const std::optional<std::string>& provider) {
+  return {.model = model.value_or(""), .provider = provider.value_or("")};
+}
+
+static_assert(config::Config::unlimited == runs::unlimited);
+
+runs::Settings runs_of(const config::Config& config) {
+  const config::Config::Runs& from = config.runs;
+  runs::Settings out{.lease_ms = from.lease_ms,
+                     .idle_timeout_ms = from.idle_timeout_ms,
+                     .max_steps = from.max_steps,
+                     .turn_cap = from.turn_cap == 0 ? runs::Settings{}.turn_cap : from.turn_cap,
+                     .max_attempts = from.max_attempts,
+                     .abort_grace_ms = from.abort_grace_ms,
+                     .runner_idle_ms = from.runner_idle_ms,
+                     .queue_max_age_ms = from.queue_max_age_ms,
+                     .partial_bytes = from.partial_bytes,
+                     .keep = from.keep,
+                     .on_inbound = from.on_inbound.value_or(config.store.mode == config::Config::StoreMode::own),
+                     .exclusive = from.exclusive,
+                     .model = model_of(from.model, from.provider),
+                     .agents = {},
+                     .approval_timeout_ms = config.approvals.timeout_ms,
+                     .require_approver = config.approvals.require_approver,
+                     .hook_timeout_ms = config.hooks.timeout_ms};
+  for (const auto& [agent, settings] : config.agents)
+    if (settings.model || settings.provider) out.agents[agent] = model_of(settings.model, settings.provider);
+  return out;
+}
+
 }  // namespace
 
 Result<decide::Rules> rules_of(const config::Config& config) {
@@ -87,6 +117,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.spawn_count = static_cast<int>(session.spawn.count);
   rules.ephemeral_bytes = session.ephemeral_bytes;
   rules.context = context_of(config);
+  rules.runs = runs_of(config);
   for (const auto& [agent, settings] : config.agents)
     if (settings.compact_instructions) rules.compact_instructions[agent] = *settings.compact_instructions;
   rules.agents = config.limits.agents;

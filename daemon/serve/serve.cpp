@@ -20,6 +20,7 @@
 #include "daemon/auth/first_token.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/server.hpp"
+#include "daemon/leases/claims.hpp"
 #include "daemon/maintenance/keeper.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -125,12 +126,14 @@ class Daemon {
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
+        claims_(ledger),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
              .streams = streams_,
+             .claims = claims_,
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
@@ -143,6 +146,7 @@ class Daemon {
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
+    ledger.on_event([this](const journal::Event& event) { claims_.leases().see(event); });
     api::add_routes(router_, api_);
     router_.observe([this](const http::Request& request, const http::Router::Route* route, http::Response& response) {
       http::add_cors(request, config_.cors.allowed_origins, response);
@@ -154,6 +158,7 @@ class Daemon {
       api_.draining = true;
       api_.ledger.drain();
       streams_.drain();
+      claims_.drain();
     });
   }
 
@@ -200,6 +205,7 @@ class Daemon {
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
     keeper_.start();
+    claims_.leases().start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -259,16 +265,7 @@ class Daemon {
            {"next", "the old certificate and configuration stay in force; correct it and send SIGHUP again"}});
     const config::Config before = config_;
     api_.ledger.rules() = std::move(*rules);
-    config_.limits = fresh->limits;
-    config_.stream = fresh->stream;
-    config_.session = fresh->session;
-    config_.send_policy_json = fresh->send_policy_json;
-    config_.policy = fresh->policy;
-    config_.api = fresh->api;
-    config_.cors = fresh->cors;
-    config_.audit = fresh->audit;
-    config_.log = fresh->log;
-    config_.listen.hosts = fresh->listen.hosts;
+    take_reloadable(config_, *fresh);
     if (with_tls) {
       config_.listen.tls = fresh->listen.tls;
       server_.use_tls(std::move(*tls));
@@ -297,6 +294,8 @@ class Daemon {
     co_await server_.stopped();
     co_await streams_.stopped(server_options(config_).stop_grace);
     co_await keeper_.stop();
+    co_await claims_.leases().stop();
+    api_.ledger.on_event(nullptr);
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
@@ -310,6 +309,7 @@ class Daemon {
   config::Config& config_;
   asio::io_context& io_;
   stream::Streams streams_;
+  leases::Claims claims_;
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;

@@ -109,4 +109,25 @@ std::string origin_of(const Settings& settings) {
   return settings.file.empty() ? "the defaults (there is no configuration file)" : settings.file;
 }
 
+void take_reloadable(config::Config& config, const config::Config& fresh) {
+  config.limits = fresh.limits;
+  config.stream = fresh.stream;
+  config.session = fresh.session;
+  config.context = fresh.context;
+  config.doom_loop = fresh.doom_loop;
+  config.messages = fresh.messages;
+  config.runs = fresh.runs;
+  config.approvals = fresh.approvals;
+  config.hooks = fresh.hooks;
+  config.deliveries = fresh.deliveries;
+  config.agents = fresh.agents;
+  config.send_policy_json = fresh.send_policy_json;
+  config.policy = fresh.policy;
+  config.api = fresh.api;
+  config.cors = fresh.cors;
+  config.audit = fresh.audit;
+  config.log = fresh.log;
+  config.listen.hosts = fresh.listen.hosts;
+}
+
 }  // namespace sessiond::serve

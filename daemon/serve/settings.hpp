@@ -50,4 +50,7 @@ std::string counted(std::uint64_t number, std::string_view noun);  // "1 file", 
 std::string to_text(const SettingsFaults& faults);
 std::string origin_of(const Settings& settings);  // the file for people, or that there is none
 
+// Takes over what a running daemon can change: all but the state directory, addresses, threads, store and journal.
+void take_reloadable(config::Config& config, const config::Config& fresh);
+
 }  // namespace sessiond::serve

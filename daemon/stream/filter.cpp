@@ -12,14 +12,14 @@
 namespace sessiond::stream {
 namespace {
 
-constexpr unsigned type_count = static_cast<unsigned>(journal::EventType::text_delta) + 1;
-static_assert(type_count <= 32);
+constexpr unsigned type_count = static_cast<unsigned>(journal::EventType::context_updated) + 1;
+static_assert(type_count <= 64);
 
 // Names of events that later versions may send: a client may ask for them today.
 constexpr std::array<std::string_view, 9> reserved{"run.*",        "step.*",     "tool.*", "approval.*", "context.*",
                                                    "compaction.*", "delivery.*", "hook.*", "retention.*"};
 
-std::uint32_t bit(journal::EventType type) { return 1U << static_cast<unsigned>(type); }
+std::uint64_t bit(journal::EventType type) { return 1ULL << static_cast<unsigned>(type); }
 
 // `*` stands for any characters.
 bool glob_matches(std::string_view pattern, std::string_view text) {
@@ -50,8 +50,8 @@ bool is_reserved(std::string_view pattern) {
   });
 }
 
-Result<std::uint32_t> types_of(std::string_view pattern) {
-  std::uint32_t types = 0;
+Result<std::uint64_t> types_of(std::string_view pattern) {
+  std::uint64_t types = 0;
   for (unsigned index = 0; index < type_count; ++index) {
     const auto type = static_cast<journal::EventType>(index);
     if (glob_matches(pattern, journal::name(type))) types |= bit(type);

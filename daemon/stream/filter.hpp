@@ -30,12 +30,12 @@ class EventFilter {
   static Result<EventFilter> parse(const http::Request& request);
 
   bool matches(const journal::Envelope& event) const;
-  bool matches_all() const { return types_ == UINT32_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
+  bool matches_all() const { return types_ == UINT64_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
   // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
 
  private:
-  std::uint32_t types_ = UINT32_MAX;  // one bit for each EventType
+  std::uint64_t types_ = UINT64_MAX;  // one bit for each EventType
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};
   std::optional<std::string> key_prefix_{};

@@ -10,12 +10,20 @@ namespace sessiond::journal {
 namespace {
 
 constexpr auto names = std::to_array<std::string_view>(
-    {"session.created",       "session.updated",       "session.reset",     "session.archived", "session.unarchived",
-     "session.deleted",       "message.appended",      "topic.created",     "topic.deleted",    "policy.changed",
-     "policy.denied",         "lock.evicted",          "lock.expired",      "store.repaired",   "store.degraded",
-     "store.external_change", "transcript.renumbered", "config.reloaded",   "token.created",    "token.revoked",
-     "retention.notice",      "archive.destroyed",     "context.compacted", "compaction.due",   "compaction.failed",
-     "doom_loop.detected",    "session.typing",        "session.released",  "text.delta"});
+    {"session.created",       "session.updated",    "session.reset",     "session.archived",
+     "session.unarchived",    "session.deleted",    "message.appended",  "topic.created",
+     "topic.deleted",         "policy.changed",     "policy.denied",     "lock.evicted",
+     "lock.expired",          "store.repaired",     "store.degraded",    "store.external_change",
+     "transcript.renumbered", "config.reloaded",    "token.created",     "token.revoked",
+     "retention.notice",      "archive.destroyed",  "context.compacted", "compaction.due",
+     "compaction.failed",     "doom_loop.detected", "run.queued",        "run.started",
+     "run.progress",          "run.aborting",       "run.finished",      "step.started",
+     "step.finished",         "tool.started",       "tool.finished",     "directive.injected",
+     "approval.requested",    "approval.resolved",  "hook.called",       "hook.answered",
+     "hook.expired",          "runner.evicted",     "message.edited",    "message.deleted",
+     "message.reacted",       "delivery.leased",    "delivery.sent",     "delivery.failed",
+     "delivery.expired",      "session.typing",     "session.released",  "text.delta",
+     "reasoning.delta",       "tool.progress",      "context.updated"});
 
 struct Text {
   std::string_view name;

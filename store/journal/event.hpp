@@ -44,10 +44,37 @@ enum class EventType : std::uint8_t {
   compaction_due,      // {used, window, messages, turns}: sent once when it becomes so
   compaction_failed,   // {error}
   doom_loop_detected,  // {tool, count, callIds}
+  // Of runs: each has the `runId`.
+  run_queued,          // {input, attempt, retryOf?}
+  run_started,         // {runner, attempt, input, model, provider, set}
+  run_progress,        // {at, text}: the answer so far, from a code point on
+  run_aborting,        // {reason?}
+  run_finished,        // {status, stopReason, error?, response?, set}
+  step_started,        // {step}
+  step_finished,       // {step, text?, toolCalls?}
+  tool_started,        // {tool, args, callId}
+  tool_finished,       // {tool, callId, success, denied?, resultData?}
+  directive_injected,  // {entryId}
+  approval_requested,  // the approval
+  approval_resolved,   // the approval
+  hook_called,         // {id, name, event, input, deadline}
+  hook_answered,       // {id, name, event, block?, reason?, additionalContext?}
+  hook_expired,        // {id, name, event}
+  runner_evicted,      // {runner, lastAt}
+  message_edited,      // {target, text}
+  message_deleted,     // {target}
+  message_reacted,     // {target, emoji, from, removed?}
+  delivery_leased,     // {deliveryId, attempt, leaseUntil}
+  delivery_sent,       // {deliveryId, platformMessageId?, parts?}
+  delivery_failed,     // {deliveryId, error}
+  delivery_expired,    // {deliveryId, attempt, nextAt}
   // Published only; the journal never has them.
   session_typing,    // {}
   session_released,  // {}
   text_delta,        // {runId?, text}
+  reasoning_delta,   // {runId, text}
+  tool_progress,     // {runId, callId, …}
+  context_updated,   // {runId, phase, tokens}
 };
 std::string_view name(EventType type);  // "session.created"
 std::optional<EventType> event_type(std::string_view name);

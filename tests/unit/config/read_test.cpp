@@ -75,7 +75,11 @@ TEST_CASE("every key reaches its field") {
                 "compaction": {"threshold": 0.5, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
                 "pruning": {"soft": 0.1, "hard": 0.2, "minChars": 10, "keepChars": 3, "keepAssistants": 1, "excludeTools": ["a*"]}},
     "doomLoop": {"count": 0, "inject": false}, "messages": {"pairs": "strict"},
-    "agents": {"main": {"compactInstructions": "short"}},
+    "runs": {"leaseMs": 100, "idleTimeoutMs": 1, "maxSteps": 0, "turnCap": "unlimited", "maxAttempts": 1, "abortGraceMs": 2, "runnerIdleMs": 1001,
+             "queueMaxAgeMs": 1002, "partialBytes": 1025, "keep": 3, "onInbound": false, "exclusive": true, "model": "m", "provider": "p"},
+    "approvals": {"timeoutMs": 11, "requireApprover": true}, "hooks": {"timeoutMs": 12},
+    "deliveries": {"maxAttempts": 1, "maxAgeMs": 1003, "adoptMs": 1004},
+    "agents": {"main": {"compactInstructions": "short", "model": "m2", "provider": "p2"}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
@@ -115,7 +119,11 @@ TEST_CASE("every key reaches its field") {
   wanted.context = {1000, {{"m", 2000}}, {0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
   wanted.doom_loop = {0, false};
   wanted.messages = {Config::Pairs::strict};
-  wanted.agents["main"].compact_instructions = "short";
+  wanted.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};
+  wanted.approvals = {11, true};
+  wanted.hooks = {12};
+  wanted.deliveries = {1, 1003, 1004};
+  wanted.agents["main"] = {"short", "m2", "p2"};
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};

@@ -1,0 +1,359 @@
+// Runs of a session: start, claim, tell, finish, stop, list (policy/runs/README.md).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ranges>
+
+#include "daemon/api/transcript_source.hpp"
+#include "daemon/decide/run_commands.hpp"
+#include "store/limits.hpp"
+#include "store/names.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::int64_t least_lease_ms = 100;
+constexpr std::int64_t most_lease_ms = 600'000;
+constexpr std::int64_t longest_wait_ms = 30'000;
+constexpr std::size_t most_events = 1'000;  // in one call
+
+void check_between(Fields& fields, std::string_view name, std::optional<std::int64_t> value, std::int64_t least,
+                   std::int64_t most) {
+  if (value && (*value < least || *value > most)) fields.fault(name, fmt::format("must be {} to {}", least, most));
+}
+
+decide::RunTerms read_terms(Fields& fields) {
+  decide::RunTerms terms;
+  terms.runner = fields.string("runner", 128).value_or("");
+  terms.lease_ms = fields.integer("leaseMs");
+  check_between(fields, "leaseMs", terms.lease_ms, least_lease_ms, most_lease_ms);
+  terms.idle_timeout_ms = fields.integer("idleTimeoutMs");
+  terms.max_steps = fields.integer("maxSteps");
+  return terms;
+}
+
+// Reads the messages of a run's input: one or a list, of role user.
+Result<std::vector<transcripts::NewEntry>> read_input(std::optional<std::string_view> input) {
+  std::vector<transcripts::NewEntry> entries;
+  if (!input || *input == "null") return entries;
+  const bool list = json::kind(*input) == json::Kind::array;
+  const auto read = [&entries](std::string_view element, std::string pointer) -> Result<void> {
+    TRY(auto entry, transcripts::parse_entry(element, pointer));
+    if (entry.type != "message" || entry.role != "user")
+      return fail_at(pointer + "/role", "must be user: the agent's own messages come with events and finish");
+    entries.push_back(std::move(entry));
+    return {};
+  };
+  if (!list) TRY(read(*input, "/input"));
+  if (list) {
+    for (const std::string_view element : json::elements(*input)) {
+      if (entries.size() == limits::message_entries)
+        return fail_at("/input", fmt::format("has more than {} entries", limits::message_entries));
+      TRY(read(element, fmt::format("/input/{}", entries.size())));
+    }
+  }
+  return entries;
+}
+
+Result<std::string> read_run_id(Fields& fields) {
+  std::string id = fields.string("runId", 128).value_or("");
+  if (id == "active") return fail(Code::reserved_name, "active is no run id: it stands for the run that is active");
+  if (!id.empty() && !store::valid_entry_id(id)) fields.fault("runId", "must be 1..128 of [A-Za-z0-9._:-]");
+  return id;
+}
+
+decide::RunHold read_hold(Fields& fields, const std::string& run_id) {
+  const auto fence = fields.integer("fence", 1);
+  if (!fence && !fields.has("fence")) fields.fault("fence", "is missing: it came with the run's lease");
+  return {.run_id = run_id, .fence = static_cast<std::uint64_t>(fence.value_or(0))};
+}
+
+HandlerResult start(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto topic, topic_of(request));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  decide::StartRun command{.target = path.target, .topic = topic};
+  CO_TRY(command.run_id, read_run_id(fields));
+  const auto input = fields.raw("input");
+  command.terms = read_terms(fields);
+  command.terms.model = fields.string("model", 256).value_or("");
+  command.terms.provider = fields.string("provider", 256).value_or("");
+  command.terms.instructions = fields.string("instructions", 64 << 10).value_or("");
+  command.when_busy = fields.one_of("whenBusy", {"reject", "queue", "steer", "interrupt"}).value_or("");
+  command.queue_only = fields.boolean("queueOnly").value_or(false);
+  CO_TRY(fields.done());
+  CO_TRY(command.input, read_input(input));
+  command.instance = request.path;
+  command.request_id = request.request_id;
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+}
+
+HandlerResult claim(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  decide::RunTerms terms = read_terms(fields);
+  const auto wait_ms = fields.integer("waitMs");
+  check_between(fields, "waitMs", wait_ms, 0, longest_wait_ms);
+  const std::string prefix = fields.string("keyPrefix", 512).value_or("");
+  CO_TRY(fields.done());
+  CO_TRY(auto requester, requester_of(request));
+  leases::Claims::Wish wish{
+      .agent = agent,
+      .runner = terms.runner.empty() ? request.principal.id : terms.runner,
+      .wants =
+          [&request, &prefix](const decide::AgentState& state, const decide::Session& session) {
+            return sees(request.principal, state, session) && store::key_has_prefix(session.key(), prefix);
+          },
+      .gone = request.client_gone,
+      .wait_ms = wait_ms.value_or(0),
+      .take = [&](std::string key, std::string run_id) -> asio::awaitable<Result<std::optional<ledger::Reply>>> {
+        const decide::ClaimRun command{.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms};
+        CO_TRY(auto reply, co_await api.ledger.commit(agent, requester, scoped(command, request.principal)));
+        if (reply.status == 204) co_return std::nullopt;
+        co_return reply;
+      }};
+  CO_TRY(auto reply, co_await api.claims.claim(std::move(wish), api.draining));
+  co_return reply ? to_response(std::move(*reply)) : no_content();
+}
+
+// The events of a call, and what of them only open streams get.
+struct Told {
+  std::vector<decide::RunEvent> events{};
+  std::string said{};   // text of all text.delta
+  bool speaks = false;  // the model said something
+};
+
+Result<Told> read_events(std::string_view list) {
+  static constexpr std::array<std::string_view, 8> types{"step.started",  "step.finished",  "tool.started",
+                                                         "tool.finished", "text.delta",     "reasoning.delta",
+                                                         "tool.progress", "context.updated"};
+  Told told;
+  for (const std::string_view element : json::elements(list)) {
+    const std::string at = fmt::format("/events/{}", told.events.size());
+    if (told.events.size() == most_events)
+      return fail_at("/events", fmt::format("has more than {} events", most_events));
+    if (json::kind(element) != json::Kind::object) return fail_at(at, "must be an object");
+    std::string type = json::string_at(element, "type").value_or("");
+    if (std::ranges::find(types, type) == types.end())
+      return fail_at(at + "/type", fmt::format("must be one of {}", fmt::join(types, ", ")));
+    const auto text = json::string_at(element, "text");
+    const bool delta = type == "text.delta" || type == "reasoning.delta";
+    if (delta && !text) return fail_at(at + "/text", "must be a string");
+    if (delta) told.speaks = true;
+    if (type == "text.delta") told.said += *text;
+    if (type == "step.started" && json::int_at(element, "step").value_or(0) < 1)
+      return fail_at(at + "/step", "must be the number of the step, from 1");
+    told.events.push_back({.type = std::move(type), .body = std::string(element)});
+  }
+  return told;
+}
+
+// Publishes what of a call is not stored.
+void pass_on(Api& api, const journal::Envelope& about, const Told& told, const std::string& run_id) {
+  for (const decide::RunEvent& event : told.events) {
+    const auto type = journal::event_type(event.type);
+    if (!type || *type < journal::EventType::session_typing) continue;
+    journal::Envelope envelope = about;
+    envelope.type = *type;
+    if (*type == journal::EventType::text_delta) {
+      api.streams.publish({.type = *type,
+                           .envelope = std::move(envelope),
+                           .run_id = run_id,
+                           .text = json::string_at(event.body, "text").value_or("")});
+      continue;
+    }
+    json::Edit edit;
+    edit.put_string("runId", run_id);
+    edit.remove("type");
+    const auto& publish = api.ledger.parts().env.on_passing_events;
+    if (publish) publish({journal::make_event(std::move(envelope), json::apply(json::compact(event.body), edit))});
+  }
+}
+
+HandlerResult tell(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api));
+  decide::RunEvents command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
+  if (const auto n = fields.integer("n", 1)) command.n = static_cast<std::uint64_t>(*n);
+  const auto events = fields.array("events");
+  if (!fields.has("events")) fields.fault("events", "is missing; [] renews the lease");
+  command.steered = fields.strings("steered", 1'000);
+  CO_TRY(fields.done());
+  CO_TRY(Told told, read_events(events.value_or("[]")));
+  command.events = told.events;
+  command.instance = request.path;
+  command.request_id = request.request_id;
+
+  struct Outcome {
+    journal::Envelope about{};
+    std::string key{};
+    bool is_new = true;
+    bool stored = false;
+  } outcome;
+  leases::Leases& leases = api.claims.leases();
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    decide::RunEvents now = command;
+    if (const decide::Session* session = session_named(state, command.target)) {
+      const decide::SessionRuns* runs = state.runs.find(session->key());
+      now.pulse = leases.pulse(path.agent, session->key(), command.hold);
+      outcome = {.about = {.time = context.now,
+                           .agent = path.agent,
+                           .key = session->key(),
+                           .session_id = session->session_id,
+                           .channel = session->channel,
+                           .chat_type = session->chat_type,
+                           .lineage = api.ledger.parts().env.lineage.of(state, *session),
+                           .actor = request.principal.id,
+                           .source = "api"},
+                 .key = session->key()};
+      if (runs != nullptr && runs->active) outcome.about.topic = runs->active->topic;
+      outcome.is_new = !now.n || *now.n > std::max(now.pulse.calls, runs == nullptr ? 0 : runs->calls);
+    }
+    auto decided = scoped(std::move(now), request.principal)(state, context, lines);
+    outcome.stored = decided && !decided->events.empty();
+    return decided;
+  };
+  ledger::Requester requester{.actor = request.principal.id};
+  requester.in_memory = is_in_memory(api, path.agent, command);
+  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
+  if (outcome.is_new) {
+    leases.renew(path.agent, outcome.key, command.hold,
+                 {.n = command.n.value_or(0),
+                  .said = outcome.stored ? "" : told.said,
+                  .stored = outcome.stored,
+                  .speaks = told.speaks});
+    pass_on(api, outcome.about, told, command.hold.run_id);
+  } else {
+    leases.renew(path.agent, outcome.key, command.hold, {});
+  }
+  co_return to_response(std::move(reply));
+}
+
+HandlerResult finish(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api));
+  decide::FinishRun command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
+  const std::string status = fields.one_of("status", {"done", "failed", "interrupted"}).value_or("");
+  if (!fields.has("status")) fields.fault("status", "is missing");
+  command.status = decide::run_status(status).value_or(decide::RunStatus::done);
+  command.stop_reason = fields.string("stopReason", 256).value_or("");
+  if (const auto error = fields.object("error")) command.error = json::compact(*error);
+  const auto entries = fields.array("entries");
+  if (const auto usage = fields.object("usage")) command.usage = json::compact(*usage);
+  command.steered = fields.strings("steered", 1'000);
+  CO_TRY(fields.done());
+  for (const std::string_view element : json::elements(entries.value_or("[]"))) {
+    if (command.entries.size() == limits::message_entries)
+      co_return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
+    CO_TRY(auto entry, transcripts::parse_entry(element, fmt::format("/entries/{}", command.entries.size())));
+    command.entries.push_back(std::move(entry));
+  }
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    decide::FinishRun now = command;
+    if (const decide::Session* session = session_named(state, command.target))
+      now.pulse = api.claims.leases().pulse(path.agent, session->key(), command.hold);
+    return scoped(std::move(now), request.principal)(state, context, lines);
+  };
+  ledger::Requester requester{.actor = request.principal.id};
+  requester.in_memory = is_in_memory(api, path.agent, command);
+  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
+  co_return to_response(std::move(reply));
+}
+
+HandlerResult abort(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  decide::AbortRun command{.target = path.target,
+                           .run_id = fields.string("runId", 128).value_or(""),
+                           .reason = fields.string("reason", 1024).value_or("")};
+  CO_TRY(fields.done());
+  co_return co_await commit(api, request, path.agent, std::move(command));
+}
+
+// The lease of the active run, for those who may know the fence: its holder and admins.
+void add_lease(const auth::Principal& principal, const decide::SessionRuns& runs, std::string& json) {
+  const bool may = principal.id == runs.active->token || principal.role == auth::Role::admin;
+  if (!may) return;
+  json.pop_back();
+  json += fmt::format(R"(,"lease":{{"fence":{}}}}})", runs.fence);
+}
+
+HandlerResult get_run(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  const std::string id = request.params.at(2);
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, wants_fresh(request),
+      [&](const decide::AgentState& state, ledger::Seen&) -> Result<http::Response> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        const decide::SessionRuns* runs = state.runs.find(session->key());
+        const auto none = [&] {
+          return fail(Code::run_not_found, id == "active" ? fmt::format("{} has no active run", session->key())
+                                                          : fmt::format("{} has no run {}", session->key(), id));
+        };
+        if (runs == nullptr) return none();
+        std::string body;
+        if (runs->active && (id == "active" || runs->active->id == id)) {
+          body = run_json(session->key(), *runs->active);
+          add_lease(request.principal, *runs, body);
+        } else if (const decide::Run* queued = runs->find_queued(id)) {
+          body = run_json(session->key(), *queued);
+        } else if (const std::string* ended = runs->find_ended(id)) {
+          body = *ended;
+        } else {
+          return none();
+        }
+        return as_of_response(api, std::move(body), state.last_seq);
+      });
+}
+
+HandlerResult list_runs(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(const auto limit, page_limit(request));
+  CO_TRY(const auto status,
+         query_choice(request, "status",
+                      {"", "queued", "running", "aborting", "done", "failed", "interrupted", "dropped", "expired"}));
+  CO_TRY(const auto cursor, query_int(request, "cursor", 0, INT64_MAX));
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, wants_fresh(request),
+      [&](const decide::AgentState& state, ledger::Seen&) -> Result<http::Response> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        const decide::SessionRuns* runs = state.runs.find(session->key());
+        std::vector<std::string> all;  // the newest first
+        if (runs != nullptr) {
+          for (const decide::Run& run : std::views::reverse(runs->queued)) all.push_back(run_json(session->key(), run));
+          if (runs->active) {
+            all.push_back(run_json(session->key(), *runs->active));
+            add_lease(request.principal, *runs, all.back());
+          }
+          for (const auto& ended : std::views::reverse(runs->ended)) all.push_back(*ended);
+        }
+        if (!status.empty())
+          std::erase_if(all, [&](const std::string& run) { return json::string_at(run, "status") != status; });
+        const auto begin = std::min(static_cast<std::size_t>(cursor.value_or(0)), all.size());
+        const std::size_t end = std::min(begin + limit, all.size());
+        std::string body = "{\"data\":[";
+        for (std::size_t i = begin; i < end; ++i) append_element(body, all[i]);
+        const bool more = end < all.size();
+        body += page_end(more ? std::to_string(end) : "", more);
+        return as_of_response(api, std::move(body), state.last_seq);
+      });
+}
+
+}  // namespace
+
+void add_run_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  const std::string session = "/v1/agents/{agent}/sessions/{key}";
+  on("POST", session + "/runs", auth::Permission::run, start, {"topic"});
+  on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
+  on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
+  on("POST", session + "/runs/{id}/events", auth::Permission::run, tell);
+  on("POST", session + "/runs/{id}/finish", auth::Permission::run, finish);
+  on("POST", session + "/abort", auth::Permission::abort, abort);
+  on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim);
+}
+
+}  // namespace sessiond::api

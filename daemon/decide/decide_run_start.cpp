@@ -1,0 +1,196 @@
+// Decisions that start a run, or let it wait.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/run_queue.hpp"
+#include "policy/runs/caps.hpp"
+#include "policy/runs/model_choice.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+std::string text_in(const transcripts::NewEntry& entry) {
+  return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
+}
+
+// Says why a run may not begin; nothing: it may.
+std::optional<std::string> turn_limit(const Session& session, const Rules& rules) {
+  const json::Index entry(*session.entry_with_old_counters());
+  const runs::Cap configured = rules.runs.turn_cap == runs::unlimited ? runs::Cap{} : runs::Cap(rules.runs.turn_cap);
+  const runs::Cap cap = runs::turn_cap(entry.find("turnCap").value_or(""), configured);
+  const std::int64_t turns = json::as_int(entry.find("turnCount").value_or("null")).value_or(0);
+  if (!runs::is_reached(cap, turns)) return {};
+  return fmt::format("{} has had {} turns, as many as turnCap allows", session.key(), turns);
+}
+
+// Chooses the model of a run that starts, which keeps it.
+void choose_model(const DecisionBuilder& builder, const Session& session, Run& run) {
+  const runs::Settings& settings = builder.context().rules->runs;
+  const auto agent = settings.agents.find(builder.state().id());
+  const auto choice =
+      runs::choose_model({.request = {run.model, run.provider},
+                          .session = runs::model_of_entry(json::Index(*session.entry_with_old_counters())),
+                          .agent = agent == settings.agents.end() ? runs::ModelNames{} : agent->second,
+                          .defaults = settings.model});
+  run.model = choice.names.model;
+  run.provider = choice.names.provider;
+  run.model_source = name(choice.source);
+}
+
+void take_terms(Run& run, const RunTerms& terms, const Context& context) {
+  const runs::Settings& settings = context.rules->runs;
+  run.runner = terms.runner.empty() ? std::string(context.actor) : terms.runner;
+  run.token = context.actor;
+  run.lease_ms = terms.lease_ms.value_or(settings.lease_ms);
+  run.idle_timeout_ms = terms.idle_timeout_ms.value_or(settings.idle_timeout_ms);
+  if (terms.max_steps) run.max_steps = terms.max_steps;
+  if (!run.max_steps) run.max_steps = settings.max_steps;
+}
+
+// A run that was refused: told by an event, and not listed.
+void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, const std::string& why) {
+  run.status = RunStatus::failed;
+  run.stop_reason = "error";
+  run.error = run_error(name(code), why);
+  run.ended_at = builder.context().now;
+  emit_run(builder, session, journal::EventType::run_finished, run, {}, R"("unlisted":true)");
+}
+
+std::unexpected<Problem> busy(const Session& session, const Run& active) {
+  return std::unexpected(Problem{.code = Code::session_busy,
+                                 .detail = fmt::format("{} has the active run {}", session.key(), active.id),
+                                 .members = {{"runId", json::quote(active.id)}}});
+}
+
+class RunStart {
+ public:
+  RunStart(const AgentState& state, const StartRun& command, const Context& context, const FetchedLines& lines)
+      : state_(state), command_(command), context_(context), lines_(lines), builder_(state, context) {}
+
+  Result<Decision> decide() {
+    TRY(const auto there, resolve_open(state_, command_.target));
+    Session session = *there;
+    runs_ = state_.runs.find(session.key());
+    TRY(make_run(session));
+    if (auto why = turn_limit(session, *context_.rules)) {
+      tell_refused(builder_, session, run_, Code::turn_limit, *why);
+      answer_refusal(builder_, Code::turn_limit, *why, command_.instance, command_.request_id, R"(,"limit":"turnCap")");
+      return std::move(builder_.out);
+    }
+    const bool waits = command_.queue_only || (runs_ != nullptr && runs_->active);
+    return waits ? wait(session) : start(session);
+  }
+
+ private:
+  Result<void> make_run(const Session& session) {
+    run_.id = command_.run_id.empty() ? context_.ids->uuid() : command_.run_id;
+    if (runs_ != nullptr &&
+        ((runs_->active && runs_->active->id == run_.id) || runs_->find_queued(run_.id) || runs_->find_ended(run_.id)))
+      return fail(Code::run_exists, fmt::format("{} has a run {} already", session.key(), run_.id));
+    run_.session_id = session.session_id;
+    run_.topic = command_.topic;
+    run_.created_at = run_.ready_at = context_.now;
+    run_.model = command_.terms.model;
+    run_.provider = command_.terms.provider;
+    run_.instructions = command_.terms.instructions;
+    run_.max_steps = command_.terms.max_steps;
+    return {};
+  }
+
+  Result<RunInput> append_input(const Session& session) {
+    RunInput input{.topic = command_.topic};
+    if (command_.input.empty()) return input;
+    TRY(auto appended,
+        append_entries(builder_, session, {.topic = command_.topic, .entries = command_.input}, lines_, false));
+    input.ids = std::move(appended.ids);
+    for (const transcripts::NewEntry& entry : command_.input) input.texts.push_back(text_in(entry));
+    return input;
+  }
+
+  Result<Decision> start(Session& session) {
+    TRY(auto input, append_input(session));
+    if (builder_.out.need) return std::move(builder_.out);
+    run_.input = std::move(input.ids);
+    take_terms(run_, command_.terms, context_);
+    choose_model(builder_, session, run_);
+    start_run(builder_, session, run_);
+    answer_run(builder_, session, run_, 201, state_.runs.next_fence(session.key()));
+    return std::move(builder_.out);
+  }
+
+  Result<Decision> wait(Session& session) {
+    runs::QueueRules rules = runs::queue_rules(json::Index(*session.entry_with_old_counters()));
+    if (!command_.when_busy.empty()) rules.mode = *runs::mode_when_busy(command_.when_busy);
+    if (rules.mode == runs::QueueMode::reject) {
+      if (runs_ != nullptr && runs_->active) return busy(session, *runs_->active);
+      rules.mode = runs::QueueMode::followup;
+    }
+    if (admit(runs_, rules, std::max<std::size_t>(command_.input.size(), 1)).refused)
+      return fail(Code::queue_full, fmt::format("the queue of {} is full (queueCap {})", session.key(), rules.cap));
+    TRY(const auto input, append_input(session));
+    if (builder_.out.need) return std::move(builder_.out);
+    const Placed placed = place_input(builder_, session, rules, input, std::move(run_));
+    answer_run(builder_, session, placed.run, 202, {}, placed.position);
+    if (placed.steered) {
+      std::string& body = builder_.out.body;
+      body.pop_back();
+      body += fmt::format(R"(,"steered":{}}})", json::array_of(input.ids));
+    }
+    return std::move(builder_.out);
+  }
+
+  const AgentState& state_;
+  const StartRun& command_;
+  const Context& context_;
+  const FetchedLines& lines_;
+  DecisionBuilder builder_;
+  const SessionRuns* runs_ = nullptr;
+  Run run_{};
+};
+
+// The entry that tells the model which inputs were dropped.
+transcripts::NewEntry entry_of(const runs::Overflow& overflow) {
+  transcripts::NewEntry entry{.type = "message", .role = "user", .stamp = true};
+  entry.body = fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", json::quote(overflow.text()));
+  return entry;
+}
+
+}  // namespace
+
+Result<Decision> decide(const AgentState& state, const StartRun& command, const Context& context,
+                        const FetchedLines& lines) {
+  return RunStart(state, command, context, lines).decide();
+}
+
+Result<Decision> decide(const AgentState& state, const ClaimRun& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  const Session* there = state.find_key(command.target.key);
+  const SessionRuns* runs = there == nullptr ? nullptr : state.runs.find(there->key());
+  const bool is_next =
+      runs != nullptr && !runs->active && !runs->queued.empty() && runs->queued.front().id == command.run_id;
+  if (!is_next || there->archived_at) return std::move(builder.out);
+  Session session = *there;
+  Run run = runs->queued.front();
+  if (auto why = turn_limit(session, *context.rules)) {
+    run.stop_reason = "error";
+    end_queued(builder, session, std::move(run), RunStatus::failed, run_error("turn_limit", *why));
+    return std::move(builder.out);
+  }
+  if (runs->overflow.dropped != 0) {
+    TRY(auto appended,
+        append_entries(builder, session, {.topic = run.topic, .entries = {entry_of(runs->overflow)}}, lines, false));
+    if (builder.out.need) return std::move(builder.out);
+    run.input.insert(run.input.begin(), appended.ids.front());
+  }
+  take_terms(run, command.terms, context);
+  choose_model(builder, session, run);
+  start_run(builder, session, run);
+  answer_run(builder, session, run, 200, state.runs.next_fence(session.key()));
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond::decide

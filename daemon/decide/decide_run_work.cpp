@@ -1,0 +1,344 @@
+// Decisions about the run that is active: what its runner tells, how it ends, how it is stopped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/decide/run_steps.hpp"
+#include "store/try.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+std::unexpected<Problem> lease_lost(const Session& session, const RunHold& hold) {
+  return fail(
+      Code::lease_lost,
+      fmt::format("this token does not hold the run {} of {} with fence {}: it has ended, or another runner has "
+                  "it. Stop the work, and write nothing of it",
+                  hold.run_id, session.key(), hold.fence));
+}
+
+// The durable kinds of events that a runner tells.
+struct EventKind {
+  std::string_view name;
+  journal::EventType type;
+};
+constexpr std::array<EventKind, 4> kinds{{{"step.started", journal::EventType::step_started},
+                                          {"step.finished", journal::EventType::step_finished},
+                                          {"tool.started", journal::EventType::tool_started},
+                                          {"tool.finished", journal::EventType::tool_finished}}};
+
+class EventsDecision {
+ public:
+  EventsDecision(const AgentState& state, const RunEvents& command, const Context& context, const FetchedLines& lines)
+      : state_(state), command_(command), context_(context), lines_(lines), builder_(state, context) {}
+
+  Result<Decision> decide() {
+    TRY(const auto there, resolve(state_, command_.target));
+    Session session = *there;
+    TRY(const auto* held, held_run(state_, session, command_.hold, context_));
+    run_ = *held;
+    runs_ = state_.runs.find(session.key());
+    TRY(const bool is_new, check_call());
+    if (is_new) {
+      for (std::size_t i = 0; i < command_.events.size(); ++i) TRY(take(session, command_.events[i], i));
+      tell_call(session);
+      if (over_limit_) return end_over_limit(session);
+    }
+    answer();
+    return std::move(builder_.out);
+  }
+
+ private:
+  // Returns false for a call that was taken before. out_of_order when one before it is missing.
+  Result<bool> check_call() const {
+    if (!command_.n) return true;
+    const std::uint64_t taken = std::max(runs_->calls, command_.pulse.calls);
+    if (*command_.n <= taken) return false;
+    if (command_.pulse.known && *command_.n != taken + 1)
+      return fail(Code::out_of_order, fmt::format("n is {}, but the next call is {}", *command_.n, taken + 1));
+    return true;
+  }
+
+  Result<void> take(Session& session, const RunEvent& event, std::size_t index) {
+    if (event.type == "text.delta") {
+      text_ += json::string_at(event.body, "text").value_or("");
+      return {};
+    }
+    const auto kind = std::ranges::find(kinds, event.type, &EventKind::name);
+    if (kind == kinds.end() || over_limit_) return {};  // the others are not stored
+    store_text(session);                                // what was said before
+    if (kind->type != journal::EventType::step_started) {
+      emit(session, kind->type, event.body, {});
+      return {};
+    }
+    const std::int64_t step = json::int_at(event.body, "step").value_or(0);
+    if (step != run_.steps + 1)
+      return fail_at(fmt::format("/events/{}/step", index),
+                     fmt::format("is {}; the next step is {}", step, run_.steps + 1));
+    if (run_.max_steps && *run_.max_steps != 0 && step > *run_.max_steps) {
+      over_limit_ = true;
+      return {};
+    }
+    run_.steps = step;
+    json::Edit edit;
+    edit.put_int("updatedAt", moved_to(session, context_.now));
+    if (step == 1) edit.put("systemSent", "true");
+    json::ObjectWriter active;
+    active.string("runId", run_.id);
+    active.string("runner", run_.runner);
+    active.integer("startedAt", run_.started_at);
+    active.integer("attempt", run_.attempt);
+    active.integer("steps", step);
+    edit.put("activeRun", active.text());
+    emit(session, kind->type, event.body, std::move(edit));
+    return {};
+  }
+
+  // Emits an event as the runner told it, with the run's id.
+  void emit(Session& session, journal::EventType type, std::string_view body, json::Edit edit) {
+    std::string data = fmt::format(R"({{"runId":{})", json::quote(run_.id));
+    if (command_.n) data += fmt::format(R"(,"n":{})", *command_.n);
+    for (const json::Member& member : json::members(body)) {
+      if (member.name == "type" || member.name == "runId" || member.name == "set" || member.name == "n" ||
+          member.name == "steered")
+        continue;
+      data.append(",\"").append(member.name).append("\":").append(json::compact(member.value));
+    }
+    if (!edit.empty()) {
+      std::string changes;
+      json::ObjectWriter writer(changes);
+      json::append_edit(writer, edit);
+      data.append(",").append(std::string_view(changes).substr(1));
+      session.edit(edit);
+    }
+    builder_.emit(type, session, data + "}", run_.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+  }
+
+  // Begins the data of an event of this call.
+  void begin(json::ObjectWriter& data) const {
+    data.string("runId", run_.id);
+    if (const std::uint64_t n = command_.n.value_or(command_.pulse.calls); n != 0)
+      data.integer("n", static_cast<std::int64_t>(n));
+  }
+
+  // Stores the text that is known so far as run.progress.
+  void store_text(Session& session) {
+    std::string more = std::exchange(pending_, "") + std::exchange(text_, "");
+    if (more.empty()) return;
+    const std::size_t stored = stored_bytes_.value_or(runs_->partial.size());
+    const std::size_t room = context_.rules->runs.partial_bytes - std::min(context_.rules->runs.partial_bytes, stored);
+    more.resize(store::utf8_prefix(more, room));
+    if (more.empty()) return;
+    const std::size_t points = stored_points_.value_or(store::count_code_points(runs_->partial));
+    json::ObjectWriter data;
+    begin(data);
+    data.integer("at", static_cast<std::int64_t>(points));
+    data.integer("atByte", static_cast<std::int64_t>(stored));
+    data.string("text", more);
+    stored_bytes_ = stored + more.size();
+    stored_points_ = points + store::count_code_points(more);
+    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
+  }
+
+  // What a call says is stored with it, or nothing of it: then its number and its text are kept in memory.
+  void tell_call(Session& session) {
+    const bool stores = !builder_.out.events.empty() || !command_.steered.empty() || command_.pulse.store_text;
+    if (!stores) return;
+    store_text(session);
+    if (command_.steered.empty()) return;
+    json::ObjectWriter data;
+    begin(data);
+    data.raw("steered", json::array_of(command_.steered));
+    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
+    take_off_queue(session);
+  }
+
+  // Ends queued runs of which the runner has taken every message already.
+  void take_off_queue(Session& session) {
+    for (const Run& queued : runs_->queued) {
+      const bool taken = !queued.input.empty() && std::ranges::all_of(queued.input, [this](const std::string& id) {
+        return std::ranges::find(command_.steered, id) != command_.steered.end();
+      });
+      if (taken)
+        end_queued(builder_, session, queued, RunStatus::dropped, run_error("steered", "the active run took it"));
+    }
+  }
+
+  Result<Decision> end_over_limit(Session& session) {
+    const std::string why = fmt::format("the run has had {} steps, as many as maxSteps allows", run_.steps);
+    TRY(end_active(builder_, session, run_,
+                   {.status = RunStatus::failed,
+                    .stop_reason = "error",
+                    .error = run_error("turn_limit", why),
+                    .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + text_},
+                   lines_));
+    if (builder_.out.need) return std::move(builder_.out);
+    answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");
+    return std::move(builder_.out);
+  }
+
+  void answer() {
+    json::ObjectWriter out(builder_.out.body);
+    out.integer("expiresAt", context_.now + run_.lease_ms);
+    out.boolean("abort", run_.status == RunStatus::aborting);
+    std::string steer = "[";
+    for (const Steered& each : runs_->steered) {
+      if (std::ranges::find(command_.steered, each.entry_id) != command_.steered.end()) continue;
+      json::ObjectWriter one;
+      one.string("entryId", each.entry_id);
+      one.string("text", each.text);
+      steer.append(steer.size() > 1 ? "," : "").append(one.text());
+    }
+    out.raw("steer", steer + "]");
+    out.close();
+    builder_.out.status = 200;
+  }
+
+  const AgentState& state_;
+  const RunEvents& command_;
+  const Context& context_;
+  const FetchedLines& lines_;
+  DecisionBuilder builder_;
+  Run run_{};
+  const SessionRuns* runs_ = nullptr;
+  std::string pending_ = command_.pulse.text;  // said before, and not stored yet
+  std::string text_{};                         // said in this call, and not stored yet
+  std::optional<std::size_t> stored_bytes_{}, stored_points_{};
+  bool over_limit_ = false;
+};
+
+}  // namespace
+
+Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
+                            const Context& context) {
+  const SessionRuns* runs = state.runs.find(session.key());
+  const bool held = runs != nullptr && runs->active && runs->active->id == hold.run_id && runs->fence == hold.fence &&
+                    runs->active->token == context.actor;
+  if (!held) return lease_lost(session, hold);
+  return &*runs->active;
+}
+
+Result<Decision> decide(const AgentState& state, const RunEvents& command, const Context& context,
+                        const FetchedLines& lines) {
+  return EventsDecision(state, command, context, lines).decide();
+}
+
+Result<Decision> decide(const AgentState& state, const FinishRun& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  Session session = *there;
+  const SessionRuns* runs = state.runs.find(session.key());
+  if (runs != nullptr && runs->finished && runs->finished->run_id == command.hold.run_id &&
+      runs->finished->fence == command.hold.fence) {
+    if (const std::string* ended = runs->find_ended(command.hold.run_id)) {
+      builder.out.body = *ended;
+      return std::move(builder.out);
+    }
+  }
+  TRY(const auto* held, held_run(state, session, command.hold, context));
+  Run run = *held;
+  const bool aborting = run.status == RunStatus::aborting;
+  if (command.status == RunStatus::interrupted && !aborting)
+    return fail_at("/status", "is interrupted, but nobody has stopped the run");
+  RunEnd end{.status = aborting ? RunStatus::interrupted : command.status,
+             .stop_reason = command.stop_reason,
+             .error = command.error,
+             .entries = command.entries,
+             .usage = command.usage,
+             .steered = command.steered,
+             .by_runner = true};
+  const bool says = std::ranges::any_of(command.entries, [](const transcripts::NewEntry& entry) {
+    return entry.role == "assistant" &&
+           !transcripts::text_of(json::find(entry.body, "content").value_or("\"\"")).empty();
+  });
+  if (aborting && !says) end.partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes);
+  TRY(end_active(builder, session, run, std::move(end), lines));
+  if (builder.out.need) return std::move(builder.out);
+  builder.out.body = run_json(session.key(), run);
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const AbortRun& command, const Context& context, const FetchedLines&) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  Session session = *there;
+  const SessionRuns* runs = state.runs.find(session.key());
+  builder.out.status = 204;
+  const bool names_active =
+      runs != nullptr && runs->active && (command.run_id.empty() || runs->active->id == command.run_id);
+  if (!names_active) {
+    if (command.run_id.empty()) return std::move(builder.out);
+    if (const Run* queued = runs == nullptr ? nullptr : runs->find_queued(command.run_id)) {
+      Run run = *queued;
+      run.stop_reason = "aborted";
+      end_queued(builder, session, run, RunStatus::interrupted, run_error("aborted", "stopped before it began"));
+      run.status = RunStatus::interrupted;
+      run.ended_at = context.now;
+      answer_run(builder, session, run, 200, {});
+      return std::move(builder.out);
+    }
+    if (runs == nullptr || runs->find_ended(command.run_id) == nullptr)
+      return fail(Code::run_not_found, fmt::format("{} has no run {}", session.key(), command.run_id));
+    return std::move(builder.out);
+  }
+  Run run = *runs->active;
+  if (run.status == RunStatus::running) {
+    run.status = RunStatus::aborting;
+    emit_run(builder, session, journal::EventType::run_aborting, run, {},
+             command.reason.empty() ? "" : "\"reason\":" + json::quote(command.reason));
+  }
+  answer_run(builder, session, run, 202, {});
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const EndRun& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  const Session* there = state.find_key(command.target.key);
+  const SessionRuns* runs = there == nullptr ? nullptr : state.runs.find(there->key());
+  if (runs == nullptr) return std::move(builder.out);
+  Session session = *there;
+  if (command.why == EndRun::Why::too_old) {
+    if (const Run* queued = runs->find_queued(command.hold.run_id))
+      end_queued(builder, session, *queued, RunStatus::expired, run_error("too_old", "no runner took it in time"));
+    return std::move(builder.out);
+  }
+  if (!runs->active || runs->active->id != command.hold.run_id || runs->fence != command.hold.fence)
+    return std::move(builder.out);
+  Run run = *runs->active;
+  RunEnd end{.stop_reason = "aborted", .partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes)};
+  const bool retries = command.why == EndRun::Why::lease_lost && run.status == RunStatus::running &&
+                       run.attempt < context.rules->runs.max_attempts;
+  if (run.status == RunStatus::aborting) {
+    end.error = run_error("aborted", "the runner did not end it in time");
+  } else if (command.why == EndRun::Why::idle_timeout) {
+    end.status = RunStatus::failed;
+    end.error =
+        run_error("provider_idle_timeout", fmt::format("the model said nothing for {} ms", run.idle_timeout_ms));
+  } else {
+    end.error = run_error("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
+  }
+  Run retry = run;
+  TRY(end_active(builder, session, run, std::move(end), lines));
+  if (builder.out.need || !retries) return std::move(builder.out);
+  retry.retry_of = std::exchange(retry.id, context.ids->uuid());
+  ++retry.attempt;
+  retry.status = RunStatus::queued;
+  retry.origin = runs::Origin::retry;
+  retry.created_at = retry.ready_at = context.now;
+  retry.started_at = 0;
+  retry.steps = 0;
+  retry.runner.clear();
+  retry.token.clear();
+  if (retry.model_source != "run") retry.model.clear(), retry.provider.clear();
+  retry.model_source.clear();
+  retry.collects = false;
+  emit_run(builder, session, journal::EventType::run_queued, retry);
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond::decide

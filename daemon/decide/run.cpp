@@ -1,0 +1,158 @@
+#include "daemon/decide/run.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sessiond::decide {
+namespace {
+
+constexpr auto names = std::to_array<std::string_view>(
+    {"queued", "running", "aborting", "done", "failed", "interrupted", "dropped", "expired"});
+
+void put_times(json::ObjectWriter& out, const Run& run) {
+  const auto put = [&out](std::string_view member, std::int64_t time) {
+    out.raw(member, time == 0 ? "null" : std::to_string(time));
+  };
+  put("createdAt", run.created_at);
+  put("startedAt", run.started_at);
+  put("endedAt", run.ended_at);
+}
+
+// The members that the API shows and that are stored in the same form.
+void put_common(json::ObjectWriter& out, const Run& run) {
+  const auto put = [&out](std::string_view member, const std::string& text) {
+    if (!text.empty()) out.string(member, text);
+  };
+  out.string("sessionId", run.session_id);
+  out.string_or_null("topic", run.topic);
+  out.string("status", name(run.status));
+  put("runner", run.runner);
+  out.integer("attempt", run.attempt);
+  put("retryOf", run.retry_of);
+  put_times(out, run);
+  out.integer("steps", run.steps);
+  out.raw("input", json::array_of(run.input));
+  if (!run.reply_to.empty()) out.raw("replyTo", run.reply_to);
+  put("model", run.model);
+  put("provider", run.provider);
+  put("modelSource", run.model_source);
+  put("instructions", run.instructions);
+  if (run.max_steps) out.integer("maxSteps", *run.max_steps);
+  put("stopReason", run.stop_reason);
+  if (!run.error.empty()) out.raw("error", run.error);
+  put("response", run.response);
+}
+
+std::vector<std::string> texts_of(std::string_view array) {
+  std::vector<std::string> texts;
+  for (const std::string_view text : json::elements(array)) texts.push_back(json::as_string(text).value_or(""));
+  return texts;
+}
+
+}  // namespace
+
+std::string_view name(RunStatus status) { return names.at(static_cast<std::size_t>(status)); }
+
+std::optional<RunStatus> run_status(std::string_view text) {
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) return {};
+  return static_cast<RunStatus>(found - names.begin());
+}
+
+const Run* SessionRuns::find_queued(std::string_view id) const {
+  const auto found = std::ranges::find(queued, id, &Run::id);
+  return found == queued.end() ? nullptr : &*found;
+}
+
+const std::string* SessionRuns::find_ended(std::string_view id) const {
+  const auto found = std::ranges::find_if(
+      ended, [id](const std::shared_ptr<const std::string>& run) { return json::string_at(*run, "runId") == id; });
+  return found == ended.end() ? nullptr : found->get();
+}
+
+std::size_t put_in_queue(std::deque<Run>& queue, Run run) {
+  std::vector<runs::Origin> origins;
+  for (const Run& each : queue) origins.push_back(each.origin);
+  const std::size_t at = runs::place_in_queue(origins, run.origin);
+  queue.insert(queue.begin() + static_cast<std::ptrdiff_t>(at), std::move(run));
+  return at;
+}
+
+std::string overflow_json(const runs::Overflow& overflow) {
+  json::ObjectWriter out;
+  out.integer("dropped", overflow.dropped);
+  out.raw("lines", json::array_of(overflow.lines));
+  return out.text();
+}
+
+runs::Overflow read_overflow(std::string_view object) {
+  return {.dropped = json::int_at(object, "dropped").value_or(0),
+          .lines = texts_of(json::find(object, "lines").value_or("[]"))};
+}
+
+std::string run_json(std::string_view key, const Run& run) {
+  json::ObjectWriter out;
+  out.string("runId", run.id);
+  out.string("key", key);
+  put_common(out, run);
+  return out.text();
+}
+
+std::string stored_run(const Run& run) {
+  json::ObjectWriter out;
+  out.string("runId", run.id);
+  put_common(out, run);
+  out.string("token", run.token);
+  out.integer("readyAt", run.ready_at);
+  out.integer("leaseMs", run.lease_ms);
+  out.integer("idleTimeoutMs", run.idle_timeout_ms);
+  out.integer("origin", static_cast<std::int64_t>(run.origin));
+  out.boolean("inStep", run.in_step);
+  out.boolean("collects", run.collects);
+  if (!run.texts.empty()) out.raw("texts", json::array_of(run.texts));
+  return out.text();
+}
+
+Run read_run(std::string_view stored) {
+  const json::Index members(stored);
+  const auto text = [&members](std::string_view name) { return members.string_at(name).value_or(""); };
+  const auto raw = [&members](std::string_view name) { return std::string(members.find(name).value_or("")); };
+  const auto number = [&members](std::string_view name) {
+    return json::as_int(members.find(name).value_or("null")).value_or(0);
+  };
+  const auto flag = [&members](std::string_view name) {
+    return json::as_bool(members.find(name).value_or("false")).value_or(false);
+  };
+  Run run{.id = text("runId"),
+          .session_id = text("sessionId"),
+          .topic = members.string_at("topic"),
+          .status = run_status(text("status")).value_or(RunStatus::queued),
+          .runner = text("runner"),
+          .token = text("token"),
+          .attempt = std::max<std::int64_t>(number("attempt"), 1),
+          .retry_of = text("retryOf"),
+          .created_at = number("createdAt"),
+          .started_at = number("startedAt"),
+          .ended_at = number("endedAt"),
+          .ready_at = number("readyAt"),
+          .steps = number("steps"),
+          .in_step = flag("inStep"),
+          .reply_to = raw("replyTo"),
+          .model = text("model"),
+          .provider = text("provider"),
+          .model_source = text("modelSource"),
+          .instructions = text("instructions"),
+          .max_steps = json::as_int(members.find("maxSteps").value_or("null")),
+          .lease_ms = number("leaseMs"),
+          .idle_timeout_ms = number("idleTimeoutMs"),
+          .origin = static_cast<runs::Origin>(std::clamp<std::int64_t>(number("origin"), 0, 3)),
+          .collects = flag("collects"),
+          .stop_reason = text("stopReason"),
+          .error = raw("error"),
+          .response = text("response")};
+  run.input = texts_of(members.find("input").value_or("[]"));
+  run.texts = texts_of(members.find("texts").value_or("[]"));
+  return run;
+}
+
+}  // namespace sessiond::decide

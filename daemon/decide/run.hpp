@@ -1,0 +1,96 @@
+// A run is one piece of agent work on one session: claimed by one runner, kept by a lease, ended exactly once
+// (policy/runs/README.md). These are the runs as an agent's state has them, and their JSON: as the API shows them, and
+// as journal/runs/<agent>.json keeps them. Pure values.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/runs/queue.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::decide {
+
+enum class RunStatus : std::uint8_t { queued, running, aborting, done, failed, interrupted, dropped, expired };
+std::string_view name(RunStatus status);
+std::optional<RunStatus> run_status(std::string_view name);
+
+struct Run {
+  std::string id{};
+  std::string session_id{};
+  std::optional<std::string> topic{};
+  RunStatus status = RunStatus::queued;
+  std::string runner{};  // the name that it gave itself; empty while queued
+  std::string token{};   // of the token that has the lease
+  std::int64_t attempt = 1;
+  std::string retry_of{};                                     // a run id; empty: none
+  std::int64_t created_at = 0, started_at = 0, ended_at = 0;  // ms since the epoch; 0: not yet
+  std::int64_t ready_at = 0;                                  // a queued run waits until then for more input
+  std::int64_t steps = 0;
+  bool in_step = false;              // the last step has not finished
+  std::vector<std::string> input{};  // entry ids
+  std::string reply_to{};            // raw JSON object; empty: none
+  std::string model{}, provider{}, model_source{};
+  std::string instructions{};
+  std::optional<std::int64_t> max_steps{};  // as asked; nothing: the configured one. 0: no limit
+  std::int64_t lease_ms = 0, idle_timeout_ms = 0;
+  runs::Origin origin = runs::Origin::queued;  // of a queued run: gives its place in the queue
+  bool collects = false;                       // queued by mode collect: further input of the same address joins it
+  std::vector<std::string> texts{};  // of a queued run: how each input begins, for the summary of dropped ones
+  std::string stop_reason{};
+  std::string error{};     // raw JSON object; empty: none
+  std::string response{};  // the text of its last assistant entry
+
+  bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
+};
+
+// A message that was handed to the active run, and that its runner has not confirmed.
+struct Steered {
+  std::string entry_id{};
+  std::string text{};
+};
+
+// The last run that its runner has finished: a repeated finish is answered as the first.
+struct Finished {
+  std::string run_id{};
+  std::uint64_t fence = 0;
+};
+
+// The runs of one session.
+struct SessionRuns {
+  // Rises by one with each lease. A write that names another one is refused.
+  std::uint64_t fence = 0;
+  std::optional<Run> active{};
+  std::string partial{};    // text that the active run has said since its last assistant entry, as far as it is stored
+  std::uint64_t calls = 0;  // the greatest `n` of an events call under this fence that is stored
+  std::vector<Steered> steered{};
+  std::deque<Run> queued{};                                // in the order in which they are handed out
+  runs::Overflow overflow{};                               // what the full queue has dropped since the last start
+  std::deque<std::shared_ptr<const std::string>> ended{};  // as the API shows them, the newest last
+  std::string last_runner{};
+  std::optional<Finished> finished{};
+
+  const Run* find_queued(std::string_view id) const;
+  // Null: no run has ended under this id, as far back as they are kept.
+  const std::string* find_ended(std::string_view id) const;
+  bool is_empty() const { return fence == 0 && !active && queued.empty() && ended.empty() && overflow.dropped == 0; }
+};
+
+// Puts a run into a queue behind those that go before it. Returns its index.
+std::size_t put_in_queue(std::deque<Run>& queue, Run run);
+
+std::string overflow_json(const runs::Overflow& overflow);
+runs::Overflow read_overflow(std::string_view object);
+
+// The run as the API shows it, without its lease.
+std::string run_json(std::string_view key, const Run& run);
+// The run with all that must outlive the daemon, and back.
+std::string stored_run(const Run& run);
+Run read_run(std::string_view stored);
+
+}  // namespace sessiond::decide

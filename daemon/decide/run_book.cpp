@@ -1,0 +1,238 @@
+#include "daemon/decide/run_book.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+constexpr std::size_t most_ended = 10'000;  // of an agent: its file is written whole
+
+bool is_of_runs(journal::EventType type) {
+  return type >= journal::EventType::run_queued && type <= journal::EventType::directive_injected;
+}
+
+std::string text_at(std::string_view object, std::string_view name) {
+  return json::string_at(object, name).value_or("");
+}
+
+std::string stored_session(const SessionRuns& runs) {
+  json::ObjectWriter out;
+  out.integer("fence", static_cast<std::int64_t>(runs.fence));
+  if (runs.active) out.raw("active", stored_run(*runs.active));
+  if (!runs.partial.empty()) out.string("partial", runs.partial);
+  if (runs.calls != 0) out.integer("calls", static_cast<std::int64_t>(runs.calls));
+  const auto put_list = [&out](std::string_view name, const auto& list, auto text_of) {
+    if (list.empty()) return;
+    std::string array = "[";
+    for (const auto& each : list) array.append(array.size() > 1 ? "," : "").append(text_of(each));
+    out.raw(name, array + "]");
+  };
+  put_list("steered", runs.steered, [](const Steered& steered) {
+    json::ObjectWriter each;
+    each.string("entryId", steered.entry_id);
+    each.string("text", steered.text);
+    return each.text();
+  });
+  put_list("queued", runs.queued, stored_run);
+  if (runs.overflow.dropped != 0) out.raw("overflow", overflow_json(runs.overflow));
+  put_list("ended", runs.ended, [](const std::shared_ptr<const std::string>& run) { return *run; });
+  if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
+  if (runs.finished) {
+    json::ObjectWriter finished;
+    finished.string("runId", runs.finished->run_id);
+    finished.integer("fence", static_cast<std::int64_t>(runs.finished->fence));
+    out.raw("finished", finished.text());
+  }
+  return out.text();
+}
+
+SessionRuns read_session(std::string_view text) {
+  SessionRuns runs;
+  const json::Index members(text);
+  const auto number = [](std::optional<std::string_view> value) {
+    return json::as_int(value.value_or("null")).value_or(0);
+  };
+  runs.fence = static_cast<std::uint64_t>(number(members.find("fence")));
+  if (const auto active = members.find("active")) runs.active = read_run(*active);
+  runs.partial = members.string_at("partial").value_or("");
+  runs.calls = static_cast<std::uint64_t>(number(members.find("calls")));
+  for (const std::string_view each : json::elements(members.find("steered").value_or("[]")))
+    runs.steered.push_back({text_at(each, "entryId"), text_at(each, "text")});
+  for (const std::string_view each : json::elements(members.find("queued").value_or("[]")))
+    runs.queued.push_back(read_run(each));
+  if (const auto overflow = members.find("overflow")) runs.overflow = read_overflow(*overflow);
+  for (const std::string_view each : json::elements(members.find("ended").value_or("[]")))
+    runs.ended.push_back(std::make_shared<const std::string>(each));
+  runs.last_runner = members.string_at("lastRunner").value_or("");
+  if (const auto finished = members.find("finished"))
+    runs.finished = Finished{.run_id = text_at(*finished, "runId"),
+                             .fence = static_cast<std::uint64_t>(number(json::find(*finished, "fence")))};
+  return runs;
+}
+
+// Takes off what the runner has confirmed.
+void confirm(SessionRuns& runs, std::string_view ids) {
+  for (const std::string_view id : json::elements(ids)) {
+    const std::string confirmed = json::as_string(id).value_or("");
+    std::erase_if(runs.steered, [&](const Steered& each) { return each.entry_id == confirmed; });
+  }
+}
+
+}  // namespace
+
+const SessionRuns* RunBook::find(std::string_view key) const {
+  const auto found = sessions_.find(key);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+std::uint64_t RunBook::next_fence(std::string_view key) const {
+  const SessionRuns* runs = find(key);
+  return 1 + (runs == nullptr || runs->fence == 0 ? fence_floor_ : runs->fence);
+}
+
+void RunBook::list_as_waiting(const std::string& key) {
+  if (const auto listed = waiting_since_.find(key); listed != waiting_since_.end()) {
+    waiting_.erase({listed->second, key});
+    waiting_since_.erase(listed);
+  }
+  const SessionRuns* runs = find(key);
+  if (runs == nullptr || runs->active || runs->queued.empty()) return;
+  const std::int64_t since = runs->queued.front().created_at;
+  waiting_.emplace(since, key);
+  waiting_since_.emplace(key, since);
+}
+
+void RunBook::queue(SessionRuns& runs, Run run) {
+  if (const auto there = std::ranges::find(runs.queued, run.id, &Run::id); there != runs.queued.end()) {
+    *there = std::move(run);
+    return;
+  }
+  put_in_queue(runs.queued, std::move(run));
+}
+
+void RunBook::start(SessionRuns& runs, const journal::Event& event, Run run) {
+  runs.fence = next_fence(event.envelope.key);
+  runs.last_runner = run.runner;
+  std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
+  runs.partial.clear();
+  runs.calls = 0;
+  runs.steered.clear();
+  runs.overflow = {};
+  runs.active = std::move(run);
+}
+
+void RunBook::finish(SessionRuns& runs, const journal::Event& event, Run run) {
+  if (runs.active && runs.active->id == run.id) {
+    if (json::find(event.data, "byRunner")) runs.finished = Finished{.run_id = run.id, .fence = runs.fence};
+    runs.active.reset();
+    runs.partial.clear();
+    runs.steered.clear();
+  }
+  std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
+  if (json::find(event.data, "unlisted")) return;
+  runs.ended.push_back(std::make_shared<const std::string>(run_json(event.envelope.key, run)));
+  ++ended_;
+  const std::size_t most = ended_ > most_ended ? 1 : keep_;  // a full book keeps the last of each session
+  while (runs.ended.size() > most) {
+    runs.ended.pop_front();
+    --ended_;
+  }
+}
+
+void RunBook::apply(const journal::Event& event) {
+  using journal::EventType;
+  const EventType type = event.envelope.type;
+  const std::string& key = event.envelope.key;
+  if (type == EventType::message_appended) {  // what a runner has said in an entry is no partial text any more
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
+    if (!json::find(event.data, "saidByRun")) return;
+    found->second.partial.clear();
+  } else if (type == EventType::session_deleted) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
+    fence_floor_ = std::max(fence_floor_, found->second.fence);
+    ended_ -= found->second.ended.size();
+    sessions_.erase(found);
+    list_as_waiting(key);
+  } else if (!is_of_runs(type) || event.envelope.seq <= seq_) {
+    return;
+  } else {
+    SessionRuns& runs = sessions_[key];
+    switch (type) {
+      case EventType::run_queued:
+        queue(runs, read_run(event.data));
+        break;
+      case EventType::run_started:
+        start(runs, event, read_run(event.data));
+        break;
+      case EventType::run_finished:
+        finish(runs, event, read_run(event.data));
+        break;
+      case EventType::run_aborting:
+        if (runs.active) runs.active->status = RunStatus::aborting;
+        break;
+      case EventType::run_progress:
+        runs.partial.resize(
+            std::min(runs.partial.size(), static_cast<std::size_t>(json::int_at(event.data, "atByte").value_or(0))));
+        runs.partial += text_at(event.data, "text");
+        break;
+      case EventType::step_started:
+        if (!runs.active) break;
+        runs.active->steps = json::int_at(event.data, "step").value_or(runs.active->steps);
+        runs.active->in_step = true;
+        break;
+      case EventType::step_finished:
+        if (runs.active) runs.active->in_step = false;
+        break;
+      case EventType::directive_injected:
+        runs.steered.push_back({text_at(event.data, "entryId"), text_at(event.data, "text")});
+        break;
+      default:
+        break;
+    }
+    if (const auto calls = json::int_at(event.data, "n")) runs.calls = static_cast<std::uint64_t>(*calls);
+    if (const auto confirmed = json::find(event.data, "steered")) confirm(runs, *confirmed);
+    if (const auto overflow = json::find(event.data, "overflow")) runs.overflow = read_overflow(*overflow);
+    list_as_waiting(key);
+  }
+  seq_ = event.envelope.seq;
+  dirty_ = true;
+}
+
+std::string RunBook::to_json() {
+  dirty_ = false;
+  std::string sessions = "{";
+  for (const auto& [key, runs] : sessions_) {
+    if (runs.is_empty()) continue;
+    if (sessions.size() > 1) sessions += ',';
+    json::append_quoted(sessions, key);
+    sessions.append(":").append(stored_session(runs));
+  }
+  json::ObjectWriter out;
+  out.integer("seq", static_cast<std::int64_t>(seq_));
+  out.integer("fenceFloor", static_cast<std::int64_t>(fence_floor_));
+  out.raw("sessions", sessions + "}");
+  return out.text();
+}
+
+Result<RunBook> RunBook::from_json(std::string_view text) {
+  const auto seq = json::int_at(text, "seq");
+  const auto sessions = json::find(text, "sessions");
+  if (!seq || !sessions || json::kind(*sessions) != json::Kind::object) return fail(Code::degraded, "it has no runs");
+  RunBook book;
+  book.seq_ = static_cast<std::uint64_t>(*seq);
+  book.fence_floor_ = static_cast<std::uint64_t>(json::int_at(text, "fenceFloor").value_or(0));
+  for (const json::Member& member : json::members(*sessions)) {
+    const std::string key = json::unescape(member.name);
+    SessionRuns& runs = book.sessions_[key] = read_session(member.value);
+    book.ended_ += runs.ended.size();
+    book.list_as_waiting(key);
+  }
+  return book;
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,105 @@
+// The commands about runs (policy/runs/README.md), as commands.hpp has those about sessions. Each `decide` is pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/decide/commands.hpp"
+#include "daemon/decide/run.hpp"
+
+namespace sessiond::decide {
+
+// What a request says of the run that it starts or claims.
+struct RunTerms {
+  std::string runner{};  // empty: the token's id
+  std::optional<std::int64_t> lease_ms{}, idle_timeout_ms{}, max_steps{};
+  std::string model{}, provider{};
+  std::string instructions{};
+};
+
+struct StartRun {
+  Target target{};
+  std::optional<std::string> topic{};
+  std::string run_id{};  // empty: made
+  std::vector<transcripts::NewEntry> input{};
+  RunTerms terms{};
+  std::string when_busy{};  // reject, queue, steer, interrupt; empty: as the session says
+  bool queue_only = false;
+  std::string instance{}, request_id{};  // members of the problem that answers a refusal which is told by an event
+};
+
+// Hands out the first queued run of a session. Answers 204 when that is another one by now, or it may not start.
+struct ClaimRun {
+  Target target{};
+  std::string run_id{};
+  RunTerms terms{};
+};
+
+// What is kept in memory of an active run, beside the book: calls and text that are not stored yet.
+struct RunPulse {
+  bool known = false;  // false after a restart: the runner may be ahead of what is stored
+  std::uint64_t calls = 0;
+  std::string text{};
+  bool store_text = false;  // now, and not with a later call
+};
+
+struct RunEvent {
+  std::string type{};
+  std::string body{};  // raw JSON object, as the client sent it
+};
+struct RunEvents {
+  Target target{};
+  RunHold hold{};
+  std::optional<std::uint64_t> n{};
+  std::vector<RunEvent> events{};
+  std::vector<std::string> steered{};  // entry ids that the runner has taken
+  RunPulse pulse{};
+  std::string instance{}, request_id{};
+};
+
+struct FinishRun {
+  Target target{};
+  RunHold hold{};
+  RunStatus status = RunStatus::done;
+  std::string stop_reason{};
+  std::string error{};  // raw JSON object
+  std::vector<transcripts::NewEntry> entries{};
+  std::string usage{};  // raw JSON object
+  std::vector<std::string> steered{};
+  RunPulse pulse{};
+};
+
+struct AbortRun {
+  Target target{};
+  std::string run_id{};  // empty: the active one
+  std::string reason{};
+};
+
+// The daemon ends a run: one whose lease or time is over. Answers 204 when the run has ended meanwhile.
+struct EndRun {
+  Target target{};
+  RunHold hold{};  // fence 0: a queued run
+  enum class Why : std::uint8_t { lease_lost, idle_timeout, abort_grace, too_old } why = Why::lease_lost;
+  RunPulse pulse{};
+};
+
+Result<Decision> decide(const AgentState& state, const StartRun& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const ClaimRun& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const RunEvents& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const FinishRun& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const AbortRun& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const EndRun& command, const Context& context,
+                        const FetchedLines& lines);
+
+// lease_lost unless the actor of `context` holds this lease of the session.
+Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
+                            const Context& context);
+
+}  // namespace sessiond::decide

@@ -1,0 +1,132 @@
+#include "daemon/decide/run_queue.hpp"
+
+#include <algorithm>
+
+namespace sessiond::decide {
+namespace {
+
+std::size_t inputs_of(const Run& run) { return std::max<std::size_t>(run.input.size(), 1); }
+
+std::size_t waiting_in(const SessionRuns* runs) {
+  if (runs == nullptr) return 0;
+  std::size_t waiting = runs->steered.size();
+  for (const Run& run : runs->queued)
+    if (run.origin != runs::Origin::retry) waiting += inputs_of(run);
+  return waiting;
+}
+
+runs::Address address_of(const std::string& reply_to, const std::optional<std::string>& topic) {
+  return {.reply_to = reply_to, .topic = topic ? std::string_view(*topic) : std::string_view{}};
+}
+
+// The queue as this decision leaves it. Each change is told by an event.
+class Queue {
+ public:
+  Queue(DecisionBuilder& builder, Session& session) : builder_(builder), session_(session) {
+    const SessionRuns* runs = builder.state().runs.find(session.key());
+    if (runs == nullptr) return;
+    queued_ = runs->queued;
+    overflow_ = runs->overflow;
+  }
+
+  // Drops the oldest inputs. A retry stays. `counted`: the next run is told of them.
+  void drop(std::int64_t inputs, bool counted) {
+    for (; inputs > 0; --inputs) {
+      const auto oldest =
+          std::ranges::find_if(queued_, [](const Run& run) { return run.origin != runs::Origin::retry; });
+      if (oldest == queued_.end()) return;
+      std::string told;
+      if (counted) {
+        overflow_.add(oldest->texts.empty() ? "" : oldest->texts.front());
+        told = "\"overflow\":" + overflow_json(overflow_);
+      }
+      if (inputs_of(*oldest) > 1) {
+        oldest->input.erase(oldest->input.begin());
+        if (!oldest->texts.empty()) oldest->texts.erase(oldest->texts.begin());
+        emit_run(builder_, session_, journal::EventType::run_queued, *oldest, {}, told);
+        continue;
+      }
+      end_queued(builder_, session_, *oldest, RunStatus::dropped,
+                 run_error("queue_full", "newer messages took its place"), told);
+      queued_.erase(oldest);
+    }
+  }
+
+  // Puts an input into the waiting run that it joins, or in a run of its own. Returns the run's place, from 1.
+  std::size_t put(runs::QueueMode mode, Run& run) {
+    const auto joined = std::ranges::find_if(queued_, [&](const Run& waiting) {
+      return runs::joins({.origin = waiting.origin,
+                          .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
+                          .address = address_of(waiting.reply_to, waiting.topic)},
+                         mode, address_of(run.reply_to, run.topic));
+    });
+    if (joined == queued_.end()) {
+      emit_run(builder_, session_, journal::EventType::run_queued, run);
+      return put_in_queue(queued_, run) + 1;
+    }
+    run.id = joined->id;
+    run.created_at = joined->created_at;
+    run.input.insert(run.input.begin(), joined->input.begin(), joined->input.end());
+    run.texts.insert(run.texts.begin(), joined->texts.begin(), joined->texts.end());
+    emit_run(builder_, session_, journal::EventType::run_queued, run);
+    return static_cast<std::size_t>(joined - queued_.begin()) + 1;
+  }
+
+ private:
+  DecisionBuilder& builder_;
+  Session& session_;
+  std::deque<Run> queued_{};
+  runs::Overflow overflow_{};
+};
+
+// Hands the messages to the active run.
+void inject(DecisionBuilder& builder, const Session& session, const Run& active, const RunInput& input) {
+  for (std::size_t i = 0; i < input.ids.size(); ++i) {
+    json::ObjectWriter data;
+    data.string("runId", active.id);
+    data.string("entryId", input.ids[i]);
+    data.string("text", input.texts[i]);
+    builder.emit(journal::EventType::directive_injected, session, data.text(), active.topic);
+  }
+}
+
+}  // namespace
+
+runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, std::size_t arriving) {
+  return runs::admit(rules, static_cast<std::int64_t>(waiting_in(runs)), static_cast<std::int64_t>(arriving));
+}
+
+Placed place_input(DecisionBuilder& builder, Session& session, const runs::QueueRules& rules, const RunInput& input,
+                   Run run) {
+  using runs::BusyStep;
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  const Run* active = runs != nullptr && runs->active ? &*runs->active : nullptr;
+  const bool can_steer = active != nullptr && active->status == RunStatus::running && !input.ids.empty() &&
+                         is_same(address_of(active->reply_to, active->topic), address_of(input.reply_to, input.topic));
+  const BusyStep step = runs::when_busy(rules.mode, can_steer);
+  if (step == BusyStep::steer || step == BusyStep::steer_and_wait) inject(builder, session, *active, input);
+  if (step == BusyStep::steer) return {.run = *active, .steered = true};
+  if (step == BusyStep::interrupt && active != nullptr && active->status == RunStatus::running) {
+    Run aborting = *active;
+    aborting.status = RunStatus::aborting;
+    emit_run(builder, session, journal::EventType::run_aborting, aborting, {}, R"("reason":"interrupt")");
+  }
+  Queue queue(builder, session);
+  const runs::Admission admission = admit(runs, rules, std::max<std::size_t>(input.ids.size(), 1));
+  queue.drop(admission.dropped, admission.counted);
+
+  const std::int64_t now = builder.context().now;
+  run.session_id = session.session_id;
+  run.topic = input.topic;
+  run.reply_to = input.reply_to;
+  run.created_at = now;
+  run.ready_at = now + runs::debounce_of(rules, rules.mode);
+  run.collects = rules.mode == runs::QueueMode::collect;
+  run.origin = step == BusyStep::interrupt ? runs::Origin::interrupt : runs::Origin::queued;
+  run.input = input.ids;
+  for (const std::string& text : input.texts) run.texts.push_back(runs::overflow_line(text));
+  const std::size_t position = queue.put(rules.mode, run);
+  return {.run = std::move(run), .position = position};
+}
+
+}  // namespace sessiond::decide

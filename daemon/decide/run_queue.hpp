@@ -1,0 +1,33 @@
+// Places the input of a run that cannot start now, or is not to: it joins a waiting run, waits in a run of its own, is
+// handed to the active run, or stops it. The rules are in policy/runs/queue.hpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/decide/run_steps.hpp"
+
+namespace sessiond::decide {
+
+// Messages that this decision has appended.
+struct RunInput {
+  std::vector<std::string> ids{};
+  std::vector<std::string> texts{};  // whole
+  std::optional<std::string> topic{};
+  std::string reply_to{};  // raw JSON object; empty: none
+};
+
+// Asks whether `arriving` inputs may wait in a session, whose runs are `runs` (null: none).
+runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, std::size_t arriving);
+
+struct Placed {
+  Run run{};  // the one that waits, or the active one that is steered
+  bool steered = false;
+  std::optional<std::size_t> position{};  // in the queue, from 1
+};
+// Places an input that admit() does not refuse. `run` has what is known of a run of its own: its id and terms.
+Placed place_input(DecisionBuilder& builder, Session& session, const runs::QueueRules& rules, const RunInput& input,
+                   Run run);
+
+}  // namespace sessiond::decide

@@ -1,0 +1,209 @@
+#include "daemon/decide/run_steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policy/runs/caps.hpp"
+#include "store/try.hpp"
+#include "store/utf8.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+std::int64_t number_of(const Session& session, std::string_view name) {
+  return json::int_at(*session.entry_with_old_counters(), name).value_or(0);
+}
+
+// The session's entry after its active run has ended.
+json::Edit ended_edit(const Session& session, const Run& run, std::int64_t now) {
+  json::Edit edit;
+  edit.put_int("updatedAt", moved_to(session, now));
+  edit.put_string("status", name(run.status));
+  edit.put_int("endedAt", now);
+  edit.put_int("runtimeMs", std::max<std::int64_t>(now - run.started_at, 0));
+  edit.put("abortedLastRun", run.status == RunStatus::interrupted ? "true" : "false");
+  if (run.status == RunStatus::done) edit.put_int("runCount", number_of(session, "runCount") + 1);
+  if (runs::counts_as_turn(name(run.status), run.steps)) edit.put_int("turnCount", number_of(session, "turnCount") + 1);
+  edit.remove("activeRun");
+  return edit;
+}
+
+transcripts::NewEntry partial_entry(std::string_view text) {
+  transcripts::NewEntry entry{.type = "message", .role = "assistant", .stamp = true};
+  entry.body = fmt::format(R"({{"role":"assistant","content":{},"stopReason":"aborted","state":"interrupted"}})",
+                           content_of_text(text));
+  return entry;
+}
+
+// The line that stays in the transcript of a run that had started.
+transcripts::NewEntry record_of(const Run& run, const std::string& usage) {
+  json::ObjectWriter data;
+  data.string("runId", run.id);
+  data.string("status", name(run.status));
+  data.integer("attempt", run.attempt);
+  data.integer("steps", run.steps);
+  data.integer("startedAt", run.started_at);
+  data.integer("endedAt", run.ended_at);
+  if (!run.stop_reason.empty()) data.string("stopReason", run.stop_reason);
+  if (!run.error.empty()) data.raw("error", run.error);
+  if (!usage.empty()) data.raw("usage", usage);
+  json::ObjectWriter body;
+  body.string("customType", "sessiond.run");
+  body.raw("data", data.text());
+  std::string members = body.text();
+  return {.type = "custom", .body = members.substr(1, members.size() - 2)};
+}
+
+// The text that an assistant's entry says; empty: it is none, or says nothing.
+std::string said_in(const transcripts::NewEntry& entry) {
+  if (entry.role != "assistant") return {};
+  return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
+}
+
+Run leftover_of(DecisionBuilder& builder, const Run& ended, const std::vector<Steered>& steered) {
+  Run run{.id = builder.context().ids->uuid(), .session_id = ended.session_id, .topic = ended.topic};
+  run.created_at = run.ready_at = builder.context().now;
+  run.reply_to = ended.reply_to;
+  run.origin = runs::Origin::steer_leftover;
+  for (const Steered& each : steered) {
+    run.input.push_back(each.entry_id);
+    run.texts.push_back(runs::overflow_line(each.text));
+  }
+  return run;
+}
+
+}  // namespace
+
+std::string run_error(std::string_view code, std::string_view message) {
+  json::ObjectWriter out;
+  out.string("code", code);
+  out.string("message", message);
+  return out.text();
+}
+
+std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes) {
+  std::string text = runs.partial + pulse.text;
+  if (text.size() > most_bytes) text.resize(store::utf8_prefix(text, most_bytes));
+  return text;
+}
+
+void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit,
+              std::string_view more) {
+  std::string data = stored_run(run);
+  data.pop_back();
+  if (!more.empty()) data.append(",").append(more);
+  if (!edit.empty()) {
+    std::string changes;
+    json::ObjectWriter writer(changes);
+    json::append_edit(writer, edit);
+    data.append(",").append(std::string_view(changes).substr(1));
+    session.edit(edit);
+  }
+  builder.emit(type, session, data + "}", run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+}
+
+void start_run(DecisionBuilder& builder, Session& session, Run& run) {
+  run.status = RunStatus::running;
+  run.started_at = builder.context().now;
+  run.texts.clear();
+  json::Edit edit;
+  edit.put_int("updatedAt", moved_to(session, run.started_at));
+  edit.put_string("status", name(run.status));
+  edit.put_int("startedAt", run.started_at);
+  json::ObjectWriter active;
+  active.string("runId", run.id);
+  active.string("runner", run.runner);
+  active.integer("startedAt", run.started_at);
+  active.integer("attempt", run.attempt);
+  edit.put("activeRun", active.text());
+  edit.remove("endedAt");
+  edit.remove("runtimeMs");
+  emit_run(builder, session, journal::EventType::run_started, run, std::move(edit));
+}
+
+Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
+                                const FetchedLines& lines) {
+  std::vector<Steered> steered = builder.state().runs.find(session.key())->steered;
+  std::erase_if(steered, [&end](const Steered& each) {
+    return std::ranges::find(end.steered, each.entry_id) != end.steered.end();
+  });
+  run.status = end.status;
+  run.ended_at = builder.context().now;
+  run.stop_reason = end.stop_reason;
+  run.error = end.error;
+  AppendRequest append{.topic = run.topic,
+                       .entries = std::move(end.entries),
+                       .in_list = true,
+                       .event_extra = ",\"runId\":" + json::quote(run.id)};
+  for (const transcripts::NewEntry& entry : append.entries)
+    if (std::string said = said_in(entry); !said.empty()) run.response = std::move(said);
+  if (!end.partial.empty()) {
+    append.entries.push_back(partial_entry(end.partial));
+    run.response = end.partial;
+  }
+  append.entries.push_back(record_of(run, end.usage));
+  TRY(auto appended, append_entries(builder, session, append, lines, false));
+  if (builder.out.need) return appended;
+  emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
+           end.by_runner ? R"("byRunner":true)" : "");
+  if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
+  return appended;
+}
+
+void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
+                std::string_view more) {
+  run.status = status;
+  run.ended_at = builder.context().now;
+  run.error = std::move(error);
+  emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
+}
+
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why, const FetchedLines& lines) {
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  if (runs == nullptr) return {};
+  if (runs->active) {
+    Run run = *runs->active;
+    TRY(end_active(builder, session, run,
+                   {.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial},
+                   lines));
+    if (builder.out.need) return {};
+  }
+  for (const Run& run : runs->queued)
+    end_queued(builder, session, run, RunStatus::dropped, run_error("session_reset", why));
+  return {};
+}
+
+void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
+                std::optional<std::uint64_t> fence, std::optional<std::size_t> position) {
+  std::string& body = builder.out.body;
+  body = run_json(session.key(), run);
+  body.pop_back();
+  if (position) body += fmt::format(R"(,"position":{})", *position);
+  if (fence) {
+    json::ObjectWriter lease;
+    lease.integer("fence", static_cast<std::int64_t>(*fence));
+    lease.integer("expiresAt", builder.context().now + run.lease_ms);
+    body += ",\"lease\":" + lease.text();
+  }
+  body += fmt::format(R"(,"asOf":{}}})", json::quote(builder.as_of()));
+  builder.out.status = status;
+}
+
+void answer_refusal(DecisionBuilder& builder, Code code, std::string_view detail, std::string_view instance,
+                    std::string_view request_id, std::string_view members) {
+  builder.out.status = code == Code::hook_blocked ? 422 : 409;
+  json::ObjectWriter problem(builder.out.body);
+  problem.string("type", fmt::format("urn:sessiond:problem:{}", name(code)));
+  problem.string("title", detail.substr(0, detail.find(':')));
+  problem.integer("status", builder.out.status);
+  problem.string("code", name(code));
+  problem.string("detail", detail);
+  problem.string("instance", instance);
+  problem.boolean("retryable", false);
+  problem.string("requestId", request_id);
+  builder.out.body += members;
+  problem.close();
+}
+
+}  // namespace sessiond::decide

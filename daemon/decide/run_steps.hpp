@@ -1,0 +1,54 @@
+// Steps that the decisions about runs share. As in steps.hpp, a step that needs a fact sets builder.out.need.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/decide/run_commands.hpp"
+#include "daemon/decide/steps.hpp"
+
+namespace sessiond::decide {
+
+// Emits an event of a run, whose data is the run as it is stored, then `more` (raw members), then what `edit` sets in
+// the session's entry. `session` is edited; its rev stays.
+void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit = {},
+              std::string_view more = {});
+
+// How an active run ends.
+struct RunEnd {
+  RunStatus status = RunStatus::interrupted;
+  std::string stop_reason{};
+  std::string error{};                           // raw JSON object; empty: none
+  std::vector<transcripts::NewEntry> entries{};  // that its runner ends with
+  std::string partial{};                         // text of its last answer that no entry has; it becomes one
+  std::string usage{};                           // raw JSON object of the whole run; empty: none
+  std::vector<std::string> steered{};            // entry ids that its runner has taken
+  bool by_runner = false;
+};
+// Ends the active run: appends its entries, its partial text and the entry sessiond.run, and emits run.finished. What
+// its runner has not confirmed becomes a queued run. `run` is then as it ended.
+Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
+                                const FetchedLines& lines);
+// Ends a queued run.
+void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
+                std::string_view more = {});
+// Ends all runs of a session whose transcript goes: reset, archive, delete.
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why, const FetchedLines& lines);
+
+// {"code":…,"message":…}
+std::string run_error(std::string_view code, std::string_view message);
+// The text that a run has said and that no entry has: what is stored, then what is in memory.
+std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
+// Starts a run that is complete but for its times: emits run.started.
+void start_run(DecisionBuilder& builder, Session& session, Run& run);
+
+// Answers with the run. `lease`: the fence that is given out, with the run's time. `position`: of a queued run, from 1.
+void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
+                std::optional<std::uint64_t> fence, std::optional<std::size_t> position = {});
+// Answers with a problem although events are committed: a refusal that is told. `members` are raw, e.g. ,"limit":"x".
+void answer_refusal(DecisionBuilder& builder, Code code, std::string_view detail, std::string_view instance,
+                    std::string_view request_id, std::string_view members = {});
+
+}  // namespace sessiond::decide

@@ -1,0 +1,94 @@
+#include "daemon/leases/claims.hpp"
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+
+#include "daemon/ledger/show.hpp"
+#include "store/clock.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::leases {
+
+std::optional<std::pair<std::string, std::string>> Claims::find(const decide::AgentState& state,
+                                                                const Wish& wish) const {
+  for (const auto& [since, key] : state.runs.waiting()) {
+    const decide::Session* session = state.find_key(key);
+    if (session == nullptr || session->archived_at || offered_.contains({state.id(), key})) continue;
+    const decide::Run& first = state.runs.find(key)->queued.front();
+    if (leases_.is_debounced(state.id(), first.id) || !wish.wants(state, *session)) continue;
+    return std::pair(key, first.id);
+  }
+  return {};
+}
+
+void Claims::ready(const std::string& agent, const std::string& key) {
+  if (waiting_.empty()) return;
+  const decide::AgentState* state = ledger_.loaded_state(agent, key);
+  const decide::Session* session = state == nullptr ? nullptr : state->find_key(key);
+  const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
+  const bool waits = session != nullptr && runs != nullptr && !runs->active && !runs->queued.empty() &&
+                     !leases_.is_debounced(agent, runs->queued.front().id) && !offered_.contains({agent, key});
+  if (!waits) return;
+  Waiter* best = nullptr;
+  for (Waiter& waiter : waiting_) {
+    const Wish& wish = *waiter.wish;
+    if (waiter.offer || wish.agent != agent || (wish.gone && wish.gone()) || !wish.wants(*state, *session)) continue;
+    if (best == nullptr) best = &waiter;
+    if (wish.runner != runs->last_runner) continue;
+    best = &waiter;
+    break;
+  }
+  if (best == nullptr) return;
+  best->offer = key;
+  offered_.insert({agent, key});
+  best->timer.cancel();
+}
+
+// An offer is over. If the run still waits, another runner gets it.
+void Claims::free(const std::string& agent, const std::string& key) {
+  offered_.erase({agent, key});
+  ready(agent, key);
+}
+
+asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, const bool& draining) {
+  using Found = std::optional<std::pair<std::string, std::string>>;
+  const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
+  std::optional<std::list<Waiter>::iterator> place;
+  // Leaves the list, and takes back what was offered, however this ends.
+  const std::shared_ptr<void> leave(nullptr, [&](void*) {
+    if (!place) return;
+    const std::optional<std::string> offer = (*place)->offer;
+    waiting_.erase(*place);
+    if (offer) free(wish.agent, *offer);
+  });
+  for (;;) {
+    if (place && (*place)->offer) offered_.erase({wish.agent, *std::exchange((*place)->offer, {})});
+    CO_TRY(const Found found, co_await ledger_.show(wish.agent, false,
+                                                    [&](const decide::AgentState& state,
+                                                        ledger::Seen&) -> Result<Found> { return find(state, wish); }));
+    if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
+    if (found && !offered_.contains({wish.agent, found->first})) {
+      const Place taken{wish.agent, found->first};
+      offered_.insert(taken);
+      const std::shared_ptr<void> over(nullptr, [this, &taken](void*) { free(taken.first, taken.second); });
+      CO_TRY(auto reply, co_await wish.take(found->first, found->second));
+      if (reply) co_return reply;
+      continue;
+    }
+    if (draining || store::steady_ms() >= deadline) co_return std::nullopt;
+    if (!place)
+      place = waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
+    asio::steady_timer& timer = (*place)->timer;
+    timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));
+    boost::system::error_code woken;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+}
+
+void Claims::drain() {
+  for (Waiter& waiter : waiting_) waiter.timer.cancel();
+}
+
+}  // namespace sessiond::leases

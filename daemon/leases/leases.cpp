@@ -1,0 +1,287 @@
+#include "daemon/leases/leases.hpp"
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+
+#include "daemon/ledger/show.hpp"
+#include "daemon/runtime/log.hpp"
+#include "store/clock.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::leases {
+namespace {
+
+constexpr std::int64_t least_rest_ms = 10'000;  // of a lease after a restart, if it was as long
+constexpr std::int64_t store_every_ms = 1'000;  // what a runner says
+constexpr std::int64_t retry_ms = 1'000;        // when a run could not be ended
+constexpr std::int64_t never = INT64_MAX;
+constexpr std::int64_t longest_sleep_ms = 60'000;
+constexpr std::int64_t stopped_ms = 2'000;  // the daemon slept for so long beyond the time that was set: it was stopped
+
+template <class Command>
+ledger::Decide deciding(Command command) {
+  return [command = std::move(command)](const decide::AgentState& state, const decide::Context& context,
+                                        const decide::FetchedLines& lines) {
+    return decide::decide(state, command, context, lines);
+  };
+}
+
+}  // namespace
+
+Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
+    : ledger_(ledger),
+      on_ready_(std::move(on_ready)),
+      timer_(ledger.parts().env.io),
+      background_(ledger.parts().env.io) {}
+
+void Leases::start() {
+  background_.run(take_up(), "take_up_runs");
+  background_.run(run(), "leases");
+}
+
+asio::awaitable<void> Leases::stop() {
+  stopping_ = true;
+  timer_.cancel();
+  co_await background_.wait_until_all_ended();
+}
+
+void Leases::wake(std::int64_t at) {
+  if (at < next_) timer_.cancel();
+}
+
+asio::awaitable<void> Leases::take_up() {
+  for (const std::string& agent : co_await ledger_.agent_ids()) {
+    if (stopping_) co_return;
+    if (!ledger_.parts().env.paths.has_runs(agent)) continue;
+    const auto taken =
+        co_await ledger_.show(agent, false, [this](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
+          for (const auto& [key, runs] : state.runs.sessions()) take_up_session(state.id(), key, runs);
+          return true;
+        });
+    if (!taken)
+      log::error("runs_not_taken_up", {{"agent", agent},
+                                       {"error", taken.error().detail},
+                                       {"next", "their leases do not end; mend the agent's store and restart"}});
+  }
+}
+
+void Leases::take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs) {
+  const std::int64_t now = store::steady_ms();
+  const Place place{agent, key};
+  for (const decide::Run& run : runs.queued)
+    if (!queued_.contains(run.id)) keep_queued(place, run);
+  if (!runs.active) return;
+  const decide::Run& run = *runs.active;
+  if (const auto known = kept_.find(place); known != kept_.end() && known->second.hold.run_id == run.id) return;
+  const std::int64_t rest = run.started_at + run.lease_ms - store::unix_ms();
+  const std::int64_t lease = std::clamp(rest, std::min(run.lease_ms, least_rest_ms), run.lease_ms);
+  Kept kept{.hold = {.run_id = run.id, .fence = runs.fence},
+            .token = run.token,
+            .lease_ms = run.lease_ms,
+            .idle_ms = run.idle_timeout_ms};
+  kept.lease_until = now + lease;
+  if (run.in_step && run.idle_timeout_ms != 0) kept.idle_until = now + run.idle_timeout_ms;
+  if (run.status == decide::RunStatus::aborting) kept.grace_until = now + ledger_.rules().runs.abort_grace_ms;
+  kept_[place] = std::move(kept);
+  wake(now);
+}
+
+void Leases::keep_queued(const Place& place, const decide::Run& run) {
+  const std::int64_t now = store::steady_ms();
+  const std::int64_t wall = store::unix_ms();
+  // A clock that was set back must not make it wait longer than it was to wait at first.
+  const std::int64_t wait =
+      std::clamp<std::int64_t>(run.ready_at - wall, 0, std::max<std::int64_t>(run.ready_at - run.created_at, 0));
+  const std::int64_t age = std::max<std::int64_t>(wall - run.created_at, 0);
+  queued_[run.id] = {.place = place,
+                     .ready = wait == 0 ? 0 : now + wait,
+                     .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0)};
+  wake(now + wait);
+  if (wait == 0) on_ready_(place.first, place.second);
+}
+
+void Leases::see(const journal::Event& event) {
+  using journal::EventType;
+  const EventType type = event.envelope.type;
+  if (type < EventType::run_queued || type > EventType::step_finished) return;
+  const Place place{event.envelope.agent, event.envelope.key};
+  const std::string run_id = json::string_at(event.data, "runId").value_or("");
+  const std::int64_t now = store::steady_ms();
+  const auto kept = kept_.find(place);
+  const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
+  switch (type) {
+    case EventType::run_queued:
+      return keep_queued(place, decide::read_run(event.data));
+    case EventType::run_started: {
+      queued_.erase(run_id);
+      const decide::AgentState* state = ledger_.loaded_state(place.first, place.second);
+      const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
+      if (runs == nullptr || !runs->active || runs->active->id != run_id) return;
+      const decide::Run& run = *runs->active;
+      kept_[place] = {.hold = {.run_id = run_id, .fence = runs->fence},
+                      .token = run.token,
+                      .lease_ms = run.lease_ms,
+                      .idle_ms = run.idle_timeout_ms,
+                      .lease_until = now + run.lease_ms,
+                      .pulse = {.known = true}};
+      return wake(now + std::min<std::int64_t>(run.lease_ms, 100));
+    }
+    case EventType::run_finished:
+      queued_.erase(run_id);
+      if (is_kept) kept_.erase(kept);
+      return on_ready_(place.first, place.second);
+    case EventType::run_aborting:
+      if (is_kept) kept->second.grace_until = now + ledger_.rules().runs.abort_grace_ms;
+      return wake(now);
+    case EventType::step_started:
+      if (is_kept && kept->second.idle_ms != 0) kept->second.idle_until = now + kept->second.idle_ms;
+      return wake(now);
+    case EventType::step_finished:
+      if (is_kept) kept->second.idle_until = 0;
+      return;
+    default:
+      return;
+  }
+}
+
+decide::RunPulse Leases::pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const {
+  const auto kept = kept_.find({agent, key});
+  const bool holds =
+      kept != kept_.end() && kept->second.hold.run_id == hold.run_id && kept->second.hold.fence == hold.fence;
+  return holds ? kept->second.pulse : decide::RunPulse{};
+}
+
+void Leases::renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call) {
+  const auto found = kept_.find({agent, key});
+  if (found == kept_.end() || found->second.hold.run_id != hold.run_id || found->second.hold.fence != hold.fence)
+    return;
+  Kept& kept = found->second;
+  const std::int64_t now = store::steady_ms();
+  kept.lease_until = now + kept.lease_ms;
+  if (kept.idle_until != 0 && call.speaks) kept.idle_until = now + kept.idle_ms;
+  if (call.n != 0) {
+    kept.pulse.calls = std::max(kept.pulse.calls, call.n);
+    kept.pulse.known = true;
+  }
+  if (call.stored) {
+    kept.pulse.text.clear();
+    kept.store_at = 0;
+  }
+  if (call.said.empty()) return;
+  const std::uint64_t most = ledger_.rules().runs.partial_bytes;
+  if (kept.pulse.text.size() < most) kept.pulse.text += call.said;
+  if (kept.store_at == 0) kept.store_at = now + store_every_ms;
+  wake(kept.store_at);
+}
+
+bool Leases::is_debounced(const std::string& agent, const std::string& run_id) const {
+  const auto found = queued_.find(run_id);
+  return found != queued_.end() && found->second.place.first == agent && found->second.ready > store::steady_ms();
+}
+
+asio::awaitable<void> Leases::run() {
+  while (!stopping_) {
+    const std::int64_t now = store::steady_ms();
+    if (next_ != 0 && now - next_ > stopped_ms)
+      for (auto& [place, kept] : kept_)
+        kept.lease_until = std::max(kept.lease_until, now + std::min(kept.lease_ms, least_rest_ms));
+    next_ = std::min(look(now), now + longest_sleep_ms);
+    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next_ - store::steady_ms(), 1)));
+    boost::system::error_code woken;
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (woken) next_ = 0;  // it was woken early
+  }
+}
+
+std::int64_t Leases::look(std::int64_t now) {
+  std::int64_t next = never;
+  const auto later = [&next](std::int64_t at) { next = std::min(next, at); };
+  for (auto& [place, kept] : kept_) {
+    if (kept.ending) continue;
+    using Why = decide::EndRun::Why;
+    const bool aborted = kept.grace_until != 0;
+    if (kept.lease_until <= now || (aborted && kept.grace_until <= now) ||
+        (kept.idle_until != 0 && kept.idle_until <= now)) {
+      kept.ending = true;
+      const Why why = kept.lease_until <= now ? Why::lease_lost : aborted ? Why::abort_grace : Why::idle_timeout;
+      background_.run(end(place, kept.hold, why), "end_run");
+      continue;
+    }
+    if (kept.store_at != 0 && kept.store_at <= now) {
+      kept.store_at = now + store_every_ms;
+      background_.run(store_text(place, kept.hold), "store_text");
+    }
+    later(kept.lease_until);
+    if (aborted) later(kept.grace_until);
+    if (kept.idle_until != 0) later(kept.idle_until);
+    if (kept.store_at != 0) later(kept.store_at);
+  }
+  std::vector<Place> ready;
+  for (auto& [run_id, queued] : queued_) {
+    if (queued.ready != 0 && queued.ready <= now) {
+      queued.ready = 0;
+      ready.push_back(queued.place);
+    }
+    if (queued.too_old <= now) {
+      queued.too_old = now + retry_ms;
+      background_.run(end(queued.place, {.run_id = run_id}, decide::EndRun::Why::too_old), "end_run");
+    }
+    if (queued.ready != 0) later(queued.ready);
+    later(queued.too_old);
+  }
+  for (const Place& place : ready) on_ready_(place.first, place.second);
+  return next;
+}
+
+asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::EndRun::Why why) {
+  const auto& [agent, key] = place;
+  decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why, .pulse = pulse(agent, key, hold)};
+  ledger::Requester by{.actor = "sessiond"};
+  by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
+  const auto ended = co_await ledger_.commit(agent, std::move(by), deciding(std::move(command)));
+  const auto kept = kept_.find(place);
+  const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == hold.run_id;
+  if (ended) {
+    log::info("run_ended", {{"agent", agent}, {"key", key}, {"run", hold.run_id}});
+    if (is_kept) kept_.erase(kept);
+    if (why == decide::EndRun::Why::too_old) queued_.erase(hold.run_id);
+    co_return;
+  }
+  log::warn("run_not_ended", {{"agent", agent},
+                              {"key", key},
+                              {"run", hold.run_id},
+                              {"error", ended.error().detail},
+                              {"next", "trying again"}});
+  if (!is_kept) co_return;
+  kept->second.ending = false;
+  kept->second.lease_until = store::steady_ms() + retry_ms;
+}
+
+// Stores what the runner has said, as a call of the runner that says nothing more.
+asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold) {
+  const auto& [agent, key] = place;
+  const auto kept = kept_.find(place);
+  if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id || kept->second.pulse.text.empty()) co_return;
+  const std::string token = kept->second.token;
+  std::size_t taken = 0;
+  const auto decide = [this, &place, &hold, &taken](const decide::AgentState& state, const decide::Context& context,
+                                                    const decide::FetchedLines& lines) {
+    decide::RunEvents command{.target = {.key = place.second}, .hold = hold};
+    command.pulse = pulse(place.first, place.second, hold);
+    command.pulse.store_text = true;
+    taken = command.pulse.text.size();
+    return decide::decide(state, command, context, lines);
+  };
+  ledger::Requester by{.actor = token};
+  by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
+  const auto done = co_await ledger_.commit(agent, std::move(by), decide);
+  const auto now = kept_.find(place);
+  if (!done || now == kept_.end() || now->second.hold.run_id != hold.run_id) co_return;
+  std::string& text = now->second.pulse.text;
+  text.erase(0, std::min(taken, text.size()));
+  if (text.empty()) now->second.store_at = 0;
+}
+
+}  // namespace sessiond::leases

@@ -1,0 +1,86 @@
+// Keeps the leases of active runs, and ends the runs whose time is over: the lease, the silence of the model, the grace
+// of an abort, the age of a queued run (policy/runs/README.md). What a runner said and that is not stored yet is here,
+// too, and is stored once a second.
+//
+// Times run on the monotonic clock. After a restart a lease has the rest that is known of it, and at least
+// min(leaseMs, 10 s), since renewals are not stored. The same holds when the daemon itself was stopped for a while.
+// Thread: the loop.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/decide/run_commands.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal/event.hpp"
+
+namespace sessiond::leases {
+
+class Leases {
+ public:
+  // Called when a session's first queued run may be handed out: agent and key.
+  using OnReady = std::function<void(const std::string& agent, const std::string& key)>;
+  Leases(ledger::Ledger& ledger, OnReady on_ready);
+
+  void start();                           // takes up the runs of before
+  asio::awaitable<void> stop();           // ends nothing
+  void see(const journal::Event& event);  // that became durable
+
+  // What is kept in memory of the active run of a session, if `hold` is its lease.
+  decide::RunPulse pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const;
+  // A runner has called: its lease begins anew. `said`: text that its call brought and that was not stored.
+  struct Call {
+    std::uint64_t n = 0;  // 0: the call has no number
+    std::string said{};
+    bool stored = false;  // all that was kept is stored now
+    bool speaks = false;  // the model is at work: for the idle timeout
+  };
+  void renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call);
+  // Tells whether a session's queued run is still to wait for more input.
+  bool is_debounced(const std::string& agent, const std::string& run_id) const;
+
+ private:
+  using Place = std::pair<std::string, std::string>;  // agent and key
+  struct Kept {
+    decide::RunHold hold{};
+    std::string token{};
+    std::int64_t lease_ms = 0, idle_ms = 0;
+    std::int64_t lease_until = 0;  // steady ms, as all below
+    std::int64_t idle_until = 0;   // 0: the model is not at work
+    std::int64_t grace_until = 0;  // 0: nobody has stopped it
+    std::int64_t store_at = 0;     // 0: all that was said is stored
+    decide::RunPulse pulse{};
+    bool ending = false;
+  };
+  struct Queued {
+    Place place{};
+    std::int64_t ready = 0;  // steady ms; 0: it is
+    std::int64_t too_old = 0;
+  };
+
+  asio::awaitable<void> take_up();
+  void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
+  void keep_queued(const Place& place, const decide::Run& run);
+  asio::awaitable<void> run();
+  std::int64_t look(std::int64_t now);  // ends and stores what is due; returns when the next is
+  asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);
+  asio::awaitable<void> store_text(Place place, decide::RunHold hold);
+  void wake(std::int64_t at);
+
+  ledger::Ledger& ledger_;
+  OnReady on_ready_;
+  asio::steady_timer timer_;
+  ledger::Background background_;
+  std::map<Place, Kept> kept_{};
+  std::map<std::string, Queued, std::less<>> queued_{};  // by run id
+  std::int64_t next_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace sessiond::leases

@@ -1,0 +1,34 @@
+// The numbers of this folder's rules, from the configuration keys runs.*, approvals.*, hooks.* and agents.<id>.*.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "policy/runs/model_choice.hpp"
+
+namespace sessiond::runs {
+
+inline constexpr std::int64_t unlimited = -1;
+
+struct Settings {
+  std::int64_t lease_ms = 60'000;
+  std::int64_t idle_timeout_ms = 0;  // 0: none
+  std::int64_t max_steps = 10;       // 0: no limit
+  std::int64_t turn_cap = 50;        // of a session; `unlimited`
+  std::int64_t max_attempts = 3;
+  std::int64_t abort_grace_ms = 5'000;
+  std::int64_t runner_idle_ms = 30LL * 60'000;
+  std::int64_t queue_max_age_ms = 24LL * 3'600'000;
+  std::uint64_t partial_bytes = 1ULL << 20;
+  std::uint64_t keep = 100;  // ended runs of a session
+  bool on_inbound = true;
+  bool exclusive = false;
+  ModelNames model{};
+  std::map<std::string, ModelNames, std::less<>> agents{};  // by id
+  std::int64_t approval_timeout_ms = 120'000;
+  bool require_approver = false;
+  std::int64_t hook_timeout_ms = 10'000;
+};
+
+}  // namespace sessiond::runs

@@ -1,0 +1,262 @@
+"""Runs: who answers, how it is stopped, what waits.
+
+test_1_… to test_22_… are the checks of the contract (policy/runs/README.md) by number.
+"""
+
+import threading
+import time
+
+from harness.case import Case, S
+
+
+class Runs(Case):
+    def make(self, **entry):
+        return self.new(**entry)["key"]
+
+    def start(self, key, text=None, status=201, api=None, **body):
+        if text is not None:
+            body["input"] = {"role": "user", "text": text}
+        reply = (api or self.api).post(S(key, "main", "runs"), body)
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def claim(self, status=200, api=None, **body):
+        reply = (api or self.api).post("/v1/agents/main/runs/claim", body)
+        self.assertEqual(reply.status, status, reply)
+        return reply.json if status == 200 else None
+
+    def tell(self, run, *events, status=200, api=None, **body):
+        reply = (api or self.api).post(S(run["key"], "main", "runs", run["runId"], "events"),
+                                       {"fence": run["lease"]["fence"], "events": list(events), **body})
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def finish(self, run, *entries, status=200, api=None, **body):
+        body = {"status": "done", **body}
+        if entries:
+            body["entries"] = list(entries)
+        reply = (api or self.api).post(S(run["key"], "main", "runs", run["runId"], "finish"),
+                                       {"fence": run["lease"]["fence"], **body})
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def run_of(self, key, run_id="active", status=200, api=None):
+        reply = (api or self.api).get(S(key, "main", "runs", run_id))
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def entry(self, key, api=None):
+        return self.ok((api or self.api).get(S(key)), 200)
+
+    def of_type(self, key, *types, api=None):
+        api = api or self.api
+        epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
+        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types=" + ",".join(types)), 200)
+        return [event["data"] for event in reply["data"]]
+
+    def wait_for_run(self, key, run_id, *statuses, api=None, seconds=10):
+        """Polls: deadlines of the daemon are what is tested."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            run = self.run_of(key, run_id, api=api)
+            if run["status"] in statuses:
+                return run
+            time.sleep(0.02)
+        self.fail(f"the run is {run}")
+
+    # 1
+    def test_1_a_run_and_its_message_survive_a_kill(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "hello", api=api)
+        self.assertEqual((run["status"], run["attempt"], len(run["input"])), ("running", 1, 1))
+        daemon.kill9()
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual(self.texts(key, api=api, query="view=chat&limit=200&order=asc"), ["hello"])
+        now = self.run_of(key, api=api)
+        self.assertEqual((now["runId"], now["status"], now["lease"]["fence"]), (run["runId"], "running", run["lease"]["fence"]))
+        self.assertEqual(self.entry(key, api=api)["status"], "running")
+        self.finish(run, {"role": "assistant", "text": "hi"}, api=api)
+        self.assertEqual(self.entry(key, api=api)["status"], "done")
+
+    # 2
+    def test_2_a_second_run_waits_or_is_refused(self):
+        key = self.make()
+        self.assertEqual([self.api.post(S(key, "main", "abort"), {}).status for _ in range(2)], [204, 204])
+        first = self.start(key, "one")
+        second = self.start(key, "two", status=202)
+        self.assertEqual((second["status"], second["position"]), ("queued", 1))
+        refused = self.problem(self.api.post(S(key, "main", "runs"), {"whenBusy": "reject"}), 409, "session_busy")
+        self.assertEqual(refused["runId"], first["runId"])
+        self.finish(first)
+        self.assertEqual(self.run_of(key, status=404)["code"], "run_not_found")
+
+    # 3
+    def test_3_turn_cap(self):
+        for cap, passes in ((None, 50), (3, 3)):
+            key = self.make(**({} if cap is None else {"turnCap": cap}))
+            for _ in range(passes):
+                run = self.start(key)
+                self.tell(run, {"type": "step.started", "step": 1})
+                self.finish(run)
+            before = self.entry(key)["messageCount"]
+            refused = self.problem(self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "x"}}), 409, "turn_limit")
+            self.assertEqual(refused["limit"], "turnCap")
+            self.assertEqual(self.entry(key)["messageCount"], before)
+            last = self.of_type(key, "run.finished")[-1]
+            self.assertEqual((last["status"], last["stopReason"], last["error"]["code"]), ("failed", "error", "turn_limit"))
+            self.assertEqual(self.api.get(S(key, "main", "runs", last["runId"])).status, 404)
+
+    # 4
+    def test_4_steps(self):
+        key = self.make()
+        run = self.start(key)
+        for step in range(1, 11):
+            self.tell(run, {"type": "step.started", "step": step}, {"type": "step.finished", "step": step})
+        self.invalid_step(key)
+        refused = self.tell(run, {"type": "tool.started", "tool": "ls", "args": {}, "callId": "c"}, {"type": "step.started", "step": 11},
+                            status=409)
+        self.assertEqual((refused["code"], refused["limit"]), ("turn_limit", "maxSteps"))
+        ended = self.run_of(key, run["runId"])
+        self.assertEqual((ended["status"], ended["error"]["code"], ended["steps"]), ("failed", "turn_limit", 10))
+        self.assertEqual(len(self.of_type(key, "tool.started")), 1)
+        free = self.start(key, maxSteps=0)
+        for step in range(1, 26):
+            self.tell(free, {"type": "step.started", "step": step})
+
+    def invalid_step(self, key):
+        run = self.run_of(key)
+        reply = self.api.post(S(key, "main", "runs", run["runId"], "events"),
+                              {"fence": run["lease"]["fence"], "events": [{"type": "step.started", "step": 12}]})
+        self.invalid(reply, "/events/0/step")
+
+    # 5
+    def test_5_an_abort_keeps_what_was_said(self):
+        daemon = self.spawn({"runs": {"abortGraceMs": 200}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "question", api=api)
+        self.tell(run, {"type": "text.delta", "text": "Hel"}, {"type": "text.delta", "text": "lo"}, api=api)
+        self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
+        self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
+        self.assertTrue(self.tell(run, api=api)["abort"])
+        self.wait_for_run(key, run["runId"], "interrupted", api=api)
+        messages = [m for m in self.messages(key, api=api) if m.get("role") == "assistant"]
+        self.assertEqual([(m["content"][0]["text"], m["state"], m["stopReason"]) for m in messages], [("Hello", "interrupted", "aborted")])
+        self.assertTrue(self.entry(key, api=api)["abortedLastRun"])
+        self.assertEqual(len(self.of_type(key, "run.aborting", api=api)), 1)
+        self.assertEqual(len(self.of_type(key, "run.finished", api=api)), 1)
+
+    # 6
+    def test_6_idle_timeout(self):
+        key = self.make()
+        run = self.start(key, idleTimeoutMs=300)
+        self.tell(run, {"type": "step.started", "step": 1})
+        begin = time.monotonic()
+        while time.monotonic() - begin < 1:
+            self.tell(run, {"type": "text.delta", "text": "x"})
+            time.sleep(0.1)
+        end = time.monotonic() + 10
+        while self.run_of(key, run["runId"])["status"] == "running" and time.monotonic() < end:
+            self.api.post(S(key, "main", "runs", run["runId"], "events"), {"fence": run["lease"]["fence"], "events": []})
+        ended = self.run_of(key, run["runId"])
+        self.assertEqual((ended["status"], ended["error"]["code"]), ("failed", "provider_idle_timeout"))
+
+    # 7
+    def test_7_a_lost_lease_is_tried_again(self):
+        key = self.make()
+        run = self.start(key, "question", leaseMs=100)
+        fence = run["lease"]["fence"]
+        runs = [run]
+        for attempt in (2, 3):
+            ended = self.wait_for_run(key, runs[-1]["runId"], "interrupted")
+            self.assertEqual(ended["error"]["code"], "lease_lost")
+            self.assertEqual(self.tell(runs[-1], status=409)["code"], "lease_lost")
+            self.assertEqual(self.finish(runs[-1], status=409)["code"], "lease_lost")
+            stale = self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "late"},
+                                  headers={"X-Run": f"{runs[-1]['runId']};{runs[-1]['lease']['fence']}"})
+            self.problem(stale, 409, "lease_lost")
+            run = self.claim(keyPrefix=key, leaseMs=100)
+            self.assertEqual((run["attempt"], run["retryOf"], run["input"]), (attempt, runs[-1]["runId"], runs[0]["input"]))
+            self.assertEqual(run["lease"]["fence"], fence + attempt - 1)
+            runs.append(run)
+        self.wait_for_run(key, runs[-1]["runId"], "interrupted")
+        self.claim(status=204, keyPrefix=key)
+
+    # 8
+    def test_8_one_of_64_claimers(self):
+        key = self.make()
+        replies = []
+        threads = [threading.Thread(target=lambda: replies.append(
+            self.daemon.client().post("/v1/agents/main/runs/claim", {"keyPrefix": key, "waitMs": 1500}).status)) for _ in range(64)]
+        for thread in threads:
+            thread.start()
+        self.start(key, "one", status=202, queueOnly=True, whenBusy="queue")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(replies), [200] + 63 * [204])
+
+    # 22
+    def test_22_a_repeated_call_says_nothing_twice(self):
+        key = self.make()
+        run = self.start(key, "question")
+        for _ in range(2):
+            self.tell(run, {"type": "text.delta", "text": "once"}, n=1)
+        self.assertEqual(self.tell(run, status=409, n=3)["code"], "out_of_order")
+        for _ in range(2):
+            self.tell(run, {"type": "step.started", "step": 1}, n=2)
+        self.assertEqual(len(self.of_type(key, "step.started")), 1)
+        self.api.post(S(key, "main", "abort"), {})
+        self.finish(run, status=200)
+        said = [m["content"][0]["text"] for m in self.messages(key) if m.get("role") == "assistant"]
+        self.assertEqual(said, ["once"])
+
+    def test_a_finish_is_answered_again_as_the_first(self):
+        key = self.make()
+        run = self.start(key, "q")
+        first = self.finish(run, {"role": "assistant", "text": "answer"})
+        self.assertEqual((first["status"], first["response"]), ("done", "answer"))
+        self.assertEqual(self.finish(run, {"role": "assistant", "text": "answer"}), first)
+        self.assertEqual([m["role"] for m in self.messages(key) if "role" in m], ["user", "assistant"])
+
+    def test_15_queue_modes(self):
+        key = self.make(queueMode="followup", queueCap=2, queueDrop="old")
+        active = self.start(key, "0")
+        runs = [self.start(key, str(i), status=202) for i in range(1, 6)]
+        self.assertEqual([self.run_of(key, run["runId"])["status"] for run in runs], ["dropped"] * 3 + ["queued"] * 2)
+        self.finish(active)
+        self.assertEqual(self.claim(keyPrefix=key)["runId"], runs[3]["runId"])
+
+        key = self.make(queueMode="followup", queueCap=2, queueDrop="new")
+        self.start(key, "0")
+        for i in range(2):
+            self.start(key, str(i), status=202)
+        self.problem(self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "x"}}), 409, "queue_full")
+
+        key = self.make(queueMode="followup", queueCap=2, queueDrop="summarize")
+        active = self.start(key, "0")
+        for i in range(1, 6):
+            self.start(key, f"line {i}\nmore", status=202)
+        self.finish(active)
+        run = self.claim(keyPrefix=key)
+        first = self.ok(self.api.get(S(key, "main", "messages", run["input"][0])), 200)
+        self.assertTrue(first["synthetic"])
+        self.assertEqual(first["content"], "[Queue overflow] Dropped 3 messages.\n- line 1 more\n- line 2 more\n- line 3 more")
+
+    # 19
+    def test_19_steer(self):
+        key = self.make(queueMode="steer")
+        run = self.start(key, "0")
+        steered = self.start(key, "turn left", status=202)
+        self.assertEqual((steered["runId"], len(steered["steered"])), (run["runId"], 1))
+        heard = self.tell(run)["steer"]
+        self.assertEqual(heard, [{"entryId": steered["steered"][0], "text": "turn left"}])
+        self.finish(run)
+        left = self.claim(keyPrefix=key)
+        self.assertEqual(left["input"], steered["steered"])
+        again = self.start(key, "right", status=202)
+        self.assertEqual(self.tell(left, steered=again["steered"])["steer"], [])
+        self.finish(left)
+        self.claim(status=204, keyPrefix=key)

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
-#include "daemon/decide/steps.hpp"
+#include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
 #include "store/limits.hpp"
@@ -25,13 +25,18 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
     builder.out.need = Need{Need::What::transcript_end, own};
     return {};
   }
-  if (end->size != 0) files.push_back(own);
+  std::vector<std::string> appended;  // by this decision
+  for (const TranscriptUpdate& update : builder.out.transcript_updates) appended.push_back(update.file);
+  if (end->size != 0 || std::ranges::find(appended, own) != appended.end()) files.push_back(own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
       std::string file = AgentState::file_of(session, topic);
       if (file != own && state.may_use(session, file)) files.push_back(std::move(file));
     }
   }
+  for (std::string& file : appended)
+    if (std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
+  builder.out.transcript_updates.clear();  // these files get other names in the same commit
   return files;
 }
 
@@ -81,9 +86,11 @@ void keep_untold(DecisionBuilder& builder, const Archives& archives, const std::
 
 // Deletes a session. Its transcripts become archives, whose names have the word `archived`, and are destroyed by a
 // purge. `reason`: of maintenance; empty for a client's deletion.
-Decision remove_session(DecisionBuilder& builder, const Session& session, std::string_view archived,
-                        std::string_view reason, bool purge) {
+Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::string_view archived,
+                                std::string_view reason, bool purge) {
   builder.out.status = 204;
+  TRY(end_all(builder, session, "the session is deleted"));
+  if (builder.out.need) return std::move(builder.out);
   const auto files = files_of(builder, session);
   if (!files) return std::move(builder.out);
   Archives archives = archives_of(builder, session, *files, archived);
@@ -101,6 +108,8 @@ Decision remove_session(DecisionBuilder& builder, const Session& session, std::s
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
                                   bool keep_metadata) {
   const Context& context = builder.context();
+  TRY(end_all(builder, session, "the session is reset"));
+  if (builder.out.need) return ResetResult{};
   const auto files = files_of(builder, session);
   if (!files) return ResetResult{};
   const Archives archives = archives_of(builder, session, *files, "reset");

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
-#include "daemon/decide/steps.hpp"
+#include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/pointer.hpp"
@@ -173,6 +173,8 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
   TRY(const auto there, resolve(state, command.target));
   Session session = *there;
   if (session.archived_at.has_value() != command.archived) {
+    if (command.archived) TRY(end_all(builder, session, "the session is archived"));
+    if (builder.out.need) return std::move(builder.out);
     json::Edit edit;
     if (command.archived) {
       edit.put_int("archivedAt", context.now);

@@ -143,8 +143,11 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     run.response = end.partial;
   }
   append.entries.push_back(record_of(run, end.usage));
+  const std::size_t before = builder.out.events.size();
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return appended;
+  for (std::size_t i = before; i < builder.out.events.size(); ++i)
+    if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
@@ -159,14 +162,14 @@ void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus s
   emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
 }
 
-Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why, const FetchedLines& lines) {
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why) {
   const SessionRuns* runs = builder.state().runs.find(session.key());
   if (runs == nullptr) return {};
   if (runs->active) {
     Run run = *runs->active;
     TRY(end_active(builder, session, run,
                    {.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial},
-                   lines));
+                   FetchedLines{}));
     if (builder.out.need) return {};
   }
   for (const Run& run : runs->queued)

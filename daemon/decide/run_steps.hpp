@@ -34,8 +34,8 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
 // Ends a queued run.
 void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
                 std::string_view more = {});
-// Ends all runs of a session whose transcript goes: reset, archive, delete.
-Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why, const FetchedLines& lines);
+// Ends all runs of a session whose transcript goes: reset, archive, delete. The active run's last words are in it.
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why);
 
 // {"code":…,"message":…}
 std::string run_error(std::string_view code, std::string_view message);

@@ -24,7 +24,7 @@ Decision answer_session(DecisionBuilder& builder, const Session& session, int st
 
 Decision answer_edited(DecisionBuilder& builder, Session session) {
   Decision out = answer_session(builder, session, 200);
-  if (!out.events.empty()) out.edited = std::make_shared<Session>(std::move(session));
+  if (out.events.size() == 1) out.edited = std::make_shared<Session>(std::move(session));
   return out;
 }
 

@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::size_t max_label_bytes = 200;
 
-enum class Type : std::uint8_t { text, label, count, time, boolean, object };
+enum class Type : std::uint8_t { text, label, mode, count, time, boolean, object, list };
 // Fields of OpenClaw and of the daemon whose type is known, without delivery fields.
 struct Fields {
   Type type;
   std::initializer_list<std::string_view> names;
 };
-constexpr std::array<Fields, 6> fields_by_type{
+constexpr std::array<Fields, 8> fields_by_type{
     {{Type::label, {"name", "label"}},
      {Type::text,
       {// the session
@@ -36,15 +36,20 @@ constexpr std::array<Fields, 6> fields_by_type{
        "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
        // how the agent runs
        "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-       "elevatedLevel", "lastHeartbeatText", "compactInstructions"}},
+       "elevatedLevel", "lastHeartbeatText", "compactInstructions", "agentRef"}},
+     {Type::mode, {"permissionMode"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
-       "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount"}},
-     {Type::object, {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport", "contextLast"}},
+       "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount",
+       "runtimeMs"}},
+     {Type::object,
+      {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
+       "agentSnapshot"}},
+     {Type::list, {"fallbackChain", "tools"}},
      {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
      {Type::time,
       {"memoryFlushAt", "lastHeartbeatSentAt", "sessionStartedAt", "lastInteractionAt", "archivedAt", "createdAt",
-       "updatedAt"}}}};
+       "updatedAt", "startedAt", "endedAt"}}}};
 
 struct Choice {
   std::string_view name;
@@ -65,7 +70,15 @@ constexpr std::array<std::string_view, 12> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
 
-bool never(std::string_view field) { return std::ranges::find(never_written, field) != never_written.end(); }
+// What the daemon keeps of a session's runs (policy/runs).
+constexpr std::array<std::string_view, 5> of_runs{"status", "activeRun", "runCount", "turnCount", "allowedTools"};
+
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& names, std::string_view field) {
+  return std::ranges::find(names, field) != names.end();
+}
+
+bool never(std::string_view field) { return is_among(never_written, field); }
 
 std::optional<std::string> choice_fault(const Choice& choice, std::string_view raw) {
   const std::optional<std::string> text = json::as_string(raw);
@@ -81,6 +94,19 @@ std::optional<std::string> label_fault(std::string_view raw) {
   return std::nullopt;
 }
 
+// ^[A-Za-z][A-Za-z0-9_-]{0,63}$
+bool is_mode(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto plain = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
+  return !text.empty() && text.size() <= 64 && letter(text.front()) && std::ranges::all_of(text, plain);
+}
+
+std::optional<std::string> mode_fault(std::string_view raw) {
+  const std::optional<std::string> text = json::as_string(raw);
+  if (text && is_mode(*text)) return std::nullopt;
+  return "must be a letter and at most 63 letters, digits, \"_\" or \"-\"";
+}
+
 std::optional<std::string> integer_fault(std::string_view raw, std::int64_t most, std::string_view end) {
   const auto number = json::as_int(raw);
   if (number && *number >= 0 && *number <= most) return std::nullopt;
@@ -94,6 +120,8 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
       return kind == json::Kind::string ? std::nullopt : std::optional<std::string>("must be a string");
     case Type::label:
       return label_fault(raw);
+    case Type::mode:
+      return mode_fault(raw);
     case Type::count:
       return integer_fault(raw, most_counted, "2^53");
     case Type::time:
@@ -102,6 +130,8 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
       return kind == json::Kind::boolean ? std::nullopt : std::optional<std::string>("must be true or false");
     case Type::object:
       return kind == json::Kind::object ? std::nullopt : std::optional<std::string>("must be an object");
+    case Type::list:
+      return kind == json::Kind::array ? std::nullopt : std::optional<std::string>("must be an array");
   }
   return std::nullopt;
 }
@@ -149,11 +179,13 @@ void check_members(std::string_view field, std::string_view raw, const std::stri
 
 }  // namespace
 
-bool read_only(std::string_view field) { return never(field) || std::ranges::find(imported, field) != imported.end(); }
+bool read_only(std::string_view field) { return never(field) || is_among(of_runs, field) || is_among(imported, field); }
 
-Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix) {
-  std::vector<Fault> faults;
-  const auto refused = [&](std::string_view field) { return import == Import::yes ? never(field) : read_only(field); };
+Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix,
+                              std::vector<Fault> faults) {
+  const auto refused = [&](std::string_view field) {
+    return read_only(field) && (import == Import::no || !is_among(imported, field));
+  };
   for (const auto& [field, value] : edit.set) {
     std::optional<std::string> why = refused(field) ? "is read-only" : value_fault(field, value, import);
     std::string pointer = pointer_to(pointer_prefix, field);
@@ -168,6 +200,12 @@ Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string
   }
   if (!faults.empty()) return fail_with(std::move(faults));
   return {};
+}
+
+void drop_unchanged_run_fields(json::Edit& edit, std::string_view before) {
+  std::erase_if(edit.set, [&](const json::Edit::Set& member) {
+    return is_among(of_runs, member.name) && json::same(json::find(before, member.name).value_or("null"), member.value);
+  });
 }
 
 void normalize_entry_edit(json::Edit& edit) {

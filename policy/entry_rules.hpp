@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
@@ -17,8 +18,15 @@ enum class Import : bool {
 
 // Fails with every fault of an edit (validation_failed). Pointers begin with `pointer_prefix`: "" for a PATCH body,
 // "/entry" for POST. rev, key, agent, ephemeral, durable and paths are always refused: where a client sends a whole
-// Session back, remove them with take_identity first.
-Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix);
+// Session back, remove them with take_identity first. So are the fields that the daemon keeps of runs (status,
+// activeRun, runCount, turnCount, allowedTools); for a PUT, use drop_unchanged_run_fields first. `faults`: those found
+// already.
+Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix,
+                              std::vector<Fault> faults = {});
+
+// For a PUT that sends back a Session as GET returned it: removes from the edit the fields of runs that have the value
+// of the entry `before` ({} for a new session). The entry keeps them.
+void drop_unchanged_run_fields(json::Edit& edit, std::string_view before);
 
 // Replaces values by the spelling that is stored: chatType dm becomes direct. For an edit that check_entry_edit
 // accepted.

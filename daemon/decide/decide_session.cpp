@@ -8,6 +8,7 @@
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/pointer.hpp"
+#include "policy/runs/entry_fields.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -103,7 +104,8 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
   TRY(policy::check_edit_size(edit.set.size(), before, ""));
   TRY(policy::take_identity(edit, key, state.id(), ""));
-  TRY(policy::check_entry_edit(edit, policy::Import::yes, ""));
+  policy::drop_unchanged_run_fields(edit, before);
+  TRY(policy::check_entry_edit(edit, policy::Import::yes, "", runs::field_faults(edit, "")));
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, command, there, key, *context.rules, edit));
   policy::normalize_entry_edit(edit);
@@ -119,6 +121,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     return value != nullptr && *value != "null";
   }));
   if (there == nullptr) {
+    TRY(runs::check_binding("{}", edit, ""));
     if (session_id.empty()) session_id = fresh_session_id(state, context);
     TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
     return answer_session(builder, session, 201);
@@ -133,6 +136,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     std::string name = json::unescape(member.name);
     if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
   }
+  TRY(runs::check_binding(*old, edit, ""));
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
   return answer_edited(builder, std::move(session));
 }
@@ -154,7 +158,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
     return std::ranges::find(named.unset, field) == named.unset.end();
   }));
-  TRY(policy::check_entry_edit(named, policy::Import::no, ""));
+  TRY(policy::check_entry_edit(named, policy::Import::no, "", runs::field_faults(named, "")));
   policy::normalize_entry_edit(named);
   const sessions::RawEntry old = session.entry();
   const json::Index fields(*old);
@@ -164,6 +168,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
     if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
+  TRY(runs::check_binding(*old, named, ""));
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));
   return answer_edited(builder, std::move(session));
 }

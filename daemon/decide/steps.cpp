@@ -8,6 +8,7 @@
 #include "daemon/decide/view.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/entry_size.hpp"
+#include "policy/runs/entry_fields.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/try.hpp"
 
@@ -35,7 +36,8 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
 
 Result<void> check_new_entry(json::Edit& edit) {
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
-  TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry"));
+  TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", runs::field_faults(edit, "/entry")));
+  TRY(runs::check_binding("{}", edit, "/entry"));
   policy::normalize_entry_edit(edit);
   return delivery::normalize_patch(edit, json::Index("{}"), "/entry", delivery::Nested::complete);
 }

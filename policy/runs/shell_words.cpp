@@ -14,6 +14,10 @@ using namespace std::string_view_literals;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// A tab is none. A newline ends a command, a NUL the text, and bash marks quotes with bytes 1 and 127 and mistakes
+// those of a text for its own.
+bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F; }
+
 // Tells whether a `$` before `c` may begin an expansion. A byte above 0x7F may be a letter's; bash takes `$[` for
 // arithmetic.
 bool begins_expansion(char c) {
@@ -48,7 +52,7 @@ class WordReader {
  private:
   bool step() {
     const char c = text_[at_++];
-    if (c == '\n' || c == '\0') return false;
+    if (is_control(c)) return false;
     if (quote_ == Quote::in_single) {
       if (c != '\'') return put(c);
       quote_ = Quote::none;
@@ -83,7 +87,7 @@ class WordReader {
     const char next = text_[at_];
     if (quote_ == Quote::in_double && !"$`\"\\"sv.contains(next)) return put('\\');  // which quotes nothing here
     ++at_;
-    return next != '\n' && next != '\0' && put(next);
+    return !is_control(next) && put(next);
   }
 
   bool put(char c) {

@@ -97,6 +97,29 @@ TEST_CASE("read-only fields") {
   CHECK_FALSE(read_only("label"));
 }
 
+TEST_CASE("what the daemon keeps of runs is refused, also in an import") {
+  constexpr std::string_view all = R"({"status":"done","activeRun":{},"runCount":1,"turnCount":1,"allowedTools":[]})";
+  for (const Import import : {Import::no, Import::yes})
+    CHECK(checked(all, import) == "/status /activeRun /runCount /turnCount /allowedTools");
+  json::Edit edit = edit_of(R"({"status":"done","runCount":1.0,"turnCount":null,"allowedTools":["b"],"label":"x"})");
+  drop_unchanged_run_fields(edit, R"({"status":"d\u006fne","runCount":1,"allowedTools":["a"]})");
+  CHECK(edit == edit_of(R"({"allowedTools":["b"],"label":"x"})"));
+}
+
+TEST_CASE("fields that runs follow have types") {
+  CHECK(checked(R"({"permissionMode":"acceptEdits","agentRef":"a","agentSnapshot":{},"fallbackChain":[{}],"tools":[],)"
+                R"("guardrails":{},"startedAt":1,"endedAt":2,"runtimeMs":1})") == "");
+  CHECK(checked(R"({"agentRef":1,"agentSnapshot":[],"fallbackChain":"m","tools":{},"guardrails":[],"startedAt":"x",)"
+                R"("endedAt":-1,"runtimeMs":-1})") ==
+        "/agentRef /agentSnapshot /fallbackChain /tools /guardrails /startedAt /endedAt /runtimeMs");
+  for (const std::string mode : {"a", "Z9_-", "plan"}) CHECK(checked(R"({"permissionMode":")" + mode + "\"}") == "");
+  CHECK(checked(R"({"permissionMode":")" + std::string(64, 'x') + "\"}") == "");
+  for (const std::string mode : {"", "9a", "-a", "a b", "a.b", "é"})
+    CHECK(checked(R"({"permissionMode":")" + mode + "\"}") == "/permissionMode");
+  CHECK(checked(R"({"permissionMode":")" + std::string(65, 'x') + "\"}") == "/permissionMode");
+  CHECK(checked(R"({"permissionMode":5})") == "/permissionMode");
+}
+
 TEST_CASE("dm is stored as direct, nothing else is touched") {
   json::Edit edit = edit_of(R"({"chatType":"dm","x":"dm"})");
   normalize_entry_edit(edit);

@@ -130,6 +130,69 @@ TEST_CASE("put: who it is") {
   CHECK(world.session("id-a").rev < 77);
 }
 
+TEST_CASE("what the daemon keeps of runs is read-only") {
+  World world;
+  world.store("k", R"({"sessionId":"s","status":"done","runCount":2,"allowedTools":["ls"],"updatedAt":3,"rev":9})");
+  for (const std::string_view entry :
+       {R"({"status":"running"})", R"({"activeRun":{}})", R"({"runCount":7})", R"({"turnCount":0})",
+        R"({"allowedTools":["ls","bash"]})", R"({"status":null})"}) {
+    CAPTURE(entry);
+    const auto fault_of = [](const Problem& problem) { return problem.errors.at(0); };
+    const std::string field = json::unescape(json::all_members(entry).front().name);
+    const Fault wanted{"/" + field, "is read-only"};
+    CHECK(fault_of(world.refused(PatchSession{.target = {.key = "k"}, .patch = std::string(entry)})) == wanted);
+    CHECK(fault_of(world.refused(PutSession{.target = {.key = "k"}, .entry = edit_of(entry)})) == wanted);
+    if (entry.contains("null")) continue;
+    CHECK(fault_of(world.refused(PutSession{.target = {.key = "new"}, .entry = edit_of(entry)})) == wanted);
+    const Fault within{"/entry/" + field, "is read-only"};
+    CHECK(fault_of(world.refused(CreateSession{.key = "new", .entry = edit_of(entry)})) == within);
+    CHECK(fault_of(world.refused(SpawnSession{.target = {.key = "k"}, .entry = edit_of(entry)})) == within);
+  }
+  // A PUT may name what is there, and leaves it when it does not.
+  world.run(PutSession{.target = {.key = "k"}, .entry = edit_of(R"({"status":"done","turnCount":null,"a":1})")});
+  world.run(PutSession{.target = {.key = "k"}, .entry = edit_of(R"({"b":1})")});
+  CHECK(world.field("k", "a") == "-");
+  CHECK(world.field("k", "status") == "\"done\"");
+  CHECK(world.field("k", "runCount") == "2");
+  CHECK(world.field("k", "allowedTools") == R"(["ls"])");
+}
+
+TEST_CASE("a session keeps its agent, and narrows its tools") {
+  World world;
+  constexpr std::string_view bound =
+      R"({"agentRef":"a","agentSnapshot":{"m":{"x":1},"tools":["ls","read"]},"fallbackChain":["m1"],"tools":["ls"]})";
+  world.run(CreateSession{.key = "k", .entry = edit_of(bound)});
+  const auto patched = [&](std::string_view patch) {
+    return world.ask(PatchSession{.target = {.key = "agent:main:k"}, .patch = std::string(patch)});
+  };
+  for (const std::string_view patch : {R"({"agentRef":"a"})", R"({"agentSnapshot":{"m":{"x":1.0}}})",
+                                       R"({"tools":["read"]})", R"({"fallbackChain":["m1"],"label":"x"})"}) {
+    CAPTURE(patch);
+    CHECK(patched(patch));
+  }
+  for (const std::string_view patch :
+       {R"({"agentRef":"b"})", R"({"agentRef":null})", R"({"agentSnapshot":{"m":{"y":2}}})",
+        R"({"agentSnapshot":{"m":null}})", R"({"fallbackChain":[]})"}) {
+    CAPTURE(patch);
+    REQUIRE_FALSE(patched(patch));
+    CHECK(patched(patch).error().code == Code::agent_bound);
+  }
+  CHECK(patched(R"({"tools":["ls","rm"]})").error().errors.at(0).pointer == "/tools/1");
+  CHECK(world.ask(PutSession{.target = {.key = "agent:main:k"}, .entry = edit_of(bound)}));
+  CHECK(world.refused(PutSession{.target = {.key = "agent:main:k"}, .entry = edit_of(R"({"label":"x"})")}).code ==
+        Code::agent_bound);
+  for (const std::string_view entry :
+       {R"({"tools":["rm"],"agentSnapshot":{"tools":[]}})", R"({"guardrails":{"approval":"x"}})",
+        R"({"guardrails":{"allowedCommands":["ls;"]}})", R"({"turnCap":-1})"}) {
+    CAPTURE(entry);
+    CHECK(world.refused(CreateSession{.key = "c", .entry = edit_of(entry)}).code == Code::validation_failed);
+    CHECK(world.refused(PutSession{.target = {.key = "c"}, .entry = edit_of(entry)}).code == Code::validation_failed);
+    CHECK(world.refused(SpawnSession{.target = {.key = "agent:main:k"}, .entry = edit_of(entry)}).code ==
+          Code::validation_failed);
+  }
+  CHECK(patched(R"({"guardrails":{"allowedCommands":["git status","a\nb"]},"label":5})").error().errors.size() == 2);
+}
+
 TEST_CASE("if-match") {
   World world;
   world.run(CreateSession{.key = "main"});

@@ -5,7 +5,7 @@
 #include <cassert>
 
 #include "daemon/decide/free_id.hpp"
-#include "daemon/decide/steps.hpp"
+#include "daemon/decide/run_queue.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
 #include "policy/send_policy.hpp"
@@ -211,6 +211,8 @@ class InboundDecision {
       if (builder_.out.need) return std::move(builder_.out);
       appended = std::move(done);
     }
+    const std::string run =
+        appended && activate_ && context_.rules->runs.on_inbound ? place_run(session, *appended) : "null";
     const policy::SendDecision send =
         policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     std::string& body = builder_.out.body;
@@ -229,10 +231,41 @@ class InboundDecision {
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
     writer.raw("send", policy::to_json(send));
+    writer.raw("run", run);
     writer.string("asOf", builder_.as_of());
     writer.close();
     builder_.out.status = 201;
     return std::move(builder_.out);
+  }
+
+  // The address that the answer goes to, whatever becomes of the session's.
+  std::string reply_to() const {
+    json::ObjectWriter writer;
+    writer.string("channel", route_.channel);
+    writer.string("to", route_.peer);
+    if (!command_.account_id.empty()) writer.string("accountId", command_.account_id);
+    if (!command_.thread_id.empty()) writer.raw("threadId", command_.thread_id);
+    return writer.text();
+  }
+
+  // Makes the run that answers the message. Returns the member `run` of the reply.
+  std::string place_run(Session& session, const AppendResult& appended) {
+    const auto refused = [](Code code) { return fmt::format(R"({{"refused":"{}"}})", name(code)); };
+    const SessionRuns* runs = created_ || !reset_reason_.empty() ? nullptr : state_.runs.find(session.key());
+    const runs::QueueRules rules = runs::queue_rules(members_of(session));
+    RunInput input{.ids = appended.ids,
+                   .texts = {content_.empty() ? text_ : transcripts::text_of(content_)},
+                   .topic = command_.topic,
+                   .reply_to = reply_to()};
+    Run run{.id = joined_run(runs, rules, input.reply_to, input.topic).value_or("")};
+    if (run.id.empty()) run.id = context_.ids->uuid();
+    if (const auto why = turn_limit(session, *context_.rules)) {
+      tell_refused(builder_, session, std::move(run), Code::turn_limit, *why);
+      return refused(Code::turn_limit);
+    }
+    if (admit(runs, rules, 1).refused) return refused(Code::queue_full);
+    const Placed placed = place_input(builder_, session, runs, rules, input, std::move(run));
+    return fmt::format(R"({{"runId":{}}})", json::quote(placed.run.id));
   }
 
   const AgentState& state_;

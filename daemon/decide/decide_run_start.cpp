@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "daemon/decide/run_queue.hpp"
-#include "policy/runs/caps.hpp"
 #include "policy/runs/model_choice.hpp"
 #include "store/try.hpp"
 
@@ -13,16 +12,6 @@ namespace {
 
 std::string text_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
-}
-
-// Says why a run may not begin; nothing: it may.
-std::optional<std::string> turn_limit(const Session& session, const Rules& rules) {
-  const json::Index entry(*session.entry_with_old_counters());
-  const runs::Cap configured = rules.runs.turn_cap == runs::unlimited ? runs::Cap{} : runs::Cap(rules.runs.turn_cap);
-  const runs::Cap cap = runs::turn_cap(entry.find("turnCap").value_or(""), configured);
-  const std::int64_t turns = json::as_int(entry.find("turnCount").value_or("null")).value_or(0);
-  if (!runs::is_reached(cap, turns)) return {};
-  return fmt::format("{} has had {} turns, as many as turnCap allows", session.key(), turns);
 }
 
 // Chooses the model of a run that starts, which keeps it.
@@ -47,15 +36,6 @@ void take_terms(Run& run, const RunTerms& terms, const Context& context) {
   run.idle_timeout_ms = terms.idle_timeout_ms.value_or(settings.idle_timeout_ms);
   if (terms.max_steps) run.max_steps = terms.max_steps;
   if (!run.max_steps) run.max_steps = settings.max_steps;
-}
-
-// A run that was refused: told by an event, and not listed.
-void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, const std::string& why) {
-  run.status = RunStatus::failed;
-  run.stop_reason = "error";
-  run.error = run_error(name(code), why);
-  run.ended_at = builder.context().now;
-  emit_run(builder, session, journal::EventType::run_finished, run, {}, R"("unlisted":true)");
 }
 
 std::unexpected<Problem> busy(const Session& session, const Run& active) {
@@ -131,7 +111,7 @@ class RunStart {
       return fail(Code::queue_full, fmt::format("the queue of {} is full (queueCap {})", session.key(), rules.cap));
     TRY(const auto input, append_input(session));
     if (builder_.out.need) return std::move(builder_.out);
-    const Placed placed = place_input(builder_, session, rules, input, std::move(run_));
+    const Placed placed = place_input(builder_, session, runs_, rules, input, std::move(run_));
     answer_run(builder_, session, placed.run, 202, {}, placed.position);
     if (placed.steered) {
       std::string& body = builder_.out.body;

@@ -1,6 +1,7 @@
 // The runs of an agent, by session: the active one, those that wait, the last ended ones (run.hpp). `apply` makes it
-// from the journal's events, and journal/runs/<agent>.json keeps it (to_json). The file says which event it was made at, so
-// that events which it already holds change nothing when they come again. Not thread-safe: part of the agent's state.
+// from the journal's events, and journal/runs/<agent>.json keeps it (to_json). The file says which event it was made
+// at, so that events which it already holds change nothing when they come again. Not thread-safe: part of the agent's
+// state.
 #pragma once
 
 #include <cstdint>

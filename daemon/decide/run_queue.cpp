@@ -19,11 +19,28 @@ runs::Address address_of(const std::string& reply_to, const std::optional<std::s
   return {.reply_to = reply_to, .topic = topic ? std::string_view(*topic) : std::string_view{}};
 }
 
+// The waiting run that an input joins; null: none.
+const Run* joined_by(const std::deque<Run>& queued, runs::QueueMode mode, const std::string& reply_to,
+                     const std::optional<std::string>& topic) {
+  const auto found = std::ranges::find_if(queued, [&](const Run& waiting) {
+    return runs::joins({.origin = waiting.origin,
+                        .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
+                        .address = address_of(waiting.reply_to, waiting.topic)},
+                       mode, address_of(reply_to, topic));
+  });
+  return found == queued.end() ? nullptr : &*found;
+}
+
+// Tells whether the active run can be told of an input of this address.
+bool steers(const SessionRuns& runs, const std::string& reply_to, const std::optional<std::string>& topic) {
+  return runs.active && runs.active->status == RunStatus::running &&
+         is_same(address_of(runs.active->reply_to, runs.active->topic), address_of(reply_to, topic));
+}
+
 // The queue as this decision leaves it. Each change is told by an event.
 class Queue {
  public:
-  Queue(DecisionBuilder& builder, Session& session) : builder_(builder), session_(session) {
-    const SessionRuns* runs = builder.state().runs.find(session.key());
+  Queue(DecisionBuilder& builder, Session& session, const SessionRuns* runs) : builder_(builder), session_(session) {
     if (runs == nullptr) return;
     queued_ = runs->queued;
     overflow_ = runs->overflow;
@@ -54,13 +71,8 @@ class Queue {
 
   // Puts an input into the waiting run that it joins, or in a run of its own. Returns the run's place, from 1.
   std::size_t put(runs::QueueMode mode, Run& run) {
-    const auto joined = std::ranges::find_if(queued_, [&](const Run& waiting) {
-      return runs::joins({.origin = waiting.origin,
-                          .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
-                          .address = address_of(waiting.reply_to, waiting.topic)},
-                         mode, address_of(run.reply_to, run.topic));
-    });
-    if (joined == queued_.end()) {
+    const Run* joined = joined_by(queued_, mode, run.reply_to, run.topic);
+    if (joined == nullptr) {
       emit_run(builder_, session_, journal::EventType::run_queued, run);
       return put_in_queue(queued_, run) + 1;
     }
@@ -69,7 +81,7 @@ class Queue {
     run.input.insert(run.input.begin(), joined->input.begin(), joined->input.end());
     run.texts.insert(run.texts.begin(), joined->texts.begin(), joined->texts.end());
     emit_run(builder_, session_, journal::EventType::run_queued, run);
-    return static_cast<std::size_t>(joined - queued_.begin()) + 1;
+    return static_cast<std::size_t>(std::ranges::find(queued_, run.id, &Run::id) - queued_.begin()) + 1;
   }
 
  private:
@@ -96,13 +108,19 @@ runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, st
   return runs::admit(rules, static_cast<std::int64_t>(waiting_in(runs)), static_cast<std::int64_t>(arriving));
 }
 
-Placed place_input(DecisionBuilder& builder, Session& session, const runs::QueueRules& rules, const RunInput& input,
-                   Run run) {
+std::optional<std::string> joined_run(const SessionRuns* runs, const runs::QueueRules& rules,
+                                      const std::string& reply_to, const std::optional<std::string>& topic) {
+  if (runs == nullptr) return {};
+  if (rules.mode == runs::QueueMode::steer && steers(*runs, reply_to, topic)) return runs->active->id;
+  const Run* joined = joined_by(runs->queued, rules.mode, reply_to, topic);
+  return joined == nullptr ? std::nullopt : std::optional(joined->id);
+}
+
+Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns* runs, const runs::QueueRules& rules,
+                   const RunInput& input, Run run) {
   using runs::BusyStep;
-  const SessionRuns* runs = builder.state().runs.find(session.key());
   const Run* active = runs != nullptr && runs->active ? &*runs->active : nullptr;
-  const bool can_steer = active != nullptr && active->status == RunStatus::running && !input.ids.empty() &&
-                         is_same(address_of(active->reply_to, active->topic), address_of(input.reply_to, input.topic));
+  const bool can_steer = runs != nullptr && !input.ids.empty() && steers(*runs, input.reply_to, input.topic);
   const BusyStep step = runs::when_busy(rules.mode, can_steer);
   if (step == BusyStep::steer || step == BusyStep::steer_and_wait) inject(builder, session, *active, input);
   if (step == BusyStep::steer) return {.run = *active, .steered = true};
@@ -111,7 +129,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const runs::Queue
     aborting.status = RunStatus::aborting;
     emit_run(builder, session, journal::EventType::run_aborting, aborting, {}, R"("reason":"interrupt")");
   }
-  Queue queue(builder, session);
+  Queue queue(builder, session, runs);
   const runs::Admission admission = admit(runs, rules, std::max<std::size_t>(input.ids.size(), 1));
   queue.drop(admission.dropped, admission.counted);
 

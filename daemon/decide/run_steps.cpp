@@ -177,6 +177,23 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   return {};
 }
 
+std::optional<std::string> turn_limit(const Session& session, const Rules& rules) {
+  const json::Index entry(*session.entry_with_old_counters());
+  const runs::Cap configured = rules.runs.turn_cap == runs::unlimited ? runs::Cap{} : runs::Cap(rules.runs.turn_cap);
+  const runs::Cap cap = runs::turn_cap(entry.find("turnCap").value_or(""), configured);
+  const std::int64_t turns = json::as_int(entry.find("turnCount").value_or("null")).value_or(0);
+  if (!runs::is_reached(cap, turns)) return {};
+  return fmt::format("{} has had {} turns, as many as turnCap allows", session.key(), turns);
+}
+
+void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why) {
+  run.status = RunStatus::failed;
+  run.stop_reason = "error";
+  run.error = run_error(name(code), why);
+  run.ended_at = builder.context().now;
+  emit_run(builder, session, journal::EventType::run_finished, run, {}, R"("unlisted":true)");
+}
+
 void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
                 std::optional<std::uint64_t> fence, std::optional<std::size_t> position) {
   std::string& body = builder.out.body;

@@ -44,6 +44,11 @@ std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint
 // Starts a run that is complete but for its times: emits run.started.
 void start_run(DecisionBuilder& builder, Session& session, Run& run);
 
+// Says why a session may have no further turn; nothing: it may.
+std::optional<std::string> turn_limit(const Session& session, const Rules& rules);
+// Tells by run.finished that a run was refused. The run is not listed.
+void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why);
+
 // Answers with the run. `lease`: the fence that is given out, with the run's time. `position`: of a queued run, from 1.
 void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
                 std::optional<std::uint64_t> fence, std::optional<std::size_t> position = {});

@@ -337,7 +337,7 @@ HandlerResult list_runs(Api& api, http::Request& request) {
         std::string body = "{\"data\":[";
         for (std::size_t i = begin; i < end; ++i) append_element(body, all[i]);
         const bool more = end < all.size();
-        body += page_end(more ? std::to_string(end) : "", more);
+        body += page_end(more ? std::to_string(end) : "", more) + "}";
         return as_of_response(api, std::move(body), state.last_seq);
       });
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr off_t cursor_key_bytes = 64;
 constexpr std::array<std::string_view, 7> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",
                                                    "clock", "logouts",    "retention"};
-constexpr std::array<std::string_view, 6> folders{"archives", "ends", "index", "kept", "keys", "previous"};
+constexpr std::array<std::string_view, 7> folders{"archives", "ends", "index", "kept", "keys", "previous", "runs"};
 
 class JournalFiles {
  public:
@@ -47,7 +47,8 @@ class JournalFiles {
       if (parse_segment_name(file.name)) continue;
       if (file.name == "keys") {
         look_at_keys(path, modes);
-      } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept") {
+      } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
+                 file.name == "runs") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

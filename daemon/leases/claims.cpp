@@ -65,9 +65,12 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
   });
   for (;;) {
     if (place && (*place)->offer) offered_.erase({wish.agent, *std::exchange((*place)->offer, {})});
-    CO_TRY(const Found found, co_await ledger_.show(wish.agent, false,
-                                                    [&](const decide::AgentState& state,
-                                                        ledger::Seen&) -> Result<Found> { return find(state, wish); }));
+    auto looked = co_await ledger_.show(
+        wish.agent, false,
+        [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> { return find(state, wish); });
+    const bool absent = !looked && looked.error().code == Code::agent_not_found;  // it has no run yet
+    if (!looked && !absent) co_return std::unexpected(std::move(looked.error()));
+    const Found found = absent ? Found() : std::move(*looked);
     if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
     if (found && !offered_.contains({wish.agent, found->first})) {
       const Place taken{wish.agent, found->first};

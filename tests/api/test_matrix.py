@@ -12,10 +12,10 @@ from harness.sse import StreamRefused
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "policy", "maintenance", "metrics"},
-    "bridge": {"read", "stream", "ticket", "bridge", "send"},
-    "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send"},
+    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "policy", "maintenance", "metrics"},
+    "bridge": {"read", "stream", "ticket", "bridge", "send", "abort"},
+    "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send", "run", "abort"},
     "viewer": {"read", "stream", "ticket"},
     "metrics": {"metrics"},
     "session": {"read", "stream", "append", "spawn"},

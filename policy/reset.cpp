@@ -9,28 +9,30 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 17> cleared{
+constexpr std::array<std::string_view, 22> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
     "messageCount", "inputTokens", "outputTokens", "totalTokens", "contextTokens", "compactionCount",
     // heartbeat and memory flush
     "lastHeartbeatText", "lastHeartbeatSentAt", "memoryFlushAt", "memoryFlushCompactionCount",
-    // the last run
-    "systemSent", "abortedLastRun",
+    // the runs, and what a person allowed for them
+    "systemSent", "abortedLastRun", "status", "activeRun", "runCount", "turnCount", "allowedTools",
     // the transcript that ends
     "sessionFile", "archivedAt"};
 
-// The fields that every reset keeps, unless they are cleared above: which session and chat this is, and where its
-// replies go.
-constexpr std::array<std::string_view, 30> identity{
+// The fields that every reset keeps, unless they are cleared above: which session and chat this is, where its replies
+// go, which agent it has, and what that may do. A reset is no way around a guardrail.
+constexpr std::array<std::string_view, 37> identity{
     "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral", "durable",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
     // delivery and origin
     "channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext",
     "route", "origin",
     // the chat
-    "chatType", "groupId", "subject", "groupChannel", "room", "space", "key", "agent"};
+    "chatType", "groupId", "subject", "groupChannel", "room", "space", "key", "agent",
+    // the agent
+    "agentRef", "agentSnapshot", "fallbackChain", "tools", "guardrails", "permissionMode", "turnCap"};
 
 template <std::size_t N>
 bool in(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -39,6 +39,9 @@ class OfTheDaemon(Case):
         after = self.ok(self.api.get(S(key, agent)), 200)
         self.assertEqual({name: after[name] for name in OF_RUNS}, OF_RUNS)
         self.invalid(self.api.put(S(key, agent), {**before, "status": "failed"}), "/status")
+        self.ok(self.api.post(S(key, agent, "reset")), 200)
+        after = self.ok(self.api.get(S(key, agent)), 200)
+        self.assertEqual([name for name in OF_RUNS if name in after], [])
 
 
 class OfTheAgent(Case):
@@ -54,6 +57,15 @@ class OfTheAgent(Case):
         unbound = self.new()["key"]
         self.ok(self.api.patch(S(unbound), {"agentRef": "x"}), 200)
         self.problem(self.api.patch(S(unbound), {"agentRef": "y"}), 409, "agent_bound")
+
+    def test_no_reset_lifts_it(self):
+        limits = {"tools": ["ls"], "guardrails": {"approval": ["bash"]}, "permissionMode": "plan", "turnCap": 3}
+        key = self.new(**BOUND, **limits, label="x")["key"]
+        for keep in (True, False):
+            after = self.ok(self.api.post(S(key, "main", "reset"), {"keepMetadata": keep}), 200)
+            self.assertEqual({name: after.get(name) for name in {**BOUND, **limits}}, {**BOUND, **limits})
+        self.assertNotIn("label", after)
+        self.problem(self.api.patch(S(key), {"agentRef": "other"}), 409, "agent_bound")
 
     def test_tools_are_those_of_the_agent_or_fewer(self):
         key = self.new(**BOUND)["key"]

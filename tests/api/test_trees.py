@@ -26,7 +26,8 @@ RESET = MOVED | {"sessionId", "sessionFile", "sessionStartedAt", "createdAt", "s
                  "claudeCliSessionId", "compactionCount",
                  "contextTokens", "systemSent", "abortedLastRun", "lastHeartbeatText", "lastHeartbeatSentAt",
                  "memoryFlushAt",
-                 "memoryFlushCompactionCount", "groupActivationNeedsSystemIntro", "authProfileOverrideCompactionCount"}
+                 "memoryFlushCompactionCount", "groupActivationNeedsSystemIntro", "authProfileOverrideCompactionCount",
+                 "status", "activeRun", "runCount", "turnCount", "allowedTools"}
 
 
 def trees():

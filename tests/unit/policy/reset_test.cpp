@@ -273,7 +273,13 @@ TEST_CASE("what a reset keeps") {
                             "ttsAuto",
                             "skillsSnapshot",
                             "spawnedBy",
-                            "status",
+                            "guardrails",
+                            "permissionMode",
+                            "turnCap",
+                            "tools",
+                            "agentRef",
+                            "agentSnapshot",
+                            "fallbackChain",
                             "model",
                             "modelProvider",
                             "totalTokensFresh",
@@ -283,13 +289,27 @@ TEST_CASE("what a reset keeps") {
     CAPTURE(field);
     CHECK(kept_on_reset(field));
   }
-  for (const char* field :
-       {"sdkSessionId", "cliSessionIds", "claudeCliSessionId", "inputTokens", "outputTokens", "totalTokens",
-        "contextTokens", "compactionCount", "messageCount", "systemSent", "abortedLastRun", "lastHeartbeatText",
-        "lastHeartbeatSentAt", "memoryFlushAt", "memoryFlushCompactionCount", "sessionFile", "archivedAt"}) {
+  for (const char* field : {"sdkSessionId",        "cliSessionIds",   "claudeCliSessionId",
+                            "inputTokens",         "outputTokens",    "totalTokens",
+                            "contextTokens",       "compactionCount", "messageCount",
+                            "systemSent",          "abortedLastRun",  "lastHeartbeatText",
+                            "lastHeartbeatSentAt", "memoryFlushAt",   "memoryFlushCompactionCount",
+                            "sessionFile",         "archivedAt",      "status",
+                            "activeRun",           "runCount",        "turnCount",
+                            "allowedTools"}) {
     CAPTURE(field);
     CHECK_FALSE(kept_on_reset(field));
   }
+}
+
+TEST_CASE("no reset lifts what limits an agent") {
+  constexpr std::string_view kept =
+      R"({"guardrails":{"approval":["x"]},"permissionMode":"plan","turnCap":3,"tools":["ls"],"agentRef":"a",)"
+      R"("agentSnapshot":{},"fallbackChain":[])";
+  const std::string entry =
+      std::string(kept) + R"(,"status":"done","activeRun":{},"turnCount":9,"allowedTools":["b"]})";
+  for (const bool keep_metadata : {true, false})
+    CHECK(json::apply(entry, reset_edit(entry, keep_metadata)) == std::string(kept) + "}");
 }
 
 TEST_CASE("the successor of an entry") {

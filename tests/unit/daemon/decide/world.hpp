@@ -237,10 +237,11 @@ struct World {
       if (made.edit) CHECK(*made.edit == json::read_edit(made.data));
       const bool last = made.envelope.seq == decision.events.back().envelope.seq;
       apply(state, made, Replay::no, last ? decision.edited.get() : nullptr);  // replay_test.cpp replays `log`
-      archive(*read);
       events.push_back(std::move(*read));
+      for (const journal::LinePosition& position : decision.line_positions)
+        if (position.seq == made.envelope.seq) put(position, events);
+      archive(events.back());
     }
-    for (const journal::LinePosition& position : decision.line_positions) put(position, events);
     for (const TranscriptUpdate& update : decision.transcript_updates) {
       CHECK(update.end.size == files[update.file].size());
       CHECK(update.end.count == entries(update.file).size());

@@ -1,0 +1,171 @@
+#include "daemon/decide/run_book.hpp"
+
+#include <map>
+#include <random>
+
+#include "daemon/decide/run_commands.hpp"
+#include "tests/unit/daemon/decide/world.hpp"
+
+using namespace sessiond;
+using namespace sessiond::decide;
+
+namespace {
+
+constexpr const char* run_key = "agent:main:slack:direct:u1";
+
+transcripts::NewEntry message(const char* role, const std::string& text) {
+  transcripts::NewEntry entry{.type = "message", .role = role, .stamp = true};
+  entry.body = R"({"role":")" + std::string(role) + R"(","content":)" + json::quote(text) + "}";
+  return entry;
+}
+
+struct WithRuns : World {
+  WithRuns() { run(CreateSession{.key = run_key, .session_id = "s"}); }
+  const SessionRuns& runs() const { return *state.runs.find(run_key); }
+  RunHold hold() const { return {.run_id = runs().active->id, .fence = runs().fence}; }
+
+  // One random command; refusals change nothing.
+  void step(std::mt19937& random) {
+    const auto roll = [&random](int sides) { return static_cast<int>(random() % static_cast<unsigned>(sides)); };
+    const auto attempt = [this](auto command) {
+      if (auto decided = ask(std::move(command))) commit(std::move(*decided));
+    };
+    now += roll(2'000);
+    const SessionRuns* there = state.runs.find(run_key);
+    const bool active = there != nullptr && there->active;
+    const Target target{.key = run_key};
+    switch (roll(12)) {
+      case 0:
+      case 1:
+      case 2: {
+        const char* modes[] = {"", "queue", "steer", "interrupt", "reject"};
+        StartRun command{.target = target, .when_busy = modes[roll(5)], .queue_only = roll(2) == 0};
+        for (int i = roll(3); i > 0; --i) command.input.push_back(message("user", "text " + std::to_string(now)));
+        return attempt(command);
+      }
+      case 3:
+        if (there != nullptr && !there->queued.empty())
+          attempt(ClaimRun{.target = target, .run_id = there->queued.front().id, .terms = {.runner = "r"}});
+        return;
+      case 4:
+      case 5:
+        if (active)
+          attempt(
+              RunEvents{.target = target,
+                        .hold = hold(),
+                        .n = there->calls + 1,
+                        .events = {{"text.delta", R"({"text":"wörd "})"},
+                                   {"step.started", R"({"step":)" + std::to_string(there->active->steps + 1) + "}"}},
+                        .pulse = {.known = true, .calls = there->calls, .text = "earlier "}});
+        return;
+      case 6:
+        if (active)
+          attempt(RunEvents{.target = target,
+                            .hold = hold(),
+                            .steered = there->steered.empty() ? std::vector<std::string>{}
+                                                              : std::vector{there->steered.front().entry_id}});
+        return;
+      case 7:
+        if (active) attempt(FinishRun{.target = target, .hold = hold(), .entries = {message("assistant", "answer")}});
+        return;
+      case 8:
+        return attempt(AbortRun{.target = target});
+      case 9: {
+        using Why = EndRun::Why;
+        constexpr Why whys[] = {Why::lease_lost, Why::idle_timeout, Why::abort_grace};
+        if (active) attempt(EndRun{.target = target, .hold = hold(), .why = whys[roll(3)]});
+        return;
+      }
+      case 10:
+        if (roll(4) == 0) attempt(ResetSession{.target = target});
+        return;
+      default:
+        if (there != nullptr && !there->queued.empty())
+          attempt(AbortRun{.target = target, .run_id = there->queued.back().id});
+        return;
+    }
+  }
+};
+
+// Makes a book of what a file held at some time, and of all events since the beginning.
+std::string made_again(const std::string& stored, const std::vector<std::string>& log) {
+  auto book = RunBook::from_json(stored);
+  REQUIRE(book);
+  for (const std::string& text : log) {
+    const auto event = journal::parse_event(text);
+    REQUIRE(event);
+    book->apply(*event);
+  }
+  return book->to_json();
+}
+
+}  // namespace
+
+TEST_CASE("a book is the same after a restart at any moment") {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    WithRuns world;
+    std::vector<std::string> stored{world.state.runs.to_json()};
+    for (int i = 0; i < 120; ++i) {
+      world.step(random);
+      if (random() % 10 == 0) stored.push_back(world.state.runs.to_json());
+    }
+    const std::string live = world.state.runs.to_json();
+    for (const std::string& file : stored) CHECK(made_again(file, world.log) == live);
+  }
+}
+
+TEST_CASE("each run ends once, and only one of a session is active") {
+  for (unsigned seed = 100; seed < 160; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    WithRuns world;
+    for (int i = 0; i < 200; ++i) world.step(random);
+    std::map<std::string, int> finished;
+    std::map<std::string, int> known;
+    std::string active;
+    std::uint64_t fence = 0;
+    for (const std::string& text : world.log) {
+      const auto event = journal::parse_event(text);
+      const std::string id = json::string_at(event->data, "runId").value_or("");
+      switch (event->envelope.type) {
+        case journal::EventType::run_queued:
+          CHECK(finished[id] == 0);
+          ++known[id];
+          break;
+        case journal::EventType::run_started:
+          CHECK(active.empty());
+          CHECK(finished[id] == 0);
+          active = id;
+          ++known[id];
+          ++fence;
+          break;
+        case journal::EventType::run_finished:
+          CHECK(++finished[id] == 1);
+          if (active == id) active.clear();
+          break;
+        default:
+          break;
+      }
+    }
+    const SessionRuns* runs = world.state.runs.find(run_key);
+    if (runs == nullptr) continue;
+    CHECK(runs->fence == fence);
+    CHECK((runs->active ? runs->active->id : "") == active);
+    for (const Run& run : runs->queued) CHECK(finished[run.id] == 0);
+    for (const auto& [id, times] : known)
+      if (finished[id] == 0) CHECK((id == active || runs->find_queued(id) != nullptr));
+  }
+}
+
+TEST_CASE("a fence rises also over a deletion") {
+  WithRuns world;
+  world.run(StartRun{.target = {.key = run_key}});
+  CHECK(world.runs().fence == 1);
+  world.run(DeleteSession{.target = {.key = run_key}});
+  CHECK(world.state.runs.find(run_key) == nullptr);
+  world.run(CreateSession{.key = run_key, .session_id = "s2"});
+  world.run(StartRun{.target = {.key = run_key}});
+  CHECK(world.runs().fence == 2);
+}

@@ -10,6 +10,7 @@
 #include "daemon/cli/completion.hpp"
 #include "daemon/cli/config_command.hpp"
 #include "daemon/cli/context_command.hpp"
+#include "daemon/cli/runs_command.hpp"
 #include "daemon/cli/session_command.hpp"
 #include "daemon/cli/token_command.hpp"
 #include "daemon/serve/serve.hpp"
@@ -20,8 +21,8 @@ struct VersionCommand {};
 
 using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
                              ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList,
-                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, LocksCommand, PathsCommand,
-                             CompletionCommand, VersionCommand>;
+                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, RunsCommand, LocksCommand,
+                             PathsCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {

@@ -246,6 +246,16 @@ void add_paths(Parent program) {
       ->needs(session);
 }
 
+void add_runs(Parent program) {
+  auto [runs, options] = program.add<RunsCommand>("runs", "Show a session's runs, or stop one", help::runs);
+  add_session(runs, options.session);
+  runs.add_option("--run", options.run_id, "One run; active for the one that is active")
+      ->type_name("ID")
+      ->check(not_empty());
+  runs.add_flag("--abort", options.abort, "Stop the active run, or the waiting one that --run names");
+  runs.add_option("--limit", options.limit, "How many, the newest first")->check(CLI::Range(1, 200));
+}
+
 void add_context(Parent program) {
   auto [context, options] = program.add<ContextCommand>("context", "Show how full a model's window is", help::context);
   add_session(context, options.session);
@@ -272,6 +282,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_backup(parent);
   add_sessions(parent);
   add_context(parent);
+  add_runs(parent);
   add_locks(parent);
   add_paths(parent);
   add_completion(parent);

@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, context, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, context, runs, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -164,6 +164,14 @@ whose holder has ended are removed by themselves.
 Example:
   sessiond locks
   sessiond locks --evict main)";
+
+inline constexpr const char* runs =
+    R"(Asks a running daemon for the runs of a session: who answers, how far, how it ended.
+
+Examples:
+  sessiond runs agent:main:slack:direct:u1
+  sessiond runs agent:main:slack:direct:u1 --abort
+  sessiond runs agent:main:slack:direct:u1 --json | jq '.data[] | select(.status=="failed").error')";
 
 inline constexpr const char* context =
     R"(Counts the tokens of what a model would be shown, and says whether a compaction is due and what it would summarise.

@@ -66,6 +66,7 @@ class EventsDecision {
       text_ += json::string_at(event.body, "text").value_or("");
       return {};
     }
+    if (event.type == "context.updated") return take_context(session, event, index);
     const auto kind = std::ranges::find(kinds, event.type, &EventKind::name);
     if (kind == kinds.end() || over_limit_) return {};  // the others are not stored
     store_text(session);                                // what was said before
@@ -93,6 +94,29 @@ class EventsDecision {
     active.integer("steps", step);
     edit.put("activeRun", active.text());
     emit(session, kind->type, event.body, std::move(edit));
+    return {};
+  }
+
+  // Keeps in the entry how full the window was, by the runner's estimate and by the provider's count.
+  Result<void> take_context(Session& session, const RunEvent& event, std::size_t index) {
+    const std::string phase = json::string_at(event.body, "phase").value_or("");
+    const auto tokens = json::int_at(event.body, "tokens");
+    if (phase != "estimate" && phase != "exact")
+      return fail_at(fmt::format("/events/{}/phase", index), "must be estimate or exact");
+    if (!tokens || *tokens < 0) return fail_at(fmt::format("/events/{}/tokens", index), "must be a number of tokens");
+    const std::string last =
+        json::compact(json::find(*session.entry_with_old_counters(), "contextLast").value_or("{}"));
+    json::Edit update;
+    update.put_int(phase, *tokens);
+    update.put_int("at", context_.now);
+    json::Edit edit;
+    edit.put_int("updatedAt", moved_to(session, context_.now));
+    edit.put("contextLast", json::apply(json::kind(last) == json::Kind::object ? last : "{}", update));
+    json::ObjectWriter data;
+    begin(data);
+    json::append_edit(data, edit);
+    session.edit(edit);
+    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic, std::move(edit));
     return {};
   }
 
@@ -322,6 +346,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   } else {
     end.error = run_error("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
   }
+  end.retried = retries;
   Run retry = run;
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need || !retries) return std::move(builder.out);

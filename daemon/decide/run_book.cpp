@@ -176,6 +176,7 @@ void RunBook::apply(const journal::Event& event) {
         if (runs.active) runs.active->status = RunStatus::aborting;
         break;
       case EventType::run_progress:
+        if (!json::find(event.data, "text")) break;
         runs.partial.resize(
             std::min(runs.partial.size(), static_cast<std::size_t>(json::int_at(event.data, "atByte").value_or(0))));
         runs.partial += text_at(event.data, "text");

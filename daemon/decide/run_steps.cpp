@@ -25,6 +25,10 @@ json::Edit ended_edit(const Session& session, const Run& run, std::int64_t now) 
   edit.put("abortedLastRun", run.status == RunStatus::interrupted ? "true" : "false");
   if (run.status == RunStatus::done) edit.put_int("runCount", number_of(session, "runCount") + 1);
   if (runs::counts_as_turn(name(run.status), run.steps)) edit.put_int("turnCount", number_of(session, "turnCount") + 1);
+  // The next view that a model is shown is shorter: policy/context/README.md.
+  if (run.status == RunStatus::failed && !run.error.empty() && json::string_at(run.error, "code") == "context_length")
+    edit.put("contextExceeded", "true");
+  if (run.status == RunStatus::done) edit.remove("contextExceeded");
   edit.remove("activeRun");
   return edit;
 }
@@ -37,7 +41,7 @@ transcripts::NewEntry partial_entry(std::string_view text) {
 }
 
 // The line that stays in the transcript of a run that had started.
-transcripts::NewEntry record_of(const Run& run, const std::string& usage) {
+transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool retried) {
   json::ObjectWriter data;
   data.string("runId", run.id);
   data.string("status", name(run.status));
@@ -48,6 +52,7 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage) {
   if (!run.stop_reason.empty()) data.string("stopReason", run.stop_reason);
   if (!run.error.empty()) data.raw("error", run.error);
   if (!usage.empty()) data.raw("usage", usage);
+  if (retried) data.boolean("retried", true);
   json::ObjectWriter body;
   body.string("customType", "sessiond.run");
   body.raw("data", data.text());
@@ -142,7 +147,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     append.entries.push_back(partial_entry(end.partial));
     run.response = end.partial;
   }
-  append.entries.push_back(record_of(run, end.usage));
+  append.entries.push_back(record_of(run, end.usage, end.retried));
   const std::size_t before = builder.out.events.size();
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return appended;

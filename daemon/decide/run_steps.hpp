@@ -26,6 +26,7 @@ struct RunEnd {
   std::string usage{};                           // raw JSON object of the whole run; empty: none
   std::vector<std::string> steered{};            // entry ids that its runner has taken
   bool by_runner = false;
+  bool retried = false;  // another attempt follows: a model is not shown the partial text
 };
 // Ends the active run: appends its entries, its partial text and the entry sessiond.run, and emits run.finished. What
 // its runner has not confirmed becomes a queued run. `run` is then as it ended.

@@ -97,7 +97,8 @@ void Leases::keep_queued(const Place& place, const decide::Run& run) {
   const std::int64_t age = std::max<std::int64_t>(wall - run.created_at, 0);
   queued_[run.id] = {.place = place,
                      .ready = wait == 0 ? 0 : now + wait,
-                     .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0)};
+                     .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0),
+                     .since = now - age};
   wake(now + wait);
   if (wait == 0) on_ready_(place.first, place.second);
 }
@@ -128,10 +129,13 @@ void Leases::see(const journal::Event& event) {
                       .pulse = {.known = true}};
       return wake(now + std::min<std::int64_t>(run.lease_ms, 100));
     }
-    case EventType::run_finished:
+    case EventType::run_finished: {
+      const auto status = decide::run_status(json::string_at(event.data, "status").value_or(""));
+      if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
       queued_.erase(run_id);
       if (is_kept) kept_.erase(kept);
       return on_ready_(place.first, place.second);
+    }
     case EventType::run_aborting:
       if (is_kept) kept->second.grace_until = now + ledger_.rules().runs.abort_grace_ms;
       return wake(now);
@@ -174,6 +178,16 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
   if (kept.pulse.text.size() < most) kept.pulse.text += call.said;
   if (kept.store_at == 0) kept.store_at = now + store_every_ms;
   wake(kept.store_at);
+}
+
+Leases::Counters Leases::counters() const {
+  Counters out = counted_;
+  out.active = kept_.size();
+  out.queued = queued_.size();
+  const std::int64_t now = store::steady_ms();
+  for (const auto& [run_id, queued] : queued_)
+    out.oldest_queued_ms = std::max(out.oldest_queued_ms, now - queued.since);
+  return out;
 }
 
 bool Leases::is_debounced(const std::string& agent, const std::string& run_id) const {
@@ -246,6 +260,7 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
   if (ended) {
     log::info("run_ended", {{"agent", agent}, {"key", key}, {"run", hold.run_id}});
     if (is_kept) kept_.erase(kept);
+    if (why == decide::EndRun::Why::lease_lost) ++counted_.lost;
     if (why == decide::EndRun::Why::too_old) queued_.erase(hold.run_id);
     co_return;
   }

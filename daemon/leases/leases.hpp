@@ -7,6 +7,7 @@
 // Thread: the loop.
 #pragma once
 
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
@@ -42,6 +43,14 @@ class Leases {
     bool speaks = false;  // the model is at work: for the idle timeout
   };
   void renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call);
+  // For /metrics. Counts begin with the daemon.
+  struct Counters {
+    std::size_t active = 0, queued = 0;
+    std::int64_t oldest_queued_ms = 0;     // how long it has waited
+    std::array<std::uint64_t, 8> ended{};  // by decide::RunStatus
+    std::uint64_t lost = 0;                // leases that ended before their run
+  };
+  Counters counters() const;
   // Tells whether a session's queued run is still to wait for more input.
   bool is_debounced(const std::string& agent, const std::string& run_id) const;
 
@@ -62,6 +71,7 @@ class Leases {
     Place place{};
     std::int64_t ready = 0;  // steady ms; 0: it is
     std::int64_t too_old = 0;
+    std::int64_t since = 0;
   };
 
   asio::awaitable<void> take_up();
@@ -79,6 +89,7 @@ class Leases {
   ledger::Background background_;
   std::map<Place, Kept> kept_{};
   std::map<std::string, Queued, std::less<>> queued_{};  // by run id
+  Counters counted_{};
   std::int64_t next_ = 0;
   bool stopping_ = false;
 };

@@ -6,7 +6,7 @@ test_1_… to test_22_… are the checks of the contract (policy/runs/README.md)
 import threading
 import time
 
-from harness.case import Case, S
+from harness.case import Case, S, uid
 
 
 class Runs(Case):
@@ -260,3 +260,62 @@ class Runs(Case):
         self.assertEqual(self.tell(left, steered=again["steered"])["steer"], [])
         self.finish(left)
         self.claim(status=204, keyPrefix=key)
+
+    def test_metrics_count_runs(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "q", api=api)
+        self.start(key, "next", status=202, api=api)
+
+        def value(name):
+            lines = api.get("/metrics").raw.decode().splitlines()
+            return [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + " ")][0]
+
+        self.assertEqual((value("sessiond_runs_active"), value("sessiond_runs_queued")), (1, 1))
+        self.finish(run, api=api)
+        self.assertEqual((value("sessiond_runs_active"), value('sessiond_runs_ended_total{status="done"}')), (0, 1))
+
+    def test_an_inbound_message_makes_a_run(self):
+        peer = "p" + uid()
+        body = {"channel": "slack", "chatType": "direct", "peer": peer, "accountId": "a"}
+        first = self.ok(self.api.post("/v1/inbound", {**body, "text": "one"}), 201)
+        second = self.ok(self.api.post("/v1/inbound", {**body, "text": "two"}), 201)
+        key = first["sessionKey"]
+        self.assertEqual(first["run"], second["run"])
+        run = self.claim(keyPrefix=key, waitMs=5000)
+        self.assertEqual((run["runId"], run["input"]), (first["run"]["runId"], [first["messageId"], second["messageId"]]))
+        self.assertEqual(run["replyTo"], {"channel": "slack", "to": peer, "accountId": "a"})
+        self.finish(run, {"role": "assistant", "text": "both"})
+
+    # 20
+    def test_20_a_reset_ends_the_run(self):
+        key = self.make()
+        run = self.start(key, "q")
+        self.start(key, "waits", status=202)
+        self.tell(run, {"type": "text.delta", "text": "half an ans"}, {"type": "step.started", "step": 1})
+        reset = self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+        late = self.finish(run, {"role": "assistant", "text": "late"}, status=409)
+        self.assertEqual(late["code"], "lease_lost")
+        self.assertEqual(self.messages(key), [])
+        old = self.ok(self.api.get(S(reset["previousSessionId"], "main", "messages") + "?limit=200"), 200)["data"]
+        self.assertEqual([m["content"][0]["text"] for m in old if m.get("role") == "assistant"], ["half an ans"])
+        self.assertEqual([run["status"] for run in self.ok(self.api.get(S(key, "main", "runs")), 200)["data"]], ["dropped", "interrupted"])
+        self.assertNotIn("activeRun", self.entry(key))
+
+    # 14
+    def test_14_the_model_by_four_levels(self):
+        daemon = self.spawn({"runs": {"model": "m-default", "provider": "p-default"}, "agents": {"main": {"model": "m-agent"}}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+
+        def chosen(**body):
+            run = self.start(key, api=api, **body)
+            self.finish(run, api=api)
+            return run.get("model"), run.get("provider"), run["modelSource"]
+
+        self.assertEqual(chosen(), ("m-agent", None, "agent"))
+        self.ok(api.patch(S(key), {"modelOverride": "m-session", "providerOverride": "p-session"}), 200)
+        self.assertEqual(chosen(), ("m-session", "p-session", "session"))
+        self.assertEqual(chosen(provider="p-run"), ("m-session", "p-run", "session"))
+        self.assertEqual(chosen(model="m-run"), ("m-run", None, "run"))

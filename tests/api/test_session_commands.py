@@ -121,6 +121,21 @@ class Commands(Case):
                                    str(folder / f"{session['sessionId']}-topic-123.jsonl"), ""])
         self.assertEqual(json.loads(self.sessiond("paths", "--json").stdout), {"store": str(folder / "sessions.json")})
 
+    def test_runs(self):
+        key = self.new()["key"]
+        self.assertEqual(self.daemon.cli("runs", key).stdout, "no runs\n")
+        self.assertEqual(self.daemon.cli("runs", key, "--abort").stdout, "no run is active\n")
+        run = self.ok(self.api.post(S(key, "main", "runs"), {"runner": "worker"}), 201)
+        listed = self.daemon.cli("runs", key).stdout.splitlines()
+        self.assertEqual(listed[0].split(), ["RUN", "STATUS", "CREATED", "ATTEMPT", "STEPS", "RUNNER", "OUTCOME"])
+        self.assertIn("running", listed[1])
+        self.assertIn("worker", listed[1])
+        self.assertIn("aborting", self.daemon.cli("runs", key, "--abort").stdout)
+        shown = json.loads(self.daemon.cli("runs", key, "--run", run["runId"], "--json").stdout)
+        self.assertEqual(shown["status"], "aborting")
+        self.assertEqual(self.daemon.cli("runs", key, "--run", "none").returncode, 4)
+        self.assertEqual(self.daemon.cli("runs", "agent:main:no:such").returncode, 4)
+
     def test_context(self):
         key = self.new(contextTokens=1000)["key"]
         for number in range(7):

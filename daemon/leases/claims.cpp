@@ -55,16 +55,16 @@ void Claims::free(const std::string& agent, const std::string& key) {
 asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, const bool& draining) {
   using Found = std::optional<std::pair<std::string, std::string>>;
   const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
-  std::optional<std::list<Waiter>::iterator> place;
-  // Leaves the list, and takes back what was offered, however this ends.
+  // Listed before the first look: a run that is queued between a look and the wait is offered, and not missed.
+  const auto place =
+      waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
   const std::shared_ptr<void> leave(nullptr, [&](void*) {
-    if (!place) return;
-    const std::optional<std::string> offer = (*place)->offer;
-    waiting_.erase(*place);
+    const std::optional<std::string> offer = place->offer;
+    waiting_.erase(place);
     if (offer) free(wish.agent, *offer);
   });
   for (;;) {
-    if (place && (*place)->offer) offered_.erase({wish.agent, *std::exchange((*place)->offer, {})});
+    if (place->offer) offered_.erase({wish.agent, *std::exchange(place->offer, {})});
     auto looked = co_await ledger_.show(
         wish.agent, false,
         [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> { return find(state, wish); });
@@ -81,12 +81,10 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
       continue;
     }
     if (draining || store::steady_ms() >= deadline) co_return std::nullopt;
-    if (!place)
-      place = waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
-    asio::steady_timer& timer = (*place)->timer;
-    timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));
+    if (place->offer) continue;
+    place->timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));
     boost::system::error_code woken;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    co_await place->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
 }
 

@@ -211,6 +211,7 @@ asio::awaitable<void> Leases::run() {
 
 std::int64_t Leases::look(std::int64_t now) {
   std::int64_t next = never;
+  std::vector<asio::awaitable<void>> due;  // begun below, since they may change the maps
   const auto later = [&next](std::int64_t at) { next = std::min(next, at); };
   for (auto& [place, kept] : kept_) {
     if (kept.ending) continue;
@@ -220,12 +221,12 @@ std::int64_t Leases::look(std::int64_t now) {
         (kept.idle_until != 0 && kept.idle_until <= now)) {
       kept.ending = true;
       const Why why = kept.lease_until <= now ? Why::lease_lost : aborted ? Why::abort_grace : Why::idle_timeout;
-      background_.run(end(place, kept.hold, why), "end_run");
+      due.push_back(end(place, kept.hold, why));
       continue;
     }
     if (kept.store_at != 0 && kept.store_at <= now) {
       kept.store_at = now + store_every_ms;
-      background_.run(store_text(place, kept.hold), "store_text");
+      due.push_back(store_text(place, kept.hold));
     }
     later(kept.lease_until);
     if (aborted) later(kept.grace_until);
@@ -240,11 +241,12 @@ std::int64_t Leases::look(std::int64_t now) {
     }
     if (queued.too_old <= now) {
       queued.too_old = now + retry_ms;
-      background_.run(end(queued.place, {.run_id = run_id}, decide::EndRun::Why::too_old), "end_run");
+      due.push_back(end(queued.place, {.run_id = run_id}, decide::EndRun::Why::too_old));
     }
     if (queued.ready != 0) later(queued.ready);
     later(queued.too_old);
   }
+  for (asio::awaitable<void>& one : due) background_.run(std::move(one), "leases");
   for (const Place& place : ready) on_ready_(place.first, place.second);
   return next;
 }

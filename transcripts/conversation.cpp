@@ -35,20 +35,22 @@ struct Path {
 Result<const Landmarks*> landmarks_of(Transcript& transcript, Landmarks& /*held*/) { return transcript.landmarks(); }
 Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landmarks& held) {
   PageQuery query{.limit = transcript.count()};
-  std::unordered_map<std::string, std::uint64_t> seqs;
+  std::unordered_map<std::string, std::vector<std::uint64_t>> seqs;
   for (bool more = transcript.count() != 0; more;) {
     TRY(auto page, transcript.page(query));
     for (const StoredLine& line : page.lines) {
       held.add(line.line);
-      seqs[entry_id(line.line, line.seq)] = line.seq;
+      seqs[entry_id(line.line, line.seq)].push_back(line.seq);
     }
     query.after = page.next;
     more = page.has_more;
   }
-  held.resolve([&seqs](const std::string& id) {
-    const auto found = seqs.find(id);
-    return found == seqs.end() ? std::nullopt : std::optional(found->second);
-  });
+  TRY(held.resolve([&seqs](const std::vector<std::string>& ids, auto take) -> Result<void> {
+    for (const std::string& id : ids)
+      for (const std::uint64_t seq : seqs[id] | std::views::reverse)
+        if (take(id, seq)) break;
+    return {};
+  }));
   return &held;
 }
 
@@ -127,8 +129,9 @@ Result<Shown> shown_of(Source& source, const Landmarks& marks) {
     return false;
   }));
   if (!kept.empty()) {
-    TRY(const auto first, source.find(kept));
-    if (first && first->seq < at && out.path.has(first->seq)) out.before = out.path.between(first->seq, at - 1);
+    TRY(const auto first,
+        source.find(kept, [&](std::string_view, std::uint64_t seq) { return seq < at && out.path.has(seq); }));
+    if (first) out.before = out.path.between(first->seq, at - 1);
   }
   if (at < leaf) out.after = out.path.between(at + 1, leaf);
   return out;
@@ -253,9 +256,10 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
       return false;
     }));
   }
-  TRY(const auto found, source.find(entry_id));
+  TRY(const auto found,
+      source.find(entry_id, [&](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
   if (!found) return out;
-  out.on_path = shown.path.has(found->seq);
+  out.on_path = true;
   if (!shown.checkpoint)
     out.beyond_last = true;
   else if (shown.before.empty())

@@ -30,9 +30,9 @@ std::string MemoryTranscript::show(const StoredLine& line) const {
   return view_entry(line.line, line.seq, View::full).value_or("{}");
 }
 
-Result<std::optional<StoredLine>> MemoryTranscript::find(std::string_view entry_id) const {
+Result<std::optional<StoredLine>> MemoryTranscript::find(std::string_view entry_id, const IsMeant& is_meant) const {
   for (std::uint64_t seq = count(); seq-- > 0;) {
-    if (transcripts::entry_id(line(seq), seq) == entry_id)
+    if (transcripts::entry_id(line(seq), seq) == entry_id && (!is_meant || is_meant(entry_id, seq)))
       return StoredLine{.seq = seq, .line = std::string(line(seq))};
   }
   return std::nullopt;

@@ -24,8 +24,9 @@ class MemoryTranscript {
   std::int64_t updated_at() const { return updated_at_; }     // when the last line came, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query) const;  // never fails
   std::string show(const StoredLine& line) const;
-  Result<std::optional<StoredLine>> find(std::string_view entry_id) const;  // never fails; of several the last one
-  IdSet ids() const;                                                        // of all entries
+  // Never fails. Of several entries with one id, the one that Transcript::find finds.
+  Result<std::optional<StoredLine>> find(std::string_view entry_id, const IsMeant& is_meant = {}) const;
+  IdSet ids() const;  // of all entries
 
  private:
   std::string_view line(std::uint64_t seq) const;  // without its '\n'

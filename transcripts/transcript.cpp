@@ -56,7 +56,7 @@ struct Transcript::Impl {
   Result<TranscriptPage> page(const PageQuery& query) const;
   Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
   Result<bool> page_downwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
-  Result<Found> find(std::span<const std::string> wanted);
+  Result<Found> find(std::span<const std::string> wanted, const IsMeant& is_meant);
   Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) const;
   LineReader reader() const { return {fd.get(), tail.size, path.native()}; }
 
@@ -232,23 +232,21 @@ Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::optional<std::int
 
 Result<void> Transcript::Impl::resolve(Landmarks& marks) {
   if (marks.unresolved.empty()) return {};
-  std::vector<std::string> parents;
-  for (const Landmarks::Unresolved& one : marks.unresolved) parents.push_back(one.parent);
-  TRY(const auto found, find(parents));
-  marks.resolve([&found](const std::string& id) {
-    const auto line = found.find(id);
-    return line == found.end() ? std::nullopt : std::optional(line->second.seq);
+  return marks.resolve([this](const std::vector<std::string>& parents, const IsMeant& is_parent) -> Result<void> {
+    TRY(find(parents, is_parent));
+    return {};
   });
-  return {};
 }
 
-Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wanted) {
+Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wanted, const IsMeant& is_meant) {
   Found found;
   std::unordered_set<std::string_view> open(wanted.begin(), wanted.end());
   LineReader lines = reader();
   const auto check_line = [&](std::uint64_t seq, std::string_view line) {
     const std::string id = entry_id(line, seq);
-    if (open.erase(id) != 0) found.emplace(id, StoredLine{.seq = seq, .line = std::string(line)});
+    if (!open.contains(id) || (is_meant && !is_meant(id, seq))) return;
+    open.erase(id);
+    found.emplace(id, StoredLine{.seq = seq, .line = std::string(line)});
   };
   // Most searches are for recent entries, and a last line without '\n' is in no index.
   const std::uint64_t floor = std::min(tail.size - std::min(tail.size, near_end), index.covered.bytes);
@@ -330,17 +328,17 @@ Result<TranscriptPage> Transcript::page(const PageQuery& query) {
 
 std::string_view Transcript::show(const StoredLine& line) { return impl_->shown.show(line.line, line.seq); }
 
-Result<Transcript::Found> Transcript::find(std::span<const std::string> entry_ids) {
-  return impl_->with_fresh_index_on_failure([&] { return impl_->find(entry_ids); });
+Result<Transcript::Found> Transcript::find(std::span<const std::string> entry_ids, const IsMeant& is_meant) {
+  return impl_->with_fresh_index_on_failure([&] { return impl_->find(entry_ids, is_meant); });
 }
 
 Result<std::vector<WholeLine>> Transcript::whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) {
   return impl_->with_fresh_index_on_failure([&] { return impl_->whole_lines(begin, end, max_bytes); });
 }
 
-Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id) {
+Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id, const IsMeant& is_meant) {
   const std::string id(entry_id);
-  TRY(auto found, find(std::span(&id, 1)));
+  TRY(auto found, find(std::span(&id, 1), is_meant));
   if (found.empty()) return std::nullopt;
   return std::move(found.begin()->second);
 }

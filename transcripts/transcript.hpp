@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -57,6 +58,9 @@ struct WholeLine {
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
+// Tells whether a search means this one of the entries with an id. A search asks from the last entry backwards.
+using IsMeant = std::function<bool(std::string_view id, std::uint64_t seq)>;
+
 // A page also ends, with has_more, before its lines exceed limits::page_bytes. It has at least one line if there is
 // one.
 struct TranscriptPage {
@@ -88,10 +92,10 @@ class Transcript {
   Result<TranscriptPage> page(const PageQuery& query);
   // Shows a line of a page: view_entry() with View::full. Valid until the next call.
   std::string_view show(const StoredLine& line);
-  // Finds entries by id. Of several with one id the last one counts.
+  // Finds entries by id. Of several with one id the last one counts; with `is_meant`, the last one that it says yes to.
   using Found = std::map<std::string, StoredLine, std::less<>>;
-  Result<Found> find(std::span<const std::string> entry_ids);
-  Result<std::optional<StoredLine>> find(std::string_view entry_id);
+  Result<Found> find(std::span<const std::string> entry_ids, const IsMeant& is_meant = {});
+  Result<std::optional<StoredLine>> find(std::string_view entry_id, const IsMeant& is_meant = {});
   Result<IdSet> ids();  // the ids of all entries
   // Where branches begin, system messages and checkpoints (landmarks.hpp). Valid until the next call.
   // Their meter counts with `doom_count`; nothing: with the last one.

@@ -140,12 +140,13 @@ Result<std::string> summarized_rows(const context::Conversation& conversation, c
   context::Rows rows;
   context::add_rows(rows, conversation.before, false);
   context::add_rows(rows, conversation.after, true);
+  std::size_t end = rows.all.size();
+  while (end > 0 && rows.all[end - 1].id != until) --end;
+  if (end == 0)
+    return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
   std::string out = "{\"data\":[";
-  for (const context::Row& row : rows.all) {
-    if (row.id == until) return out + "]";
-    append_element(out, context::to_json(row));
-  }
-  return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
+  for (std::size_t at = 0; at + 1 < end; ++at) append_element(out, context::to_json(rows.all[at]));
+  return out + "]";
 }
 
 std::string view_json(const context::Conversation& conversation, const Asked& asked, const context::Settings& settings,

@@ -26,6 +26,13 @@ Result<TranscriptPage> MemoryTranscript::page(const PageQuery& query) const {
   return std::move(page).finish(false);
 }
 
+Result<void> MemoryTranscript::each(std::span<const SeqSpan> spans, const Take& take) const {
+  for (const SeqSpan& span : spans)
+    for (std::uint64_t seq = span.first; seq <= span.last && seq < count(); ++seq)
+      if (!take(seq, line(seq))) return {};
+  return {};
+}
+
 std::string MemoryTranscript::show(const StoredLine& line) const {
   return view_entry(line.line, line.seq, View::full).value_or("{}");
 }

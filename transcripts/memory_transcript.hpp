@@ -23,6 +23,7 @@ class MemoryTranscript {
   const std::string& text() const { return text_; }           // the file
   std::int64_t updated_at() const { return updated_at_; }     // when the last line came, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query) const;  // never fails
+  Result<void> each(std::span<const SeqSpan> spans, const Take& take) const;  // never fails
   std::string show(const StoredLine& line) const;
   // Never fails. Of several entries with one id, the one that Transcript::find finds.
   Result<std::optional<StoredLine>> find(std::string_view entry_id, const IsMeant& is_meant = {}) const;

@@ -58,6 +58,12 @@ struct WholeLine {
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
+// Entries in a row: their seqs, both included.
+struct SeqSpan {
+  std::uint64_t first = 0, last = 0;
+};
+using Take = std::function<bool(std::uint64_t seq, std::string_view line)>;
+
 // Tells whether a search means this one of the entries with an id. A search asks from the last entry backwards.
 using IsMeant = std::function<bool(std::string_view id, std::uint64_t seq)>;
 
@@ -90,6 +96,9 @@ class Transcript {
   const TranscriptTail& tail() const;
   std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query);
+  // Calls take(seq, line) for the entries of the spans, in the order of the spans, until it returns false. When it
+  // fails, some entries may have been taken; after a refresh() it may succeed.
+  Result<void> each(std::span<const SeqSpan> spans, const Take& take);
   // Shows a line of a page: view_entry() with View::full. Valid until the next call.
   std::string_view show(const StoredLine& line);
   // Finds entries by id. Of several with one id the last one counts; with `is_meant`, the last one that it says yes to.

@@ -193,26 +193,24 @@ class EntryAppender {
     if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
     if (entry.results.empty() && meter_->open.empty()) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
-    const bool ends_turn = entry.person && !meter_->answers(entry);
-    std::vector<context::OpenCall> open;  // without those that this entry answers
-    if (!entry.results.empty()) open = meter_->open;
-    for (const context::ToolResult& result : entry.results) {
-      const auto call = std::ranges::find(open, result.call_id, &context::OpenCall::id);
-      if (call != open.end()) {
-        open.erase(call);
-        continue;
-      }
+    const std::vector<context::OpenCall>& open = meter_->open;
+    const context::Answered answered = context::match(open, entry.results);
+    for (std::size_t index = 0; index < entry.results.size(); ++index) {
+      if (answered.results[index]) continue;
+      const std::string& id = entry.results[index].call_id;
       if (strict)
         return fail(Code::unmatched_tool_result, fmt::format("no call {} waits for a result (messages.pairs is strict)",
-                                                             result.call_id.substr(0, context::most_remembered)));
-      warn(Code::unmatched_tool_result, result.call_id);
+                                                             id.substr(0, context::most_remembered)));
+      if (!warn(Code::unmatched_tool_result, id)) break;
     }
+    const bool ends_turn = entry.person && !answered.any();
     if (entry.role != context::Role::assistant && !ends_turn) return {};
-    for (const context::OpenCall& call : entry.results.empty() ? meter_->open : open) {
+    for (std::size_t index = 0; index < open.size(); ++index) {
+      if (answered.calls[index]) continue;
       if (strict)
         return fail(Code::unmatched_tool_call,
-                    fmt::format("the call {} waits for its result (messages.pairs is strict)", call.id));
-      if (!warn(Code::unmatched_tool_call, call.id)) break;
+                    fmt::format("the call {} waits for its result (messages.pairs is strict)", open[index].id));
+      if (!warn(Code::unmatched_tool_call, open[index].id)) break;
     }
     return {};
   }

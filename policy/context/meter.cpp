@@ -1,6 +1,7 @@
 #include "policy/context/meter.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "policy/context/doom_loop.hpp"
 #include "policy/usage.hpp"
@@ -29,11 +30,26 @@ std::string strings(const std::vector<std::string>& texts) { return json::array_
 std::vector<std::string> strings_at(std::string_view object, std::string_view name) {
   std::vector<std::string> out;
   for (const std::string_view text : json::elements(json::find(object, name).value_or("[]")))
+
+}  // namespace
+
     out.push_back(json::as_string(text).value_or(""));
   return out;
 }
-
-}  // namespace
+Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results) {
+  Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
+  if (open.empty()) return out;
+  std::unordered_map<std::string_view, std::vector<std::size_t>> by_id;  // places of results; the first one is last
+  for (std::size_t at = results.size(); at-- > 0;) by_id[results[at].call_id].push_back(at);
+  for (std::size_t at = 0; at < open.size(); ++at) {
+    const auto found = by_id.find(open[at].id);
+    if (found == by_id.end() || found->second.empty()) continue;
+    out.calls[at] = true;
+    out.results[found->second.back()] = true;
+    found->second.pop_back();
+  }
+  return out;
+}
 
 void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
   *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
@@ -49,9 +65,10 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
   }
   if (entry.role == Role::system) return;
   if (!entry.synthetic) ++messages;
-  const bool person = entry.person && !answers(entry);
-  for (const ToolResult& result : entry.results)
-    if (const auto call = std::ranges::find(open, result.call_id, &OpenCall::id); call != open.end()) open.erase(call);
+  const Answered answered = match(open, entry.results);
+  const bool person = entry.person && !answered.any();  // else it belongs to the turn of the call
+  std::erase_if(open,
+                [&](const OpenCall& call) { return answered.calls[static_cast<std::size_t>(&call - open.data())]; });
   if (person) {
     if (!after_person) ++turns;
     open.clear();
@@ -70,12 +87,6 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
     else if (auto loop = repeat(repeated, call, doom_count))
       doom = std::move(loop);
   }
-}
-
-bool Meter::answers(const Entry& entry) const {
-  return std::ranges::any_of(entry.results, [this](const ToolResult& result) {
-    return std::ranges::find(open, result.call_id, &OpenCall::id) != open.end();
-  });
 }
 
 std::optional<DoomLoop> Meter::take_doom() {

@@ -38,7 +38,7 @@ class Segment {
     std::size_t row;
     std::size_t call;
   };
-  // What comes behind the calls of a row.
+  // The rows behind those of calls.
   struct Answers {
     std::vector<Row> results{};
     std::vector<Row> with_words{};  // messages that bring results and more: providers want the results first
@@ -65,8 +65,8 @@ class Segment {
     return call.row;
   }
 
-  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, and
-  // what else the message has stays where it is.
+  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, as a
+  // message with nothing else, and the rest of the message stays where it is.
   void give(Row& row, std::vector<Repaired>& repaired) {
     std::vector<std::optional<std::size_t>> owners;
     bool in_place = true;
@@ -84,18 +84,20 @@ class Segment {
       (only_results ? answers.results : answers.with_words).push_back(std::exchange(row, {}));
       return;
     }
-    const Row whole = row;
+    const Row whole = std::exchange(row, {});
+    const auto with = [&](std::string message) {
+      Row made{.id = whole.id, .seq = whole.seq, .counts_usage = whole.counts_usage};
+      rows_.replace(made, std::move(message));
+      return made;
+    };
     for (std::size_t index = 0; index < owners.size(); ++index) {
       if (!owners[index]) continue;
-      Row result{.id = whole.id, .seq = whole.seq, .entry = whole.entry, .counts_usage = whole.counts_usage};
       const std::string_view part = whole.entry.results[index].part;
-      if (!part.empty()) replace_content(result, fmt::format("[{}]", part));
-      answers_[*owners[index]].results.push_back(std::move(result));
+      answers_[*owners[index]].results.push_back(
+          part.empty() ? whole : with(fmt::format(R"({{"role":"user","content":[{}]}})", part)));
     }
-    row = {};
     if (only_results) return;
-    row = whole;
-    replace_content(row, words_of(whole.entry));
+    row = with(json::apply(whole.entry.message, {.set = {{"content", words_of(whole.entry)}}}));
     row.entry.person = whole.entry.person;
   }
 
@@ -112,10 +114,6 @@ class Segment {
       repaired.push_back({.call_id = calls[call].id, .why = "missing_result"});
     }
     std::ranges::move(answers.with_words, std::back_inserter(out));
-  }
-
-  void replace_content(Row& row, std::string content) {
-    rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", std::move(content)}}}));
   }
 
   // The content of a message without its results.

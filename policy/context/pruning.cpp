@@ -22,7 +22,7 @@ struct NewText {
   bool keeps_others = true;  // parts that are no text
 };
 
-// What a view does to a result: the text becomes another one.
+// A result whose text the view replaces.
 struct Target {
   std::size_t row;
   std::size_t result;
@@ -129,7 +129,8 @@ class Pruner {
       for (const std::size_t at = target->row; target != targets_.end() && target->row == at; ++target) {
         if (!target->change) continue;
         changes.push_back(std::move(*target->change));
-        pruned.push_back({.entry_id = row.id,
+        pruned.push_back({.row = at,
+                          .entry_id = row.id,
                           .tool = std::move(target->tool),
                           .from = target->points,
                           .to = target->now,

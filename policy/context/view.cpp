@@ -36,8 +36,9 @@ void add_summary(Rows& rows, const Line& checkpoint, Style style) {
 }
 
 // Leaves out the oldest turns, so that at most `most` rows remain behind the summary. The last turn stays.
-void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::int64_t& used) {
-  std::vector<Row>& all = rows.all;
+void trim_turns(View& view, std::int64_t most) {
+  std::vector<Row>& all = view.rows.all;
+  const std::size_t summary_rows = view.summary_rows;
   std::size_t begin = summary_rows;
   while (all.size() - begin > static_cast<std::size_t>(most)) {
     std::size_t next = begin + 1;
@@ -45,8 +46,9 @@ void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::in
     if (next == all.size()) break;
     begin = next;
   }
-  for (std::size_t at = summary_rows; at < begin; ++at) used -= all[at].entry.tokens;
-  used = std::max<std::int64_t>(used, 0);
+  for (std::size_t at = summary_rows; at < begin; ++at) view.used -= all[at].entry.tokens;
+  view.used = std::max<std::int64_t>(view.used, 0);
+  std::erase_if(view.pruned, [begin](const Pruned& pruned) { return pruned.row < begin; });
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(summary_rows), all.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
@@ -142,7 +144,7 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   view.used = meter.used();
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
-  if (options.max_messages) trim_turns(view.rows, view.summary_rows, *options.max_messages, view.used);
+  if (options.max_messages) trim_turns(view, *options.max_messages);
   if (options.max_tool_chars) cut_results(view.rows, view.used, *options.max_tool_chars);
   return view;
 }

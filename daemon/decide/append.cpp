@@ -287,10 +287,10 @@ class EntryAppender {
     };
     if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
     count("messageCount", counters_.message_count, 1);
-    if (const auto usage = entry.role == "assistant" ? policy::read_usage(entry.usage) : std::nullopt) {
-      count("inputTokens", counters_.input_tokens, usage->input);
-      count("outputTokens", counters_.output_tokens, usage->output);
-      count("totalTokens", counters_.total_tokens, usage->total);
+    if (read.usage && !entry.usage.empty()) {
+      count("inputTokens", counters_.input_tokens, read.usage->input);
+      count("outputTokens", counters_.output_tokens, read.usage->output);
+      count("totalTokens", counters_.total_tokens, read.usage->total);
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     if (context::tells_model(read)) {

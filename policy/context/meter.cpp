@@ -12,15 +12,12 @@ namespace {
 
 // Returns the tokens that a reply reported, all of them. Nothing if it reported none, or only zeros.
 std::optional<std::int64_t> reported_by(const Entry& entry) {
-  if (entry.role != Role::assistant || entry.usage.empty()) return {};
-  const auto usage = policy::read_usage(entry.usage);
-  if (!usage) return {};
-  const std::int64_t sum = policy::add_counted(policy::add_counted(usage->input, usage->output),
-                                               policy::add_counted(usage->cache_read, usage->cache_write));
+  if (!entry.usage) return {};
+  const std::int64_t sum = entry.usage->sum();
   return sum == 0 ? std::nullopt : std::optional(sum);
 }
 
-// What a summary takes is given to begin().
+// The tokens of a summary are given to begin().
 bool is_of_summary(const Entry& entry) { return entry.summary && entry.role != Role::system; }
 
 constexpr std::string_view spelling_names[] = {"pi", "openai", "anthropic"};
@@ -30,12 +27,12 @@ std::string strings(const std::vector<std::string>& texts) { return json::array_
 std::vector<std::string> strings_at(std::string_view object, std::string_view name) {
   std::vector<std::string> out;
   for (const std::string_view text : json::elements(json::find(object, name).value_or("[]")))
-
-}  // namespace
-
     out.push_back(json::as_string(text).value_or(""));
   return out;
 }
+
+}  // namespace
+
 Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results) {
   Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
   if (open.empty()) return out;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <ranges>
-#include <unordered_map>
 
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -31,7 +31,7 @@ struct Path {
 Result<const Landmarks*> landmarks_of(Transcript& transcript, Landmarks& /*held*/) { return transcript.landmarks(); }
 Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landmarks& held) {
   if (transcript.count() == 0) return &held;
-  std::unordered_map<std::string, std::vector<std::uint64_t>> seqs;
+  std::map<std::string, std::vector<std::uint64_t>> seqs;
   const std::vector<SeqSpan> all{{0, transcript.count() - 1}};
   TRY(transcript.each(all, [&](std::uint64_t seq, std::string_view line) {
     held.add(line);
@@ -79,7 +79,12 @@ context::Line line_of(std::uint64_t seq, std::string_view line) {
   const auto [type, body] = spoken_of(fields, line, held);
   out.type = type;
   out.body = body;
-  if (const auto text = json::as_string(fields.timestamp)) out.at = parse_iso_time(*text).value_or(0);
+  return out;
+}
+
+context::Line checkpoint_of(const StoredLine& stored) {
+  context::Line out = line_of(stored.seq, stored.line);
+  if (const auto text = json::as_string(read_fields(stored.line).timestamp)) out.at = parse_iso_time(*text).value_or(0);
   return out;
 }
 
@@ -141,8 +146,7 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
     out.cut = bytes > max_bytes;
     return !out.cut;
   };
-  if (shown.checkpoint && fits(shown.checkpoint->line))
-    out.checkpoint = line_of(shown.checkpoint->seq, shown.checkpoint->line);
+  if (shown.checkpoint && fits(shown.checkpoint->line)) out.checkpoint = checkpoint_of(*shown.checkpoint);
   if (out.cut) return out;
   TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
     if (!fits(line)) return false;
@@ -203,7 +207,7 @@ template <class Source>
 Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count) {
   TRY(const auto shown, shown_of(source, marks));
   context::Meter meter;
-  if (shown.checkpoint) context::begin(meter, line_of(shown.checkpoint->seq, shown.checkpoint->line));
+  if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
   const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
   TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
     context::add(meter, line_of(seq, line), doom_count, seq >= counted_from);

@@ -11,10 +11,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "policy/context/meter.hpp"
@@ -57,7 +57,7 @@ struct Landmarks {
   // it returns true.
   template <class Look>  // Result<void>(const std::vector<std::string>& ids, take)
   Result<void> resolve(Look look) {
-    std::unordered_map<std::string_view, std::vector<Branch*>> open;  // by the parent's id; the last branch is last
+    std::map<std::string_view, std::vector<Branch*>> open;  // by the parent's id; the last branch is last
     std::vector<std::string> ids;
     for (const Unresolved& one : unresolved) {
       branches[one.branch].parent = Branch::not_there;

@@ -1,8 +1,8 @@
 #include "policy/context/compaction.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
-#include <unordered_map>
 
 #include "policy/context/tool_pairs.hpp"
 
@@ -11,8 +11,8 @@ namespace {
 
 // Returns the seq of the last entry with each id. Foreign programs write several entries with one id, and a checkpoint
 // that names it means the last one.
-std::unordered_map<std::string_view, std::uint64_t> last_by_id(const Conversation& conversation) {
-  std::unordered_map<std::string_view, std::uint64_t> last;
+std::map<std::string_view, std::uint64_t> last_by_id(const Conversation& conversation) {
+  std::map<std::string_view, std::uint64_t> last;
   for (const std::vector<Line>* lines : {&conversation.system, &conversation.before, &conversation.after})
     for (const Line& line : *lines) {
       std::uint64_t& seq = last[line.id];

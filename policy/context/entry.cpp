@@ -186,6 +186,7 @@ Entry read_message(std::string_view message) {
     if (name == "summary") entry.summary = member.value == "true";
     if (name == "attachments") attachments = member.value;
     if (name == "status") entry.status = member.value;
+    if (name == "status" || name == "entryIds") entry.marked = true;
     if (name == "isError" || name == "is_error") failed = member.value == "true";
     if (name == "usage") usage = member.value;
     if (name == "model") entry.model = member.value;

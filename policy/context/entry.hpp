@@ -52,6 +52,7 @@ struct Entry {
   bool synthetic = false;   // the daemon or a runner made it
   bool summary = false;     // it is half of a pair that summarises what came before
   bool checkpoint = false;  // what came before it is summarised
+  bool marked = false;      // it has members that a view adds: entryIds, status
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
   std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty

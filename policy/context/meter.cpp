@@ -1,7 +1,7 @@
 #include "policy/context/meter.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 #include "policy/context/doom_loop.hpp"
 #include "policy/usage.hpp"
@@ -36,14 +36,19 @@ std::vector<std::string> strings_at(std::string_view object, std::string_view na
 Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results) {
   Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
   if (open.empty()) return out;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> by_id;  // places of results; the first one is last
-  for (std::size_t at = results.size(); at-- > 0;) by_id[results[at].call_id].push_back(at);
+  std::vector<std::pair<std::string_view, std::size_t>> by_id;
+  for (std::size_t at = 0; at < results.size(); ++at) by_id.emplace_back(results[at].call_id, at);
+  std::ranges::sort(by_id);
+  std::vector<std::size_t> taken(by_id.size());  // of the results with the id that begins here
   for (std::size_t at = 0; at < open.size(); ++at) {
-    const auto found = by_id.find(open[at].id);
-    if (found == by_id.end() || found->second.empty()) continue;
+    const auto first = std::ranges::lower_bound(by_id, std::pair(std::string_view(open[at].id), std::size_t{0}));
+    const auto place = static_cast<std::size_t>(first - by_id.begin());
+    if (first == by_id.end() || place + taken[place] == by_id.size()) continue;
+    const auto& [id, result] = by_id[place + taken[place]];
+    if (id != open[at].id) continue;
+    ++taken[place];
     out.calls[at] = true;
-    out.results[found->second.back()] = true;
-    found->second.pop_back();
+    out.results[result] = true;
   }
   return out;
 }

@@ -30,8 +30,8 @@ struct OpenCall {
   Spelling spelling = Spelling::pi;
 };
 
-// Matches results with calls: each result answers the first call with its id that no result before it answers. Takes
-// time linear in both: a message may bring very many results.
+// Matches results with calls: each result answers the first call with its id that no result before it answers. Sorts
+// the results, which may be very many; not hashed, since a client could choose ids whose hashes collide.
 struct Answered {
   std::vector<bool> calls{};    // that have a result
   std::vector<bool> results{};  // that have a call

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "store/json/raw_json.hpp"
@@ -193,7 +193,7 @@ class Pruner {
   std::int64_t& used_;
   const PruningSettings& settings_;
   std::vector<Target> targets_{};
-  std::unordered_map<std::string, std::string> tools_{};  // by the call's id
+  std::map<std::string, std::string> tools_{};  // by the call's id
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }

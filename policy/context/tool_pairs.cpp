@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,8 +17,9 @@ constexpr std::string_view interrupted = "No result: the call was interrupted.";
 
 OpenCall open_call(const ToolCall& call) { return {.id = call.id, .name = call.name, .spelling = call.spelling}; }
 
-// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results:
-// transcripts may have very many of them.
+// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results, but
+// for looking up their ids: transcripts may have very many of them. Ids are not hashed, since a client could choose ids
+// whose hashes collide.
 class Segment {
  public:
   Segment(Rows& rows, std::size_t begin, std::size_t end) : rows_(rows), begin_(begin), end_(end) {}
@@ -131,9 +133,9 @@ class Segment {
 
   Rows& rows_;
   std::size_t begin_, end_;
-  std::unordered_map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
-  std::unordered_map<std::size_t, Answers> answers_{};              // by the row of the calls
-  std::optional<std::size_t> last_other_{};                         // the last row that stays where it is
+  std::map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
+  std::unordered_map<std::size_t, Answers> answers_{};    // by the row of the calls
+  std::optional<std::size_t> last_other_{};               // the last row that stays where it is
 };
 
 }  // namespace
@@ -158,7 +160,7 @@ std::string interrupted_result(const OpenCall& call) {
 }
 
 void mark_answers(Rows& rows) {
-  std::unordered_map<std::string, std::size_t> open;  // calls of this turn without a result, by id
+  std::map<std::string, std::size_t> open;  // calls of this turn without a result, by id
   for (Row& row : rows.all) {
     for (const ToolResult& result : row.entry.results) {
       const auto call = open.find(result.call_id);

@@ -72,6 +72,7 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 }
 
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
+  rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
     Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
@@ -85,9 +86,18 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
 }
 
 std::string to_json(const Row& row) {
-  json::Edit shown{.set = {{"entryIds", row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]"}}};
-  if (!row.entry.status.empty()) shown.set.push_back({"status", std::string(row.entry.status)});
-  return json::apply(row.entry.message, shown);
+  const std::string ids = row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]";
+  const Entry& entry = row.entry;
+  if (entry.marked) {
+    json::Edit shown{.set = {{"entryIds", ids}}};
+    if (!entry.status.empty()) shown.set.push_back({"status", std::string(entry.status)});
+    return json::apply(entry.message, shown);
+  }
+  std::string out;
+  out.reserve(entry.message.size() + ids.size() + entry.status.size() + 32);
+  out.append(entry.message, 0, entry.message.rfind('}')).append(",\"entryIds\":").append(ids);
+  if (!entry.status.empty()) out.append(",\"status\":").append(entry.status);
+  return out += '}';
 }
 
 void begin(Meter& meter, const Line& checkpoint) {

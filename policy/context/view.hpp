@@ -24,7 +24,7 @@ struct Line {
   std::string id{};
   std::string type{};
   std::string body{};   // JSON: of a message the message object, else the entry
-  std::int64_t at = 0;  // ms since the epoch
+  std::int64_t at = 0;  // of a checkpoint: its time, ms since the epoch
 };
 
 // The entries that are read of a conversation, on the path from its first entry to the leaf.

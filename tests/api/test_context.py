@@ -425,6 +425,21 @@ class Foreign(Case):
             shutil.copytree(tree / "agents", daemon.state / "agents")
             daemon.start()
             api = daemon.client()
+    def test_a_topic_without_messages_is_an_empty_conversation(self):
+        key = self.make()
+        self.seven(key)
+        at = "?topic=none"
+        self.assertEqual(self.ok(self.api.get(S(key, "main", "messages") + at), 200)["data"], [])
+        self.assertEqual(self.view(key, "&topic=none")["data"], [])
+        seen = self.context(key, at)
+        self.assertEqual((seen["used"], seen["messages"], seen["due"]["reason"]), (0, 0, "below_threshold"))
+        compact = S(key, "main", "compact") + at
+        self.problem(self.api.post(compact, {}), 409, "nothing_to_compact")
+        self.problem(self.api.post(compact, {"summary": "S", "firstKeptEntryId": "x"}), 422, "validation_failed")
+        self.ok(self.api.post(compact, {"error": {"code": "model"}}), 200)
+        self.assertEqual(self.ok(self.api.post(S(key, "main", "repair") + at), 200)["added"], [])
+        self.assertEqual(self.ok(self.api.get(S(key, "main", "topics")), 200)["data"], [], "nothing of it is kept")
+
             for agent in ("main", "codex"):
                 expected = json.loads((tree / "expected" / f"{agent}.transcripts.json").read_text())
                 for file, wanted in expected.items():

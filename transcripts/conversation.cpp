@@ -237,10 +237,11 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
   return out;
 }
 
-// Calls `read` a second time if it fails: a foreign program may have rewritten the file meanwhile.
+// Calls `read` a second time if it fails, unless it was stopped: a foreign program may have rewritten the file
+// meanwhile.
 template <class Read>
 auto twice(Transcript& transcript, Read read) -> decltype(read()) {
-  if (auto result = read(); result) return result;
+  if (auto result = read(); result || transcript.was_stopped()) return result;
   TRY(transcript.refresh());
   return read();
 }

@@ -118,6 +118,11 @@ std::filesystem::path Transcript::landmarks_sidecar(const std::filesystem::path&
 }
 
 Result<bool> Transcript::refresh(std::uint64_t budget) { return impl_->refresh(budget); }
+void Transcript::allow(std::uint64_t bytes) {
+  impl_->allowed = bytes;
+  impl_->stopped = false;
+}
+bool Transcript::was_stopped() const { return impl_->stopped; }
 const TranscriptTail& Transcript::tail() const { return impl_->tail; }
 
 Result<TranscriptPage> Transcript::page(const PageQuery& query) {
@@ -126,7 +131,7 @@ Result<TranscriptPage> Transcript::page(const PageQuery& query) {
 
 Result<void> Transcript::each(std::span<const SeqSpan> spans, const Take& take) {
   auto done = impl_->each(spans, take);
-  if (!done) impl_->distrust();
+  if (!done && !impl_->stopped) impl_->distrust();
   return done;
 }
 

@@ -93,6 +93,10 @@ class Transcript {
   // about `budget` bytes at most and returns false if there is more; until it returned true, no other function may be
   // called.
   Result<bool> refresh(std::uint64_t budget = whole);
+  // Limits what the calls that follow may parse: one that would parse more than these bytes of entries fails, and
+  // was_stopped() is true until the next allow(). What is indexed already costs nothing.
+  void allow(std::uint64_t bytes);
+  bool was_stopped() const;
   const TranscriptTail& tail() const;
   std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query);

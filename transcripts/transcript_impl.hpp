@@ -26,7 +26,9 @@ struct Transcript::Impl {
   Landmarks with_tail{};  // and a last line without '\n'
   TranscriptTail tail{};
   ShownLines shown{};
-  std::uint64_t saved = 0;  // bytes that the line index's sidecar covers
+  std::uint64_t saved = 0;        // bytes that the line index's sidecar covers
+  std::uint64_t allowed = whole;  // bytes that may still be parsed
+  bool stopped = false;
 
   Result<bool> refresh(std::uint64_t budget);
   Result<bool> look(const struct stat& status, std::uint64_t budget);
@@ -44,7 +46,8 @@ struct Transcript::Impl {
   Result<TranscriptPage> page(const PageQuery& query) const;
   Result<bool> page_upwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
   Result<bool> page_downwards(LineReader& reader, std::uint64_t low, std::uint64_t high, PageBuilder& page) const;
-  Result<void> each(std::span<const SeqSpan> spans, const Take& take) const;
+  Result<void> spend(std::uint64_t bytes);  // that are about to be parsed
+  Result<void> each(std::span<const SeqSpan> spans, const Take& take);
   Result<Found> find(std::span<const std::string> wanted, const IsMeant& is_meant);
   Result<std::vector<WholeLine>> whole_lines(std::uint64_t begin, std::uint64_t end, std::size_t max_bytes) const;
   LineReader reader() const { return {fd.get(), tail.size, path.native()}; }
@@ -52,7 +55,7 @@ struct Transcript::Impl {
   // Calls `read` a second time with a new index if it fails: the file may have been rewritten meanwhile.
   template <class Read>
   auto with_fresh_index_on_failure(Read read) -> decltype(read()) {
-    if (auto result = read(); result) return result;
+    if (auto result = read(); result || stopped) return result;
     distrust();
     TRY(refresh(whole));
     return read();

@@ -62,8 +62,17 @@ Result<TranscriptPage> Transcript::Impl::page(const PageQuery& query) const {
   return std::move(page).finish(more);
 }
 
+Result<void> Transcript::Impl::spend(std::uint64_t bytes) {
+  if (bytes > allowed) {
+    stopped = true;
+    return fail(Code::internal, fmt::format("{} is too long to be read at once", path.native()));
+  }
+  if (allowed != whole) allowed -= bytes;
+  return {};
+}
+
 // Goes on from the last entry that was read where that is nearer than the last one whose offset is known.
-Result<void> Transcript::Impl::each(std::span<const SeqSpan> spans, const Take& take) const {
+Result<void> Transcript::Impl::each(std::span<const SeqSpan> spans, const Take& take) {
   LineReader lines = reader();
   std::uint64_t next = 0;  // the entry that begins at `at`
   std::optional<std::uint64_t> at;
@@ -77,6 +86,7 @@ Result<void> Transcript::Impl::each(std::span<const SeqSpan> spans, const Take& 
     for (; next < end; ++next) {
       TRY(const auto line_end, lines.end_of(*at));
       if (next >= span.first) {
+        TRY(spend(line_end - *at));
         TRY(const auto line, lines.text(*at, line_end));
         if (!take(next, line)) return {};
       }
@@ -90,6 +100,7 @@ Result<void> Transcript::Impl::each(std::span<const SeqSpan> spans, const Take& 
 Result<void> Transcript::Impl::scan_ids() {
   ids.load(id_sidecar(sidecar), index, fd.get(), seen, path.native());
   if (index.offsets.empty()) return {};
+  TRY(spend(index.covered.bytes - ids.now.covered.bytes));
   auto scanned = ids.now.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
   if (!scanned) ids.forget();
   return scanned;
@@ -102,6 +113,7 @@ Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::optional<std::int
   if (now.lines != 0 && doom_count && now.doom_count != *doom_count) now.meter.reset();
   now.doom_count = doom_count.value_or(now.doom_count);
   if (!index.offsets.empty()) {
+    TRY(spend(index.covered.bytes - now.covered.bytes));
     auto scanned = now.scan(fd.get(), index.offsets.front(), index.covered.bytes, path.native());
     if (!scanned) {
       landmarks.forget();
@@ -159,6 +171,7 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
     if ((low_bits >> (hash & 63) & 1) == 0 || !hashes.contains(hash)) continue;
     TRY(auto begin, offset_of(lines, seq));
     TRY(auto end, lines.end_of(begin));
+    TRY(spend(end - begin));
     TRY(auto line, lines.text(begin, end));
     check_line(seq, line);
   }

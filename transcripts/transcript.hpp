@@ -94,7 +94,7 @@ class Transcript {
   // called.
   Result<bool> refresh(std::uint64_t budget = whole);
   // Limits what the calls that follow may parse: one that would parse more than these bytes of entries fails, and
-  // was_stopped() is true until the next allow(). What is indexed already costs nothing.
+  // was_stopped() is true until the next allow(). Entries that are indexed already cost nothing.
   void allow(std::uint64_t bytes);
   bool was_stopped() const;
   const TranscriptTail& tail() const;

@@ -72,7 +72,7 @@ HandlerResult get_context(Api& api, http::Request& request) {
   co_return as_of_response(out.text(), source.as_of);
 }
 
-// What a request asks of a view.
+// A request for a view.
 struct Asked {
   context::ViewOptions options{};
   std::optional<std::int64_t> window{};

@@ -70,9 +70,9 @@ class EntryAppender {
     TRY(know_ids());
     if (builder_.out.need) return std::move(done_);
     if (end_.count == 0) {
-      meter_.emplace();
+      meter_ = std::make_shared<context::Meter>();
     } else if (end_.meter) {
-      meter_ = *end_.meter;
+      meter_ = std::make_shared<context::Meter>(*end_.meter);
     } else {
       need(Need::What::meter);
       return std::move(done_);
@@ -84,7 +84,7 @@ class EntryAppender {
       TRY(append(entry));
       warn_of_loop();
     }
-    end_.meter = meter_ ? std::make_shared<const context::Meter>(std::move(*meter_)) : nullptr;
+    end_.meter = std::move(meter_);
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
           {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
@@ -330,8 +330,8 @@ class EntryAppender {
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
-  bool has_seqs_ = false;  // first_seq and last_seq are set
-  std::optional<context::Meter> meter_;
+  bool has_seqs_ = false;                  // first_seq and last_seq are set
+  std::shared_ptr<context::Meter> meter_;  // null: unknown
   std::vector<std::uint32_t> new_ids_;
 };
 

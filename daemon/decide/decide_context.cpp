@@ -61,7 +61,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   const context::Meter* meter = meter_of(builder, file);
   if (meter == nullptr) return std::move(builder.out);
   const auto kept = context.kept->find(file + '\n' + command.first_kept);
-  // What was looked up counts as long as no checkpoint and no branch came since: entries that follow change nothing.
+  // An answer counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {
     builder.out.need = Need{Need::What::kept, file, {command.first_kept}};

@@ -51,7 +51,7 @@ struct Entry {
   bool person = false;      // a user's message that a person wrote: neither synthetic nor a summary
   bool synthetic = false;   // the daemon or a runner made it
   bool summary = false;     // it is half of a pair that summarises what came before
-  bool checkpoint = false;  // what came before it is summarised
+  bool checkpoint = false;  // it stands for the entries before it
   bool marked = false;      // it has members that a view adds: entryIds, status
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};

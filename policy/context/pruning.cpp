@@ -67,7 +67,7 @@ std::string content_with(std::string_view content, std::string_view text, bool k
 // Rewrites a row once, however many results of it change; they are in order.
 void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
   const Entry& entry = row.entry;
-  const std::string_view status = entry.status;  // what the whole text says
+  const std::string_view status = entry.status;  // of the whole text
   const auto content_of = [&entry](const NewText& change) {
     return content_with(entry.results[change.result].content, change.text, change.keeps_others);
   };

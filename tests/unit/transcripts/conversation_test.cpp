@@ -38,7 +38,7 @@ MemoryTranscript in_memory(std::string_view lines) {
   return transcript;
 }
 
-// What a model is shown of these lines, and the measure of that, from a file and from memory.
+// Reads the ids of these lines that a model is shown, from a file and from memory, and checks their measure.
 std::string shown(const std::string& lines) {
   TempDir dir(TempDir::On::memory);
   const auto transcript = open_transcript(dir.write("t.jsonl", transcript_header + lines));

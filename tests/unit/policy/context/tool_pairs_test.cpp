@@ -229,7 +229,7 @@ TEST_CASE("whatever calls and results come, in any order, they match afterwards"
     match_pairs(rows);
     check_valid(rows);
     CHECK(match_pairs(rows).empty());
-    // What people and the model said stays, in its order.
+    // Messages of people and the model stay, in their order.
     Strings kept;
     Strings given;
     for (const Row& row : rows.all)

@@ -65,8 +65,9 @@ std::optional<TokenUsage> read_usage(std::string_view usage) {
   std::array<std::size_t, numbers> ranks{};
   ranks.fill(names.size());
   std::array<std::optional<std::int64_t>, numbers> found{};
+  std::string held;
   for (const json::Member& member : json::members(usage)) {
-    const auto name = std::ranges::find(names, member.name, &Name::name);
+    const auto name = std::ranges::find(names, name_of(member, held), &Name::name);
     const auto rank = static_cast<std::size_t>(name - names.begin());
     if (name == names.end() || ranks[name->number] < rank) continue;
     const auto number = number_in(*name, member.value);
@@ -80,9 +81,7 @@ std::optional<TokenUsage> read_usage(std::string_view usage) {
   out.cache_write = found[cache_write].value_or(0);
   out.cache_read = found[cached_within] ? *found[cached_within] : found[cache_read].value_or(0);
   if (found[cached_within]) out.input = std::max<std::int64_t>(out.input - *found[cached_within], 0);
-  const std::int64_t sum =
-      add_counted(add_counted(out.input, out.output), add_counted(out.cache_read, out.cache_write));
-  out.total = found[total].value_or(sum);
+  out.total = found[total].value_or(out.sum());
   return out;
 }
 

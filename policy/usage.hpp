@@ -23,7 +23,9 @@ struct TokenUsage {
   std::int64_t output = 0;
   std::int64_t cache_read = 0;
   std::int64_t cache_write = 0;
-  std::int64_t total = 0;  // as given, else the sum of the four
+  std::int64_t total = 0;  // as given, else sum()
+
+  std::int64_t sum() const { return add_counted(add_counted(input, output), add_counted(cache_read, cache_write)); }
 };
 
 // Reads a `usage` object as OpenClaw (input, cacheRead), Anthropic (input_tokens, cache_read_input_tokens), OpenAI

@@ -105,6 +105,13 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
       std::memcpy(some.data(), text.data() + at, sizeof(some));
       if (((some[0] | some[1] | some[2] | some[3]) & 0x8080808080808080ULL) != 0) break;
     }
+    if (std::uint64_t eight = 0; at + sizeof(eight) <= text.size()) {
+      std::memcpy(&eight, text.data() + at, sizeof(eight));
+      if ((eight & 0x8080808080808080ULL) == 0) {
+        at += sizeof(eight);
+        continue;
+      }
+    }
     if (at == text.size()) break;
     const std::size_t length = utf8_sequence(text, at);
     if (length == 0) return at;

@@ -1,8 +1,9 @@
 #include "transcripts/conversation.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <map>
 #include <ranges>
-#include <unordered_map>
 
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -11,21 +12,16 @@
 namespace sessiond::transcripts {
 namespace {
 
-// Seqs, both ends included.
-struct Span {
-  std::uint64_t first, last;
-};
-
 // The path from the first entry to the leaf.
 struct Path {
-  std::vector<Span> spans{};  // in order
+  std::vector<SeqSpan> spans{};  // in order
   bool has(std::uint64_t seq) const {
-    const auto span = std::ranges::lower_bound(spans, seq, {}, &Span::last);
+    const auto span = std::ranges::lower_bound(spans, seq, {}, &SeqSpan::last);
     return span != spans.end() && span->first <= seq;
   }
-  std::vector<Span> between(std::uint64_t first, std::uint64_t last) const {
-    std::vector<Span> out;
-    for (const Span& span : spans)
+  std::vector<SeqSpan> between(std::uint64_t first, std::uint64_t last) const {
+    std::vector<SeqSpan> out;
+    for (const SeqSpan& span : spans)
       if (span.first <= last && first <= span.last)
         out.push_back({std::max(first, span.first), std::min(last, span.last)});
     return out;
@@ -34,21 +30,20 @@ struct Path {
 
 Result<const Landmarks*> landmarks_of(Transcript& transcript, Landmarks& /*held*/) { return transcript.landmarks(); }
 Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landmarks& held) {
-  PageQuery query{.limit = transcript.count()};
-  std::unordered_map<std::string, std::uint64_t> seqs;
-  for (bool more = transcript.count() != 0; more;) {
-    TRY(auto page, transcript.page(query));
-    for (const StoredLine& line : page.lines) {
-      held.add(line.line);
-      seqs[entry_id(line.line, line.seq)] = line.seq;
-    }
-    query.after = page.next;
-    more = page.has_more;
-  }
-  held.resolve([&seqs](const std::string& id) {
-    const auto found = seqs.find(id);
-    return found == seqs.end() ? std::nullopt : std::optional(found->second);
-  });
+  if (transcript.count() == 0) return &held;
+  std::map<std::string, std::vector<std::uint64_t>> seqs;
+  const std::vector<SeqSpan> all{{0, transcript.count() - 1}};
+  TRY(transcript.each(all, [&](std::uint64_t seq, std::string_view line) {
+    held.add(line);
+    seqs[entry_id(line, seq)].push_back(seq);
+    return true;
+  }));
+  TRY(held.resolve([&seqs](const std::vector<std::string>& ids, auto take) -> Result<void> {
+    for (const std::string& id : ids)
+      for (const std::uint64_t seq : seqs[id] | std::views::reverse)
+        if (take(id, seq)) break;
+    return {};
+  }));
   return &held;
 }
 
@@ -71,41 +66,46 @@ Path path_of(const Landmarks& marks) {
   return path;
 }
 
-// Calls take(StoredLine) for the entries of the spans until it returns false.
-template <class Source, class Take>
-Result<void> each_line(Source& source, const std::vector<Span>& spans, Take take) {
-  for (const Span& span : spans) {
-    PageQuery query{.before = span.last + 1, .limit = 1'000};
-    if (span.first > 0) query.after = span.first - 1;
-    for (bool more = true; more;) {
-      TRY(auto page, source.page(query));
-      for (StoredLine& line : page.lines)
-        if (!take(line)) return {};
-      query.after = page.next;
-      more = page.has_more && page.next && *page.next < span.last;
-    }
+context::Line line_of(std::uint64_t seq, std::string_view line) {
+  EntryFields fields = read_fields(line);
+  context::Line out{.seq = seq, .id = entry_id(fields, line, seq)};
+  std::string repaired;
+  if (store::invalid_utf8(line)) {
+    line = repaired = store::replace_invalid_utf8(line);
+    fields = read_fields(line);
   }
-  return {};
-}
-
-context::Line line_of(StoredLine& stored) {
-  if (store::invalid_utf8(stored.line)) stored.line = store::replace_invalid_utf8(stored.line);
-  const EntryFields fields = read_fields(stored.line);
-  context::Line out{.seq = stored.seq, .id = entry_id(stored.line, stored.seq)};
   if (fields.shape == EntryShape::unreadable) return out;
   std::string held;
-  const auto [type, body] = spoken_of(fields, stored.line, held);
+  const auto [type, body] = spoken_of(fields, line, held);
   out.type = type;
   out.body = body;
-  if (const auto text = json::as_string(fields.timestamp)) out.at = parse_iso_time(*text).value_or(0);
+  return out;
+}
+
+context::Line checkpoint_of(const StoredLine& stored) {
+  context::Line out = line_of(stored.seq, stored.line);
+  if (const auto text = json::as_string(read_fields(stored.line).timestamp)) out.at = parse_iso_time(*text).value_or(0);
   return out;
 }
 
 // The entries that a model is shown, before their lines are read.
 struct Shown {
   Path path{};
-  std::optional<std::uint64_t> checkpoint{};
-  std::vector<Span> before{}, after{};
+  std::optional<StoredLine> checkpoint{};
+  std::vector<SeqSpan> before{}, after{};
+
+  // Tells whether an entry is shown for the checkpoint, as one that it keeps.
+  bool is_before(std::uint64_t seq) const { return checkpoint && seq < checkpoint->seq; }
+  // The system messages before the other entries, then these.
+  std::vector<SeqSpan> all(const Landmarks& marks) const {
+    std::vector<SeqSpan> out;
+    const std::vector<SeqSpan>& begin = before.empty() ? after : before;
+    for (const std::uint64_t seq : marks.systems)
+      if ((begin.empty() || seq < begin.front().first) && path.has(seq)) out.push_back({seq, seq});
+    out.insert(out.end(), before.begin(), before.end());
+    out.insert(out.end(), after.begin(), after.end());
+    return out;
+  }
 };
 
 template <class Source>
@@ -113,31 +113,26 @@ Result<Shown> shown_of(Source& source, const Landmarks& marks) {
   Shown out;
   out.path = path_of(marks);
   if (out.path.spans.empty()) return out;
-  const std::uint64_t leaf = out.path.spans.back().last;
-  for (auto seq = marks.checkpoints.rbegin(); seq != marks.checkpoints.rend() && !out.checkpoint; ++seq)
-    if (out.path.has(*seq)) out.checkpoint = *seq;
-  if (!out.checkpoint) {
+  const auto last = std::ranges::find_if(marks.checkpoints | std::views::reverse,
+                                         [&out](std::uint64_t seq) { return out.path.has(seq); });
+  if (last == marks.checkpoints.rend()) {
     out.after = out.path.spans;
     return out;
   }
-  const std::uint64_t at = *out.checkpoint;
-  std::string kept;
-  TRY(each_line(source, {{at, at}}, [&kept](const StoredLine& line) {
-    kept = json::string_at(line.line, "firstKeptEntryId").value_or("");
+  const std::uint64_t at = *last;
+  const std::vector<SeqSpan> checkpoint{{at, at}};
+  TRY(source.each(checkpoint, [&out](std::uint64_t seq, std::string_view line) {
+    out.checkpoint = {.seq = seq, .line = std::string(line)};
     return false;
   }));
+  assert(out.checkpoint);
+  const std::string kept = json::string_at(out.checkpoint->line, "firstKeptEntryId").value_or("");
   if (!kept.empty()) {
-    TRY(const auto first, source.find(kept));
-    if (first && first->seq < at && out.path.has(first->seq)) out.before = out.path.between(first->seq, at - 1);
+    TRY(const auto first,
+        source.find(kept, [&](std::string_view, std::uint64_t seq) { return seq < at && out.path.has(seq); }));
+    if (first) out.before = out.path.between(first->seq, at - 1);
   }
-  if (at < leaf) out.after = out.path.between(at + 1, leaf);
-  return out;
-}
-
-std::vector<Span> systems_of(const Landmarks& marks, const Path& path) {
-  std::vector<Span> out;
-  for (const std::uint64_t seq : marks.systems)
-    if (path.has(seq)) out.push_back({seq, seq});
+  if (const std::uint64_t leaf = out.path.spans.back().last; at < leaf) out.after = out.path.between(at + 1, leaf);
   return out;
 }
 
@@ -146,26 +141,19 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
                                          std::uint64_t max_bytes) {
   context::Conversation out;
   std::uint64_t bytes = 0;
-  const auto take_into = [&](std::vector<context::Line>& lines, bool systems) {
-    return [&, systems](StoredLine& stored) {
-      bytes += stored.line.size();
-      if (bytes > max_bytes) {
-        out.cut = true;
-        return false;
-      }
-      const bool is_system = std::ranges::binary_search(marks.systems, stored.seq);
-      if (is_system == systems) lines.push_back(line_of(stored));
-      return true;
-    };
+  const auto fits = [&](std::string_view line) {
+    bytes += line.size();
+    out.cut = bytes > max_bytes;
+    return !out.cut;
   };
-  TRY(each_line(source, systems_of(marks, shown.path), take_into(out.system, true)));
-  if (shown.checkpoint) {
-    std::vector<context::Line> line;
-    TRY(each_line(source, {{*shown.checkpoint, *shown.checkpoint}}, take_into(line, false)));
-    if (!line.empty()) out.checkpoint = std::move(line.front());
-  }
-  TRY(each_line(source, shown.before, take_into(out.before, false)));
-  TRY(each_line(source, shown.after, take_into(out.after, false)));
+  if (shown.checkpoint && fits(shown.checkpoint->line)) out.checkpoint = checkpoint_of(*shown.checkpoint);
+  if (out.cut) return out;
+  TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
+    if (!fits(line)) return false;
+    const bool is_system = std::ranges::binary_search(marks.systems, seq);
+    (is_system ? out.system : shown.is_before(seq) ? out.before : out.after).push_back(line_of(seq, line));
+    return true;
+  }));
   return out;
 }
 
@@ -173,13 +161,13 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
 // at least one.
 template <class Source>
 Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::uint64_t max_bytes) {
-  std::vector<Span> last;
+  std::vector<SeqSpan> last;
   std::uint64_t bytes = 0;
   std::int64_t count = 0;
   const std::int64_t most = messages + 1'000;  // a turn may have begun some way before
-  std::vector<Span> spans = shown.before;
+  std::vector<SeqSpan> spans = shown.before;
   spans.insert(spans.end(), shown.after.begin(), shown.after.end());
-  for (const Span& span : spans | std::views::reverse) {
+  for (const SeqSpan& span : spans | std::views::reverse) {
     std::uint64_t first = span.last + 1;
     PageQuery query{.before = span.last + 1, .limit = 1'000, .descending = true};
     if (span.first > 0) query.after = span.first - 1;
@@ -198,8 +186,8 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
   }
   shown.before.clear();
   shown.after.clear();
-  for (const Span& span : last | std::views::reverse)
-    (span.first < shown.checkpoint.value_or(0) ? shown.before : shown.after).push_back(span);
+  for (const SeqSpan& span : last | std::views::reverse)
+    (shown.is_before(span.first) ? shown.before : shown.after).push_back(span);
   return shown;
 }
 
@@ -219,25 +207,13 @@ template <class Source>
 Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count) {
   TRY(const auto shown, shown_of(source, marks));
   context::Meter meter;
-  if (shown.checkpoint)
-    TRY(each_line(source, {{*shown.checkpoint, *shown.checkpoint}}, [&](StoredLine& line) {
-      context::begin(meter, line_of(line));
-      return true;
-    }));
-  const auto add = [&](bool counts_usage) {
-    return [&, counts_usage](StoredLine& stored) {
-      context::add(meter, line_of(stored), doom_count, counts_usage);
-      return true;
-    };
-  };
-  const auto add_kept = [&, add = add(false)](StoredLine& stored) {
-    return std::ranges::binary_search(marks.systems, stored.seq) || add(stored);
-  };
-  std::vector<Span> systems = systems_of(marks, shown.path);
-  std::erase_if(systems, [&](const Span& span) { return span.first >= shown.checkpoint.value_or(0); });
-  TRY(each_line(source, systems, add(false)));
-  TRY(each_line(source, shown.before, add_kept));
-  TRY(each_line(source, shown.after, add(true)));
+  if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
+  const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
+  TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
+    context::add(meter, line_of(seq, line), doom_count, seq >= counted_from);
+    return true;
+  }));
+  meter.branches = marks.branches.size();
   return meter;
 }
 
@@ -247,22 +223,27 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
   TRY(const Landmarks* marks, landmarks_of(source, held));
   TRY(const auto shown, shown_of(source, *marks));
   KeptEntry out{.branches = marks->branches.size()};
-  if (shown.checkpoint) {
-    TRY(each_line(source, {{*shown.checkpoint, *shown.checkpoint}}, [&out](StoredLine& line) {
-      out.checkpoint = transcripts::entry_id(line.line, line.seq);
-      return false;
-    }));
-  }
-  TRY(const auto found, source.find(entry_id));
+  if (shown.checkpoint) out.checkpoint = transcripts::entry_id(shown.checkpoint->line, shown.checkpoint->seq);
+  TRY(const auto found,
+      source.find(entry_id, [&](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
   if (!found) return out;
-  out.on_path = shown.path.has(found->seq);
+  out.on_path = true;
   if (!shown.checkpoint)
     out.beyond_last = true;
   else if (shown.before.empty())
-    out.beyond_last = found->seq > *shown.checkpoint;
+    out.beyond_last = found->seq > shown.checkpoint->seq;
   else
     out.beyond_last = found->seq > shown.before.front().first;
   return out;
+}
+
+// Calls `read` a second time if it fails, unless it was stopped: a foreign program may have rewritten the file
+// meanwhile.
+template <class Read>
+auto twice(Transcript& transcript, Read read) -> decltype(read()) {
+  if (auto result = read(); result || transcript.was_stopped()) return result;
+  TRY(transcript.refresh());
+  return read();
 }
 
 }  // namespace
@@ -285,30 +266,30 @@ std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, st
 }
 
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits) {
-  return read(transcript, limits);
+  return twice(transcript, [&] { return read(transcript, limits); });
 }
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits) {
   return read(transcript, limits);
 }
 
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count) {
-  TRY(const Landmarks* marks, transcript.landmarks(doom_count));
-  if (marks->meter) return *marks->meter;
-  TRY(auto meter, measure_anew(transcript, *marks, doom_count));
-  meter.branches = marks->branches.size();
-  transcript.set_meter(meter);
-  return meter;
+  return twice(transcript, [&]() -> Result<context::Meter> {
+    TRY(const Landmarks* marks, transcript.landmarks(doom_count));
+    if (marks->meter) return *marks->meter;
+    TRY(auto meter, measure_anew(transcript, *marks, doom_count));
+    transcript.set_meter(meter);
+    return meter;
+  });
 }
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count) {
-  Landmarks held;
+  Landmarks held{.doom_count = doom_count};
   TRY(const Landmarks* marks, landmarks_of(transcript, held));
-  TRY(auto meter, measure_anew(transcript, *marks, doom_count));
-  meter.branches = marks->branches.size();
-  return meter;
+  if (marks->meter) return *marks->meter;
+  return measure_anew(transcript, *marks, doom_count);
 }
 
 Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id) {
-  return look_up(transcript, entry_id);
+  return twice(transcript, [&] { return look_up(transcript, entry_id); });
 }
 Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id) {
   return look_up(transcript, entry_id);

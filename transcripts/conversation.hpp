@@ -3,6 +3,7 @@
 // long the transcript is.
 //
 // The entries that a checkpoint keeps begin with its firstKeptEntryId. If that entry is not on the path, it keeps none.
+// Foreign programs write several entries with one id: the last one on the path, before the checkpoint, is meant.
 // Blocks, like Transcript.
 #pragma once
 
@@ -35,7 +36,7 @@ Result<context::Conversation> read_conversation(const MemoryTranscript& transcri
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count);
 
-// What the path to the leaf says of an entry that a compaction would keep first.
+// An entry that a compaction would keep first, as the path to the leaf has it.
 struct KeptEntry {
   bool on_path = false;
   bool beyond_last = false;    // behind the first entry that the last checkpoint keeps

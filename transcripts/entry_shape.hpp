@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "transcripts/members.hpp"
@@ -23,5 +24,6 @@ struct EntryFields : EntryMembers {
 // Reads the fields in one pass. An id or type that is not a string, or empty, counts as absent; such a parentId is
 // null.
 EntryFields read_fields(std::string_view line);
+std::string entry_id(const EntryFields& fields, std::string_view line, std::uint64_t seq);  // stored or derived
 
 }  // namespace sessiond::transcripts

@@ -132,8 +132,9 @@ std::string entry_type(std::string_view line) {
   return fields.shape == EntryShape::other ? json::as_string(fields.type).value_or("") : "message";
 }
 
-std::string entry_id(std::string_view line, std::uint64_t seq) {
-  const EntryFields fields = read_fields(line);
+std::string entry_id(std::string_view line, std::uint64_t seq) { return entry_id(read_fields(line), line, seq); }
+
+std::string entry_id(const EntryFields& fields, std::string_view line, std::uint64_t seq) {
   if (fields.shape == EntryShape::unreadable || fields.id.empty()) return derived_id(line, seq);
   std::string id = json::as_string(fields.id).value_or("");
   return store::invalid_utf8(id) ? store::replace_invalid_utf8(id) : id;

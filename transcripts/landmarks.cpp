@@ -39,7 +39,7 @@ void Landmarks::add(std::string_view line) {
     branches.push_back({.seq = seq});
     meter.reset();
   }
-  last_id = entry_id(line, seq);
+  last_id = entry_id(fields, line, seq);
   std::string held;
   const auto [type, body] = spoken_of(fields, line, held);
   const context::Entry entry = context::read_entry(type, body);

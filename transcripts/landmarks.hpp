@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 
 #include "policy/context/meter.hpp"
 #include "store/problem.hpp"
+#include "store/try.hpp"
 #include "transcripts/sidecar.hpp"
 
 namespace sessiond::transcripts {
@@ -50,15 +52,26 @@ struct Landmarks {
   std::uint64_t entries() const { return lines; }
   static std::optional<Landmarks> decode(std::string_view sidecar, std::uint64_t inode);
   void add(std::string_view line);
-  // Notes the seqs of the parents that were looked for.
-  template <class Find>  // std::optional<std::uint64_t>(const std::string& id)
-  void resolve(Find find) {
+  // Looks for the parents of branches. Of several entries with a parent's id, the last one before the branch counts.
+  // look(ids, take) calls take(id, seq) for the entries with these ids, of each id from the last one backwards until
+  // it returns true.
+  template <class Look>  // Result<void>(const std::vector<std::string>& ids, take)
+  Result<void> resolve(Look look) {
+    std::map<std::string_view, std::vector<Branch*>> open;  // by the parent's id; the last branch is last
+    std::vector<std::string> ids;
     for (const Unresolved& one : unresolved) {
-      Branch& branch = branches[one.branch];
-      const auto parent = find(one.parent);
-      branch.parent = parent && *parent < branch.seq ? *parent : Branch::not_there;
+      branches[one.branch].parent = Branch::not_there;
+      std::vector<Branch*>& waiting = open[one.parent];
+      if (waiting.empty()) ids.push_back(one.parent);
+      waiting.push_back(&branches[one.branch]);
     }
+    TRY(look(ids, [&open](std::string_view id, std::uint64_t seq) {
+      std::vector<Branch*>& waiting = open.find(id)->second;
+      for (; !waiting.empty() && waiting.back()->seq > seq; waiting.pop_back()) waiting.back()->parent = seq;
+      return waiting.empty();
+    }));
     unresolved.clear();
+    return {};
   }
   // Extends the landmarks from what is covered (at first from `first_entry`, where the header ends) to `end`, the end
   // of a line. Blocks.

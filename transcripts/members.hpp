@@ -8,11 +8,6 @@
 
 namespace sessiond::transcripts {
 
-// Returns the member's name with escapes resolved: "\u0069d" is "id". `held` keeps it if it has any.
-inline std::string_view name_of(const json::Member& member, std::string& held) {
-  if (!member.name.contains('\\')) return member.name;
-  return held = json::unescape(member.name);
-}
 inline bool named(const json::Member& member, std::string_view name) {
   if (member.name.size() <= name.size()) return member.name == name;  // escapes only make a name longer
   return member.name.find('\\') != std::string_view::npos && json::unescape(member.name) == name;

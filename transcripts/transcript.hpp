@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -57,6 +58,15 @@ struct WholeLine {
   std::uint64_t end = 0;  // offset behind its '\n'
 };
 
+// Entries in a row: their seqs, both included.
+struct SeqSpan {
+  std::uint64_t first = 0, last = 0;
+};
+using Take = std::function<bool(std::uint64_t seq, std::string_view line)>;
+
+// Tells whether a search means this one of the entries with an id. A search asks from the last entry backwards.
+using IsMeant = std::function<bool(std::string_view id, std::uint64_t seq)>;
+
 // A page also ends, with has_more, before its lines exceed limits::page_bytes. It has at least one line if there is
 // one.
 struct TranscriptPage {
@@ -83,15 +93,22 @@ class Transcript {
   // about `budget` bytes at most and returns false if there is more; until it returned true, no other function may be
   // called.
   Result<bool> refresh(std::uint64_t budget = whole);
+  // Limits what the calls that follow may parse: one that would parse more than these bytes of entries fails, and
+  // was_stopped() is true until the next allow(). Entries that are indexed already cost nothing.
+  void allow(std::uint64_t bytes);
+  bool was_stopped() const;
   const TranscriptTail& tail() const;
   std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
   Result<TranscriptPage> page(const PageQuery& query);
+  // Calls take(seq, line) for the entries of the spans, in the order of the spans, until it returns false. When it
+  // fails, some entries may have been taken; after a refresh() it may succeed.
+  Result<void> each(std::span<const SeqSpan> spans, const Take& take);
   // Shows a line of a page: view_entry() with View::full. Valid until the next call.
   std::string_view show(const StoredLine& line);
-  // Finds entries by id. Of several with one id the last one counts.
+  // Finds entries by id. Of several with one id the last one counts; with `is_meant`, the last one that it says yes to.
   using Found = std::map<std::string, StoredLine, std::less<>>;
-  Result<Found> find(std::span<const std::string> entry_ids);
-  Result<std::optional<StoredLine>> find(std::string_view entry_id);
+  Result<Found> find(std::span<const std::string> entry_ids, const IsMeant& is_meant = {});
+  Result<std::optional<StoredLine>> find(std::string_view entry_id, const IsMeant& is_meant = {});
   Result<IdSet> ids();  // the ids of all entries
   // Where branches begin, system messages and checkpoints (landmarks.hpp). Valid until the next call.
   // Their meter counts with `doom_count`; nothing: with the last one.

@@ -72,7 +72,7 @@ HandlerResult get_context(Api& api, http::Request& request) {
   co_return as_of_response(out.text(), source.as_of);
 }
 
-// What a request asks of a view.
+// A request for a view.
 struct Asked {
   context::ViewOptions options{};
   std::optional<std::int64_t> window{};
@@ -140,16 +140,17 @@ Result<std::string> summarized_rows(const context::Conversation& conversation, c
   context::Rows rows;
   context::add_rows(rows, conversation.before, false);
   context::add_rows(rows, conversation.after, true);
+  std::size_t end = rows.all.size();
+  while (end > 0 && rows.all[end - 1].id != until) --end;
+  if (end == 0)
+    return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
   std::string out = "{\"data\":[";
-  for (const context::Row& row : rows.all) {
-    if (row.id == until) return out + "]";
-    append_element(out, context::to_json(row));
-  }
-  return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
+  for (std::size_t at = 0; at + 1 < end; ++at) append_element(out, context::to_json(rows.all[at]));
+  return out + "]";
 }
 
 std::string view_json(const context::Conversation& conversation, const Asked& asked, const context::Settings& settings,
-                      const context::Window& window, const TranscriptSource& source) {
+                      const context::Window& window, const TranscriptSource& source, const context::Meter& meter) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
   const context::View view = context::view_of(conversation, options, settings);
@@ -158,7 +159,7 @@ std::string view_json(const context::Conversation& conversation, const Asked& as
   out += "],\"data\":[";
   for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
   json::ObjectWriter numbers;
-  write_context(numbers, source, settings, window, context::measure(conversation, settings.doom_count), view.used);
+  write_context(numbers, source, settings, window, meter, view.used);
   out.append("],\"context\":").append(numbers.text());
   out.append(",\"pruned\":").append(pruned_json(view));
   out.append(",\"repaired\":").append(repaired_json(view));
@@ -178,7 +179,8 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
            TRY(const auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
            if (asked.summarize) return summarized_rows(conversation, asked.until);
-           return view_json(conversation, asked, settings, window, source);
+           TRY(const auto meter, transcripts::measure(transcript, settings.doom_count));
+           return view_json(conversation, asked, settings, window, source, meter);
          }));
   body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
                       source.memory != nullptr ? R"(,"durable":false)" : "");

@@ -88,9 +88,7 @@ HandlerResult get_page(Api& api, http::Request& request) {
     return std::move(out) + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
                                         reading.page.descending ? "nextBefore" : "nextAfter", next, page.has_more);
   };
-  CO_TRY(auto body, source.memory != nullptr
-                        ? page_json(*source.memory)
-                        : co_await api.ledger.read_transcript(source.agent, source.file, page_json));
+  CO_TRY(auto body, co_await read_source(api, source, page_json));
   if (source.memory != nullptr) body += R"(,"durable":false)";
   body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source.session_id), source.as_of);
   co_return json_response(std::move(body));
@@ -100,8 +98,7 @@ HandlerResult get_one(Api& api, http::Request& request) {
   const std::string id = request.params.at(2);
   CO_TRY(auto source, co_await source_of(api, request));
   const auto find = [&id](auto& transcript) { return transcript.find(id); };
-  CO_TRY(auto line, source.memory != nullptr ? find(*source.memory)
-                                             : co_await api.ledger.read_transcript(source.agent, source.file, find));
+  CO_TRY(auto line, co_await read_source(api, source, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
   const bool raw = query_text(request, "view") == "raw";
   std::string body =
@@ -155,8 +152,11 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
   http::Response response;
   response.content_type = "application/x-ndjson";
   if (source.memory != nullptr) {  // Range is ignored
-    if (source.memory->text().empty()) co_return fail(Code::not_found, "this session has no transcript yet");
-    response.body = source.memory->text();
+    if (source.memory->bytes() == 0) co_return fail(Code::not_found, "this session has no transcript yet");
+    const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
+      return transcript.text();
+    };
+    CO_TRY(response.body, co_await api.ledger.read_memory(source.memory, text));
     co_return response;
   }
   CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));

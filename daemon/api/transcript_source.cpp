@@ -37,10 +37,10 @@ asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Reques
                          .as_of = api.ledger.as_of(seen.seq()),
                          .entry = session->entry()};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
-    static const transcripts::MemoryTranscript empty;
     if (&state == api.ledger.parts().memory.of(path.agent)) {
       const auto* memory = api.ledger.parts().memory.transcript(path.agent, out.file);
-      out.memory = memory == nullptr ? &empty : memory;
+      out.memory = memory == nullptr ? std::make_shared<const transcripts::MemoryTranscript>()
+                                     : std::make_shared<const transcripts::MemoryTranscript>(*memory);
     }
     return out;
   };

@@ -17,8 +17,8 @@ struct TranscriptSource {
   std::string as_of;
   std::shared_ptr<const std::string> entry{};     // of the session; null if it is archived
   std::shared_ptr<const context::Meter> meter{};  // null: not known without reading the transcript
-  // Of an ephemeral session; valid until the next wait. Null: the transcript is a file.
-  const transcripts::MemoryTranscript* memory = nullptr;
+  // Of an ephemeral session, as it is now. Null: the transcript is a file.
+  std::shared_ptr<const transcripts::MemoryTranscript> memory{};
 };
 
 // ?topic=
@@ -27,12 +27,12 @@ Result<std::optional<std::string>> topic_of(const http::Request& request);
 // one.
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
 
-// Runs call(transcript) with a Transcript on a disk thread, or here with a MemoryTranscript.
+// Runs call(transcript) on a disk thread, with a Transcript or a MemoryTranscript.
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read_source(Api& api,
                                                                                    const TranscriptSource& source,
                                                                                    Call call) {
-  if (source.memory != nullptr) co_return call(*source.memory);
+  if (source.memory != nullptr) co_return co_await api.ledger.read_memory(source.memory, std::move(call));
   co_return co_await api.ledger.read_transcript(source.agent, source.file, std::move(call));
 }
 

@@ -70,9 +70,9 @@ class EntryAppender {
     TRY(know_ids());
     if (builder_.out.need) return std::move(done_);
     if (end_.count == 0) {
-      meter_.emplace();
+      meter_ = std::make_shared<context::Meter>();
     } else if (end_.meter) {
-      meter_ = *end_.meter;
+      meter_ = std::make_shared<context::Meter>(*end_.meter);
     } else {
       need(Need::What::meter);
       return std::move(done_);
@@ -84,7 +84,7 @@ class EntryAppender {
       TRY(append(entry));
       warn_of_loop();
     }
-    end_.meter = meter_ ? std::make_shared<const context::Meter>(std::move(*meter_)) : nullptr;
+    end_.meter = std::move(meter_);
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
           {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
@@ -193,26 +193,24 @@ class EntryAppender {
     if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
     if (entry.results.empty() && meter_->open.empty()) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
-    const bool ends_turn = entry.person && !meter_->answers(entry);
-    std::vector<context::OpenCall> open;  // without those that this entry answers
-    if (!entry.results.empty()) open = meter_->open;
-    for (const context::ToolResult& result : entry.results) {
-      const auto call = std::ranges::find(open, result.call_id, &context::OpenCall::id);
-      if (call != open.end()) {
-        open.erase(call);
-        continue;
-      }
+    const std::vector<context::OpenCall>& open = meter_->open;
+    const context::Answered answered = context::match(open, entry.results);
+    for (std::size_t index = 0; index < entry.results.size(); ++index) {
+      if (answered.results[index]) continue;
+      const std::string& id = entry.results[index].call_id;
       if (strict)
         return fail(Code::unmatched_tool_result, fmt::format("no call {} waits for a result (messages.pairs is strict)",
-                                                             result.call_id.substr(0, context::most_remembered)));
-      warn(Code::unmatched_tool_result, result.call_id);
+                                                             id.substr(0, context::most_remembered)));
+      if (!warn(Code::unmatched_tool_result, id)) break;
     }
+    const bool ends_turn = entry.person && !answered.any();
     if (entry.role != context::Role::assistant && !ends_turn) return {};
-    for (const context::OpenCall& call : entry.results.empty() ? meter_->open : open) {
+    for (std::size_t index = 0; index < open.size(); ++index) {
+      if (answered.calls[index]) continue;
       if (strict)
         return fail(Code::unmatched_tool_call,
-                    fmt::format("the call {} waits for its result (messages.pairs is strict)", call.id));
-      if (!warn(Code::unmatched_tool_call, call.id)) break;
+                    fmt::format("the call {} waits for its result (messages.pairs is strict)", open[index].id));
+      if (!warn(Code::unmatched_tool_call, open[index].id)) break;
     }
     return {};
   }
@@ -289,10 +287,10 @@ class EntryAppender {
     };
     if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
     count("messageCount", counters_.message_count, 1);
-    if (const auto usage = entry.role == "assistant" ? policy::read_usage(entry.usage) : std::nullopt) {
-      count("inputTokens", counters_.input_tokens, usage->input);
-      count("outputTokens", counters_.output_tokens, usage->output);
-      count("totalTokens", counters_.total_tokens, usage->total);
+    if (read.usage && !entry.usage.empty()) {
+      count("inputTokens", counters_.input_tokens, read.usage->input);
+      count("outputTokens", counters_.output_tokens, read.usage->output);
+      count("totalTokens", counters_.total_tokens, read.usage->total);
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     if (context::tells_model(read)) {
@@ -336,8 +334,8 @@ class EntryAppender {
   TranscriptEnd end_;
   bool known_ = false;
   bool topic_is_new_ = false;
-  bool has_seqs_ = false;  // first_seq and last_seq are set
-  std::optional<context::Meter> meter_;
+  bool has_seqs_ = false;                  // first_seq and last_seq are set
+  std::shared_ptr<context::Meter> meter_;  // null: unknown
   std::vector<std::uint32_t> new_ids_;
 };
 

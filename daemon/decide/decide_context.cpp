@@ -17,14 +17,20 @@ const context::Meter* meter_of(DecisionBuilder& builder, const std::string& file
   return nullptr;
 }
 
-Result<void> check_topic(const AgentState& state, const Session& session, const std::optional<std::string>& topic) {
-  if (!topic) return {};
+// Tells whether a topic has a transcript; nothing is read for one that has none. not_found if its file is another
+// session's.
+Result<bool> has_transcript(const AgentState& state, const Session& session, const std::optional<std::string>& topic) {
+  if (!topic || topic == session.topic_of_key()) return true;
   const std::string file = AgentState::file_of(session, topic);
-  const auto* topics = state.transcripts.topics(session.session_id);
-  const bool there = (topics != nullptr && topics->contains(*topic)) || state.transcripts.find(file) != nullptr;
-  if (!there || !state.may_use(session, file))
+  if (!state.may_use(session, file))
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), *topic));
-  return {};
+  const auto* topics = state.transcripts.topics(session.session_id);
+  return (topics != nullptr && topics->contains(*topic)) || state.transcripts.find(file) != nullptr;
+}
+
+std::unexpected<Problem> not_on_path(const std::string& first_kept) {
+  return fail_at("/firstKeptEntryId",
+                 fmt::format("there is no entry {} on the path to the last entry of this transcript", first_kept));
 }
 
 transcripts::NewEntry compaction_entry(const CompactSession& command, std::int64_t tokens_before) {
@@ -49,21 +55,19 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
-  TRY(check_topic(state, session, command.topic));
+  TRY(const bool is_there, has_transcript(state, session, command.topic));
+  if (!is_there) return not_on_path(command.first_kept);
   const std::string file = AgentState::file_of(session, command.topic);
   const context::Meter* meter = meter_of(builder, file);
   if (meter == nullptr) return std::move(builder.out);
   const auto kept = context.kept->find(file + '\n' + command.first_kept);
-  // What was looked up counts as long as no checkpoint and no branch came since: entries that follow change nothing.
+  // An answer counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {
     builder.out.need = Need{Need::What::kept, file, {command.first_kept}};
     return std::move(builder.out);
   }
-  if (!kept->second.on_path)
-    return fail_at(
-        "/firstKeptEntryId",
-        fmt::format("there is no entry {} on the path to the last entry of this transcript", command.first_kept));
+  if (!kept->second.on_path) return not_on_path(command.first_kept);
   if (!kept->second.beyond_last)
     return fail(Code::nothing_to_compact,
                 fmt::format("{} is not behind the first entry that the last compaction keeps", command.first_kept));
@@ -90,7 +94,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
 Result<Decision> decide(const AgentState& state, const FailCompaction& command, const Context& context) {
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
-  TRY(check_topic(state, *there, command.topic));
+  TRY(has_transcript(state, *there, command.topic));
   json::ObjectWriter data;
   data.raw("error", command.error);
   builder.emit(journal::EventType::compaction_failed, *there, data.text(), command.topic);
@@ -106,8 +110,9 @@ Result<Decision> decide(const AgentState& state, const RepairSession& command, c
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
-  TRY(check_topic(state, session, command.topic));
-  const context::Meter* meter = meter_of(builder, AgentState::file_of(session, command.topic));
+  TRY(const bool is_there, has_transcript(state, session, command.topic));
+  const context::Meter none;
+  const context::Meter* meter = is_there ? meter_of(builder, AgentState::file_of(session, command.topic)) : &none;
   if (meter == nullptr) return std::move(builder.out);
   AppendRequest append{.topic = command.topic};
   std::vector<std::string> calls;

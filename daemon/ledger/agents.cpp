@@ -109,15 +109,12 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   if (big) {
     agent->loading_bytes = bytes;
     log::info("agent_loading", {{"agent", id}, {"bytes", bytes}});
-    while (big_load_) co_await big_load_ended_.wait(0);
-    big_load_ = true;
   }
-  auto loaded = co_await runtime::run_on(agent->strand, [this, id, request] {
+  auto load = runtime::run_on(agent->strand, [this, id, request] {
     return load_store(env_.config, env_.paths, commits_.journal(), adopting_, id, request);
   });
+  auto loaded = co_await (big ? big_loads_.run(std::move(load)) : std::move(load));
   if (big) {
-    big_load_ = false;
-    big_load_ended_.release(0);
     agent->loading_bytes = 0;
     log::info("agent_loaded",
               {{"agent", id}, {"sessions", loaded ? loaded->state->size() : 0}, {"ms", store::steady_ms() - begin}});

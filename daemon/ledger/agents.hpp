@@ -120,8 +120,7 @@ class Agents {
   const std::atomic<bool>& adopting_;
   Hooks hooks_{};
   Map agents_{};
-  bool big_load_ = false;  // a big store is being read: one at a time, so that disk threads are left for the others
-  runtime::Waiters big_load_ended_{};
+  runtime::OneByOne big_loads_{};  // of big stores
 };
 
 // Describes an agent's files. All zero for an agent that is not known.

@@ -19,6 +19,7 @@
 #include "daemon/decide/rules.hpp"
 #include "daemon/ledger/background.hpp"
 #include "daemon/ledger/paths.hpp"
+#include "daemon/runtime/one_by_one.hpp"
 #include "daemon/runtime/one_thread.hpp"
 #include "store/clock.hpp"
 #include "store/journal/event.hpp"
@@ -26,6 +27,8 @@
 namespace sessiond::ledger {
 
 inline constexpr std::int64_t transcript_lock_timeout_ms = 60'000;
+// Bytes of a transcript that one call may index or parse beside a long pass (LedgerEnv::long_passes).
+inline constexpr std::uint64_t short_pass = 1 << 20;
 
 struct LedgerEnv {
   LedgerEnv(asio::io_context& loop, asio::thread_pool& threads, const config::Config& configured,
@@ -61,6 +64,8 @@ struct LedgerEnv {
   const std::string secret;  // journal/cursor.key: signs whatever the daemon has to recognize after a restart
   const decide::Lineage lineage;
   Background background;
+  // Calls that parse much of a transcript: one at a time, so that the other disk threads serve what is short.
+  runtime::OneByOne long_passes{};
   std::minstd_rand jitter{std::random_device{}()};
   const std::int64_t started = store::unix_ms();
   // From here on no request waits for a foreign lock or for room in the journal.

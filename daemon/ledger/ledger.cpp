@@ -145,31 +145,37 @@ std::unexpected<Problem> is_there_already() {
 
 asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string agent, Requester intent,
                                                 Decide decide) {
-  const decide::AgentState* durable = nullptr;
-  while (durable == nullptr) {
+  MemorySessions::Facts facts;
+  for (int fetches = 0;;) {
     if (parts.env.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     CO_TRY(co_await parts.agents.load(agent, true));
-    durable = parts.agents.find_or_add(agent).state.get();
+    const decide::AgentState* durable = parts.agents.find_or_add(agent).state.get();
+    if (durable == nullptr) continue;
+    // No wait from here on, unless the decision needs a fact: then all begins again.
+    std::vector<answers::Digest> scopes;
+    if (intent.scope) {
+      const decide::AgentState* held = parts.memory.holding(agent, intent.scope->session);
+      scopes = {intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
+      CO_TRY(const auto known, kept_answer(parts, scopes.front(), intent.request));
+      if (known) co_return replay(*known);
+    }
+    CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide, facts));
+    if (decision.need) {
+      if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
+      CO_TRY(co_await parts.memory.fetch(agent, *decision.need, facts));
+      continue;
+    }
+    if (makes_one_of(*durable, decision) || takes_known_id(*durable, decision)) co_return is_there_already();
+    if (json::kind(decision.body) == json::Kind::object && !json::find(decision.body, "durable")) {
+      decision.body.pop_back();
+      decision.body += R"(,"durable":false})";
+    }
+    parts.memory.apply(agent, decision, answers_of(scopes, intent.request, decision, parts.commits.clock()));
+    co_return Reply{.status = decision.status,
+                    .body = std::move(decision.body),
+                    .etag = std::move(decision.etag),
+                    .location = std::move(decision.location)};
   }
-  // No wait from here on.
-  std::vector<answers::Digest> scopes;
-  if (intent.scope) {
-    const decide::AgentState* held = parts.memory.holding(agent, intent.scope->session);
-    scopes = {intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
-    CO_TRY(const auto known, kept_answer(parts, scopes.front(), intent.request));
-    if (known) co_return replay(*known);
-  }
-  CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide));
-  if (makes_one_of(*durable, decision) || takes_known_id(*durable, decision)) co_return is_there_already();
-  if (json::kind(decision.body) == json::Kind::object && !json::find(decision.body, "durable")) {
-    decision.body.pop_back();
-    decision.body += R"(,"durable":false})";
-  }
-  parts.memory.apply(agent, decision, answers_of(scopes, intent.request, decision, parts.commits.clock()));
-  co_return Reply{.status = decision.status,
-                  .body = std::move(decision.body),
-                  .etag = std::move(decision.etag),
-                  .location = std::move(decision.location)};
 }
 
 }  // namespace

@@ -130,6 +130,11 @@ class Ledger {
   auto read_transcript(std::string agent, std::string file, Call call) {
     return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
   }
+  // The same with a copy of an ephemeral session's transcript.
+  template <class Call>
+  auto read_memory(std::shared_ptr<const transcripts::MemoryTranscript> transcript, Call call) {
+    return ledger::read_memory(parts_.env, std::move(transcript), std::move(call));
+  }
   // Writes a session's transcript as version 3 if it is older. Appends wait meanwhile. Nothing: it is not older.
   // lock_timeout, session_busy.
   asio::awaitable<Result<std::optional<transcripts::Migration>>> migrate(std::string agent, std::string file,

@@ -89,65 +89,80 @@ std::uint64_t MemorySessions::bytes_of(const Agent& agent, const decide::Session
   return bytes;
 }
 
-// Answers from memory what the ledger reads from files (fetch.hpp).
-void MemorySessions::fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids,
-                           decide::FetchedKept& kept) const {
-  const transcripts::MemoryTranscript* transcript = this->transcript(agent.state.id(), need.file);
-  switch (need.what) {
-    case decide::Need::What::transcript_end:
-      agent.state.transcripts.find_or_add(need.file);  // that of no file: known ends are kept while the session is
-      return;
-    case decide::Need::What::entry_ids:
-      agent.state.transcripts.find_or_add(need.file).ids =
-          std::make_shared<transcripts::IdSet>(transcript == nullptr ? transcripts::IdSet() : transcript->ids());
-      return;
-    case decide::Need::What::lines:
-      for (const std::string& id : need.ids) {
-        const auto found = transcript == nullptr ? std::nullopt : *transcript->find(id);
-        lines[id] = found.value_or(transcripts::StoredLine{});
-      }
-      return;
-    case decide::Need::What::meter: {
-      auto meter = transcript == nullptr ? Result<context::Meter>()
-                                         : transcripts::measure(*transcript, env_.rules.context.doom_count);
-      agent.state.transcripts.find_or_add(need.file).meter =
-          std::make_shared<const context::Meter>(std::move(meter).value_or(context::Meter{}));
-      return;
-    }
-    case decide::Need::What::kept:
-      if (auto found = transcript == nullptr ? Result<transcripts::KeptEntry>()
-                                             : transcripts::look_up_kept(*transcript, need.ids.front()))
-        kept[need.file + '\n' + need.ids.front()] = std::move(*found);
-      return;
-    case decide::Need::What::id_files:
-      ids[need.file];  // it has none
-      return;
-    case decide::Need::What::sdk_session:  // never asked: the ids of ephemeral sessions are their own
-      return;
-  }
+// Null: the transcript has changed since it had so many bytes.
+decide::TranscriptEnd* MemorySessions::end_of(std::string_view agent, const std::string& file, std::uint64_t bytes) {
+  const transcripts::MemoryTranscript* now = transcript(agent, file);
+  if (now == nullptr || now->bytes() != bytes) return nullptr;
+  return &agents_.find(agent)->second.state.transcripts.find_or_add(file);
 }
 
-Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::string_view actor, const Decide& call) {
+asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::Need need, Facts& facts) {
+  using Transcript = const transcripts::MemoryTranscript;
+  Transcript* there = transcript(agent, need.file);
+  const auto copy = there == nullptr ? std::make_shared<Transcript>() : std::make_shared<Transcript>(*there);
+  const auto read = [&](auto call) { return read_memory(env_, copy, std::move(call)); };
+  switch (need.what) {
+    case decide::Need::What::meter: {
+      CO_TRY(auto meter, co_await read([count = env_.rules.context.doom_count](Transcript& transcript) {
+               return transcripts::measure(transcript, count);
+             }));
+      meter.take_doom();  // a loop of calls that ended before is not warned of any more
+      if (decide::TranscriptEnd* end = end_of(agent, need.file, copy->bytes()))
+        end->meter = std::make_shared<const context::Meter>(std::move(meter));
+      break;
+    }
+    case decide::Need::What::entry_ids: {
+      CO_TRY(auto ids,
+             co_await read([](Transcript& transcript) -> Result<transcripts::IdSet> { return transcript.ids(); }));
+      if (decide::TranscriptEnd* end = end_of(agent, need.file, copy->bytes()))
+        end->ids = std::make_shared<transcripts::IdSet>(std::move(ids));
+      break;
+    }
+    case decide::Need::What::lines: {
+      CO_TRY(auto found, co_await read([ids = need.ids](Transcript& transcript) { return transcript.find(ids); }));
+      for (const std::string& id : need.ids) facts.lines[id] = std::move(found[id]);
+      break;
+    }
+    case decide::Need::What::kept: {
+      CO_TRY(facts.kept[need.file + '\n' + need.ids.front()],
+             co_await read([id = need.ids.front()](Transcript& transcript) {
+               return transcripts::look_up_kept(transcript, id);
+             }));
+      break;
+    }
+    case decide::Need::What::transcript_end:
+    case decide::Need::What::id_files:
+    case decide::Need::What::sdk_session:
+      break;  // decide() knows them
+  }
+  co_return Result<void>{};
+}
+
+Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::string_view actor, const Decide& call,
+                                                Facts& facts) {
   assert(env_.loop.is_current());
   Agent& there = agents_.try_emplace(agent, agent).first->second;
   const std::string as_of = commits_.journal().epoch() + '-' + std::to_string(commits_.durable());
-  decide::FetchedLines lines;
-  decide::FetchedIds ids;
-  decide::FetchedKept kept;
   decide::Context now = commits_.context(actor, "api");
   now.next_seq = next_seq_;
-  now.on_disk = &ids;
-  now.kept = &kept;
+  now.on_disk = &facts.ids;
+  now.kept = &facts.kept;
   now.durable = false;
   now.as_of = as_of;
-  for (int fetches = 0; fetches < most_needs; ++fetches) {
-    auto decided = call(there.state, now, lines);
+  for (int needs = 0; needs < most_needs; ++needs) {
+    auto decided = call(there.state, now, facts.lines);
     if (!decided && there.state.size() == 0) agents_.erase(agent);
     if (!decided) return decided;
-    if (decided->need) {
-      fetch(there, *decided->need, lines, ids, kept);
+    if (decided->need && decided->need->what == decide::Need::What::transcript_end) {
+      there.state.transcripts.find_or_add(
+          decided->need->file);  // that of no file: known ends are kept with the session
       continue;
     }
+    if (decided->need && decided->need->what == decide::Need::What::id_files) {
+      facts.ids[decided->need->file];  // it has none
+      continue;
+    }
+    if (decided->need) return decided;
     const std::uint64_t most = env_.rules.ephemeral_bytes / 4 * 3;
     const std::uint64_t growth = growth_of(*decided);
     const decide::Session* about = growth == 0 ? nullptr : there.state.find_key(decided->events.back().envelope.key);

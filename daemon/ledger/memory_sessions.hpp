@@ -5,7 +5,7 @@
 // (LedgerEnv::on_passing_events). A key or session id is in one of the agent's two states only: Ledger::commit
 // refuses to make one that the other state has, and an ephemeral session ends when a foreign program makes a durable
 // one. All of them together take at most session.ephemeralBytes; the session that was changed longest ago makes room.
-// Thread: the loop. Nothing here waits.
+// Thread: the loop. Only fetch() waits: transcripts are parsed on disk threads.
 #pragma once
 
 #include <deque>
@@ -18,6 +18,7 @@
 
 #include "daemon/decide/decision.hpp"
 #include "daemon/ledger/commits.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "store/answers/answers.hpp"
 #include "transcripts/memory_transcript.hpp"
 
@@ -40,9 +41,18 @@ class MemorySessions {
   const answers::Answer* find_answer(const answers::Digest& scope) const;
   std::uint64_t bytes() const;  // of memory that all of them take, about
 
-  // Decides on the agent's ephemeral sessions. storage_full if one session would take more than three quarters of
-  // session.ephemeralBytes; the other quarter is for answers.
-  Result<decide::Decision> decide(const std::string& agent, std::string_view actor, const Decide& call);
+  // Decides on the agent's ephemeral sessions. If Decision::need is set, it is to be fetched, and decided again.
+  // storage_full if one session would take more than three quarters of session.ephemeralBytes; the other quarter is for
+  // answers.
+  struct Facts {
+    decide::FetchedLines lines{};
+    decide::FetchedIds ids{};
+    decide::FetchedKept kept{};
+  };
+  Result<decide::Decision> decide(const std::string& agent, std::string_view actor, const Decide& call, Facts& facts);
+  // Finds in the agent's transcripts what a decision needs. They may change meanwhile: the next decision may then need
+  // it again.
+  asio::awaitable<Result<void>> fetch(std::string agent, decide::Need need, Facts& facts);
   // Applies a decision that was made since the last commit, keeps the answers with its session, and publishes its
   // events.
   void apply(const std::string& agent, const decide::Decision& decision, std::vector<answers::Answer> answers);
@@ -61,8 +71,7 @@ class MemorySessions {
     std::string agent;
     std::string key;
   };
-  void fetch(Agent& agent, const decide::Need& need, decide::FetchedLines& lines, decide::FetchedIds& ids,
-             decide::FetchedKept& kept) const;
+  decide::TranscriptEnd* end_of(std::string_view agent, const std::string& file, std::uint64_t bytes);
   std::uint64_t bytes_of(const Agent& agent, const decide::Session& session) const;
   void apply_event(Agent& agent, const journal::Event& event);
   void erase_transcript(Agent& agent, const std::string& file);
@@ -81,5 +90,16 @@ class MemorySessions {
   std::uint64_t answer_bytes_ = 0;
   std::uint64_t next_seq_ = 1;  // of their events, for the versions of entries; no client sees it
 };
+
+// Runs call(const MemoryTranscript&), which returns a Result, on a disk thread.
+template <class Call>
+asio::awaitable<std::invoke_result_t<Call&, const transcripts::MemoryTranscript&>> read_memory(
+    LedgerEnv& env, std::shared_ptr<const transcripts::MemoryTranscript> transcript, Call call) {
+  const bool is_long = transcript->bytes() > short_pass;
+  auto pass = runtime::run_on(
+      env.disk.get_executor(),
+      [transcript = std::move(transcript), call = std::move(call)]() mutable { return call(*transcript); });
+  co_return co_await (is_long ? env.long_passes.run(std::move(pass)) : std::move(pass));
+}
 
 }  // namespace sessiond::ledger

@@ -1,5 +1,5 @@
 // Transcripts kept open for reading. Each has a strand of its own: one call at a time, on a disk thread, and calls that
-// wait hold no thread. Thread: the loop.
+// wait hold no thread. A call that parses much of its transcript is one of LedgerEnv::long_passes. Thread: the loop.
 #pragma once
 
 #include <map>
@@ -18,8 +18,9 @@ class TranscriptReaders {
  public:
   TranscriptReaders(LedgerEnv& env, TranscriptFlusher& flusher) : env_(env), flusher_(flusher) {}
 
-  // Runs call(Transcript&), which returns a Result, on a disk thread, when the file holds all acknowledged lines.
-  // lock_timeout when a foreign lock keeps lines of the last recovery out of it.
+  // Runs call(Transcript&), which returns a Result, on a disk thread, when the file holds all acknowledged lines. A
+  // call that turns out to be a long pass begins again. lock_timeout when a foreign lock keeps lines of the last
+  // recovery out of it.
   template <class Call>
   asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read(std::string agent, std::string file,
                                                                               Call call);
@@ -35,7 +36,7 @@ class TranscriptReaders {
 
  private:
   using OpenTranscript = runtime::OnStrand<transcripts::Transcript>;
-  static constexpr std::uint64_t slice = 64 << 20;  // bytes indexed at once: a first look keeps no disk thread for long
+  static constexpr std::uint64_t slice = 64 << 20;  // bytes that a long pass indexes before another one has its turn
   std::shared_ptr<OpenTranscript> open(const std::string& agent, const std::string& file);
   static void save(transcripts::Transcript& transcript);
 
@@ -58,17 +59,21 @@ asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> Transcrip
                    flusher_.recovering().contains(env_.paths.sessions_dir(agent) + file)))
     co_return std::unexpected(std::move(flushed.error()));
   const auto opened = open(agent, file);
-  for (;;) {
-    auto value =
-        co_await runtime::on(*opened, [call](transcripts::Transcript& transcript) mutable -> std::optional<Value> {
-          auto whole = transcript.refresh(slice);
-          if (!whole) return Value(std::unexpected(std::move(whole.error())));
-          return *whole ? std::optional<Value>(call(transcript)) : std::nullopt;
-        });
-    if (!value) continue;
-    runtime::post(*opened, save);  // behind the answer
-    co_return std::move(*value);
-  }
+  const auto pass = [&](std::uint64_t index, std::uint64_t parse) {
+    return runtime::on(*opened,
+                       [call, index, parse](transcripts::Transcript& transcript) mutable -> std::optional<Value> {
+                         transcript.allow(parse);
+                         auto whole = transcript.refresh(index);
+                         if (!whole) return Value(std::unexpected(std::move(whole.error())));
+                         if (!*whole) return std::nullopt;
+                         Value value = call(transcript);
+                         return transcript.was_stopped() ? std::nullopt : std::optional(std::move(value));
+                       });
+  };
+  auto value = co_await pass(short_pass, short_pass);
+  while (!value) value = co_await env_.long_passes.run(pass(slice, transcripts::Transcript::whole));
+  runtime::post(*opened, save);  // behind the answer
+  co_return std::move(*value);
 }
 
 }  // namespace sessiond::ledger

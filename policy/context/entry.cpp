@@ -63,16 +63,18 @@ struct Part {
 
 Part read_part(std::string_view object) {
   Part part;
+  std::string held;
   for (const json::Member& member : json::members(object)) {
-    if (member.name == "type") part.type = text(member.value);
-    if (member.name == "text") part.text = member.value;
-    if (member.name == "thinking") part.thinking = member.value;
-    if (member.name == "id") part.id = member.value;
-    if (member.name == "name" || member.name == "toolName") part.name = member.value;
-    if (member.name == "arguments") part.arguments = member.value;
-    if (member.name == "input") part.input = member.value;
-    if (member.name == "tool_use_id" || member.name == "toolCallId") part.call = member.value;
-    if (member.name == "content") part.content = member.value;
+    const std::string_view name = name_of(member, held);
+    if (name == "type") part.type = text(member.value);
+    if (name == "text") part.text = member.value;
+    if (name == "thinking") part.thinking = member.value;
+    if (name == "id") part.id = member.value;
+    if (name == "name" || name == "toolName") part.name = member.value;
+    if (name == "arguments") part.arguments = member.value;
+    if (name == "input") part.input = member.value;
+    if (name == "tool_use_id" || name == "toolCallId") part.call = member.value;
+    if (name == "content") part.content = member.value;
   }
   return part;
 }
@@ -169,23 +171,26 @@ Role role_of(std::string_view name) {
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Size size;
-  std::string_view said, call, tool, tool_calls, attachments;
+  std::string_view said, call, tool, tool_calls, attachments, usage;
   bool failed = false;
+  std::string held;
   for (const json::Member& member : json::members(message)) {
-    if (member.name == "role") entry.role = role_of(text(member.value));
-    if (member.name == "content") entry.content = member.value;
-    if (member.name == "text") said = member.value;
-    if (member.name == "toolCallId" || member.name == "tool_call_id") call = member.value;
-    if (member.name == "toolName" || member.name == "name") tool = member.value;
-    if (member.name == "tool_calls") tool_calls = member.value;
-    if (member.name == "synthetic") entry.synthetic = member.value == "true";
-    if (member.name == "summary") entry.summary = member.value == "true";
-    if (member.name == "attachments") attachments = member.value;
-    if (member.name == "status") entry.status = member.value;
-    if (member.name == "isError" || member.name == "is_error") failed = member.value == "true";
-    if (member.name == "usage") entry.usage = member.value;
-    if (member.name == "model") entry.model = member.value;
-    if (member.name == "provider") entry.provider = member.value;
+    const std::string_view name = name_of(member, held);
+    if (name == "role") entry.role = role_of(text(member.value));
+    if (name == "content") entry.content = member.value;
+    if (name == "text") said = member.value;
+    if (name == "toolCallId" || name == "tool_call_id") call = member.value;
+    if (name == "toolName" || name == "name") tool = member.value;
+    if (name == "tool_calls") tool_calls = member.value;
+    if (name == "synthetic") entry.synthetic = member.value == "true";
+    if (name == "summary") entry.summary = member.value == "true";
+    if (name == "attachments") attachments = member.value;
+    if (name == "status") entry.status = member.value;
+    if (name == "status" || name == "entryIds") entry.marked = true;
+    if (name == "isError" || name == "is_error") failed = member.value == "true";
+    if (name == "usage") usage = member.value;
+    if (name == "model") entry.model = member.value;
+    if (name == "provider") entry.provider = member.value;
   }
   if (is_array(attachments)) entry.files += std::ranges::distance(json::elements(attachments));
   if (entry.role == Role::none) return entry;
@@ -196,6 +201,7 @@ Entry read_message(std::string_view message) {
       if (is_object(part)) read_one_part(entry, size, part);
   if (entry.role == Role::assistant) {
     if (is_array(tool_calls)) read_tool_calls(entry, size, tool_calls);
+    entry.usage = policy::read_usage(usage);
     entry.results.clear();
     entry.checkpoint = entry.summary;
   } else {

@@ -1,5 +1,5 @@
-// What the rules of this folder read of a transcript's entry: who speaks, which tools are called and answered, how many
-// tokens it takes. Runners of several providers write transcripts, so calls and results are read in each spelling:
+// Reads from a transcript's entry who speaks, which tools are called and answered, and how many tokens it takes.
+// Runners of several providers write transcripts, so calls and results are read in each spelling:
 //   Pi, OpenClaw  {"role":"assistant","content":[{"type":"toolCall","id","name","arguments":{…}}]}
 //                 {"role":"toolResult","toolCallId","toolName","content":[…],"isError":false}
 //   OpenAI        {"role":"assistant","tool_calls":[{"id","function":{"name","arguments":"{…}"}}]}
@@ -11,9 +11,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "policy/usage.hpp"
 
 namespace sessiond::context {
 
@@ -48,13 +51,15 @@ struct Entry {
   bool person = false;      // a user's message that a person wrote: neither synthetic nor a summary
   bool synthetic = false;   // the daemon or a runner made it
   bool summary = false;     // it is half of a pair that summarises what came before
-  bool checkpoint = false;  // what came before it is summarised
+  bool checkpoint = false;  // it stands for the entries before it
+  bool marked = false;      // it has members that a view adds: entryIds, status
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
   std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty
-  std::string_view usage{}, model{}, provider{};  // raw; of an assistant's message
-  std::int64_t tokens = 0;                        // estimated
-  std::int64_t files = 0;                         // parts that are files or images, and attachments
+  std::string_view model{}, provider{};       // raw; of an assistant's message
+  std::optional<policy::TokenUsage> usage{};  // of an assistant's message
+  std::int64_t tokens = 0;                    // estimated
+  std::int64_t files = 0;                     // parts that are files or images, and attachments
 };
 
 // Reads an entry by its type and its body: for "message" the message object, else the entry's members.

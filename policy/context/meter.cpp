@@ -1,6 +1,7 @@
 #include "policy/context/meter.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "policy/context/doom_loop.hpp"
 #include "policy/usage.hpp"
@@ -11,15 +12,12 @@ namespace {
 
 // Returns the tokens that a reply reported, all of them. Nothing if it reported none, or only zeros.
 std::optional<std::int64_t> reported_by(const Entry& entry) {
-  if (entry.role != Role::assistant || entry.usage.empty()) return {};
-  const auto usage = policy::read_usage(entry.usage);
-  if (!usage) return {};
-  const std::int64_t sum = policy::add_counted(policy::add_counted(usage->input, usage->output),
-                                               policy::add_counted(usage->cache_read, usage->cache_write));
+  if (!entry.usage) return {};
+  const std::int64_t sum = entry.usage->sum();
   return sum == 0 ? std::nullopt : std::optional(sum);
 }
 
-// What a summary takes is given to begin().
+// The tokens of a summary are given to begin().
 bool is_of_summary(const Entry& entry) { return entry.summary && entry.role != Role::system; }
 
 constexpr std::string_view spelling_names[] = {"pi", "openai", "anthropic"};
@@ -35,6 +33,26 @@ std::vector<std::string> strings_at(std::string_view object, std::string_view na
 
 }  // namespace
 
+Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results) {
+  Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
+  if (open.empty()) return out;
+  std::vector<std::pair<std::string_view, std::size_t>> by_id;
+  for (std::size_t at = 0; at < results.size(); ++at) by_id.emplace_back(results[at].call_id, at);
+  std::ranges::sort(by_id);
+  std::vector<std::size_t> taken(by_id.size());  // of the results with the id that begins here
+  for (std::size_t at = 0; at < open.size(); ++at) {
+    const auto first = std::ranges::lower_bound(by_id, std::pair(std::string_view(open[at].id), std::size_t{0}));
+    const auto place = static_cast<std::size_t>(first - by_id.begin());
+    if (first == by_id.end() || place + taken[place] == by_id.size()) continue;
+    const auto& [id, result] = by_id[place + taken[place]];
+    if (id != open[at].id) continue;
+    ++taken[place];
+    out.calls[at] = true;
+    out.results[result] = true;
+  }
+  return out;
+}
+
 void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
   *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
 }
@@ -49,9 +67,10 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
   }
   if (entry.role == Role::system) return;
   if (!entry.synthetic) ++messages;
-  const bool person = entry.person && !answers(entry);
-  for (const ToolResult& result : entry.results)
-    if (const auto call = std::ranges::find(open, result.call_id, &OpenCall::id); call != open.end()) open.erase(call);
+  const Answered answered = match(open, entry.results);
+  const bool person = entry.person && !answered.any();  // else it belongs to the turn of the call
+  std::erase_if(open,
+                [&](const OpenCall& call) { return answered.calls[static_cast<std::size_t>(&call - open.data())]; });
   if (person) {
     if (!after_person) ++turns;
     open.clear();
@@ -70,12 +89,6 @@ void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) 
     else if (auto loop = repeat(repeated, call, doom_count))
       doom = std::move(loop);
   }
-}
-
-bool Meter::answers(const Entry& entry) const {
-  return std::ranges::any_of(entry.results, [this](const ToolResult& result) {
-    return std::ranges::find(open, result.call_id, &OpenCall::id) != open.end();
-  });
 }
 
 std::optional<DoomLoop> Meter::take_doom() {

@@ -4,6 +4,7 @@
 // Not known to a Meter: a branch and a new checkpoint. After one of them the entries are measured anew.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,15 @@ struct OpenCall {
   std::string name{};
   Spelling spelling = Spelling::pi;
 };
+
+// Matches results with calls: each result answers the first call with its id that no result before it answers. Sorts
+// the results, which may be very many; not hashed, since a client could choose ids whose hashes collide.
+struct Answered {
+  std::vector<bool> calls{};    // that have a result
+  std::vector<bool> results{};  // that have a call
+  bool any() const { return std::ranges::find(results, true) != results.end(); }
+};
+Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results);
 
 // The last calls, as far as they are identical (doom_loop.hpp).
 struct Repeated {
@@ -63,8 +73,6 @@ struct Meter {
   // Adds an entry. Nothing for a part of a summary. `counts_usage`: false for kept entries before the checkpoint, whose
   // replies reported what was summarised since.
   void add(const Entry& entry, std::int64_t doom_count, bool counts_usage = true);
-  // Tells whether an entry brings the result of an open call. A message of a person that does belongs to that turn.
-  bool answers(const Entry& entry) const;
   // Returns the warning that is due, once no call waits for its result.
   std::optional<DoomLoop> take_doom();
 };

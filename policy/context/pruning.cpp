@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "store/json/raw_json.hpp"
@@ -22,7 +22,7 @@ struct NewText {
   bool keeps_others = true;  // parts that are no text
 };
 
-// What a view does to a result: the text becomes another one.
+// A result whose text the view replaces.
 struct Target {
   std::size_t row;
   std::size_t result;
@@ -67,7 +67,7 @@ std::string content_with(std::string_view content, std::string_view text, bool k
 // Rewrites a row once, however many results of it change; they are in order.
 void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
   const Entry& entry = row.entry;
-  const std::string_view status = entry.status;  // what the whole text says
+  const std::string_view status = entry.status;  // of the whole text
   const auto content_of = [&entry](const NewText& change) {
     return content_with(entry.results[change.result].content, change.text, change.keeps_others);
   };
@@ -129,7 +129,8 @@ class Pruner {
       for (const std::size_t at = target->row; target != targets_.end() && target->row == at; ++target) {
         if (!target->change) continue;
         changes.push_back(std::move(*target->change));
-        pruned.push_back({.entry_id = row.id,
+        pruned.push_back({.row = at,
+                          .entry_id = row.id,
                           .tool = std::move(target->tool),
                           .from = target->points,
                           .to = target->now,
@@ -192,7 +193,7 @@ class Pruner {
   std::int64_t& used_;
   const PruningSettings& settings_;
   std::vector<Target> targets_{};
-  std::unordered_map<std::string, std::string> tools_{};  // by the call's id
+  std::map<std::string, std::string> tools_{};  // by the call's id
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,8 +17,9 @@ constexpr std::string_view interrupted = "No result: the call was interrupted.";
 
 OpenCall open_call(const ToolCall& call) { return {.id = call.id, .name = call.name, .spelling = call.spelling}; }
 
-// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results:
-// transcripts may have very many of them.
+// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results, but
+// for looking up their ids: transcripts may have very many of them. Ids are not hashed, since a client could choose ids
+// whose hashes collide.
 class Segment {
  public:
   Segment(Rows& rows, std::size_t begin, std::size_t end) : rows_(rows), begin_(begin), end_(end) {}
@@ -38,7 +40,7 @@ class Segment {
     std::size_t row;
     std::size_t call;
   };
-  // What comes behind the calls of a row.
+  // The rows behind those of calls.
   struct Answers {
     std::vector<Row> results{};
     std::vector<Row> with_words{};  // messages that bring results and more: providers want the results first
@@ -65,8 +67,8 @@ class Segment {
     return call.row;
   }
 
-  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, and
-  // what else the message has stays where it is.
+  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, as a
+  // message with nothing else, and the rest of the message stays where it is.
   void give(Row& row, std::vector<Repaired>& repaired) {
     std::vector<std::optional<std::size_t>> owners;
     bool in_place = true;
@@ -84,18 +86,20 @@ class Segment {
       (only_results ? answers.results : answers.with_words).push_back(std::exchange(row, {}));
       return;
     }
-    const Row whole = row;
+    const Row whole = std::exchange(row, {});
+    const auto with = [&](std::string message) {
+      Row made{.id = whole.id, .seq = whole.seq, .counts_usage = whole.counts_usage};
+      rows_.replace(made, std::move(message));
+      return made;
+    };
     for (std::size_t index = 0; index < owners.size(); ++index) {
       if (!owners[index]) continue;
-      Row result{.id = whole.id, .seq = whole.seq, .entry = whole.entry, .counts_usage = whole.counts_usage};
       const std::string_view part = whole.entry.results[index].part;
-      if (!part.empty()) replace_content(result, fmt::format("[{}]", part));
-      answers_[*owners[index]].results.push_back(std::move(result));
+      answers_[*owners[index]].results.push_back(
+          part.empty() ? whole : with(fmt::format(R"({{"role":"user","content":[{}]}})", part)));
     }
-    row = {};
     if (only_results) return;
-    row = whole;
-    replace_content(row, words_of(whole.entry));
+    row = with(json::apply(whole.entry.message, {.set = {{"content", words_of(whole.entry)}}}));
     row.entry.person = whole.entry.person;
   }
 
@@ -114,10 +118,6 @@ class Segment {
     std::ranges::move(answers.with_words, std::back_inserter(out));
   }
 
-  void replace_content(Row& row, std::string content) {
-    rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", std::move(content)}}}));
-  }
-
   // The content of a message without its results.
   static std::string words_of(const Entry& entry) {
     std::unordered_set<const char*> results;
@@ -133,9 +133,9 @@ class Segment {
 
   Rows& rows_;
   std::size_t begin_, end_;
-  std::unordered_map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
-  std::unordered_map<std::size_t, Answers> answers_{};              // by the row of the calls
-  std::optional<std::size_t> last_other_{};                         // the last row that stays where it is
+  std::map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
+  std::unordered_map<std::size_t, Answers> answers_{};    // by the row of the calls
+  std::optional<std::size_t> last_other_{};               // the last row that stays where it is
 };
 
 }  // namespace
@@ -160,7 +160,7 @@ std::string interrupted_result(const OpenCall& call) {
 }
 
 void mark_answers(Rows& rows) {
-  std::unordered_map<std::string, std::size_t> open;  // calls of this turn without a result, by id
+  std::map<std::string, std::size_t> open;  // calls of this turn without a result, by id
   for (Row& row : rows.all) {
     for (const ToolResult& result : row.entry.results) {
       const auto call = open.find(result.call_id);

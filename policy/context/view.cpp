@@ -36,8 +36,9 @@ void add_summary(Rows& rows, const Line& checkpoint, Style style) {
 }
 
 // Leaves out the oldest turns, so that at most `most` rows remain behind the summary. The last turn stays.
-void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::int64_t& used) {
-  std::vector<Row>& all = rows.all;
+void trim_turns(View& view, std::int64_t most) {
+  std::vector<Row>& all = view.rows.all;
+  const std::size_t summary_rows = view.summary_rows;
   std::size_t begin = summary_rows;
   while (all.size() - begin > static_cast<std::size_t>(most)) {
     std::size_t next = begin + 1;
@@ -45,8 +46,9 @@ void trim_turns(Rows& rows, std::size_t summary_rows, std::int64_t most, std::in
     if (next == all.size()) break;
     begin = next;
   }
-  for (std::size_t at = summary_rows; at < begin; ++at) used -= all[at].entry.tokens;
-  used = std::max<std::int64_t>(used, 0);
+  for (std::size_t at = summary_rows; at < begin; ++at) view.used -= all[at].entry.tokens;
+  view.used = std::max<std::int64_t>(view.used, 0);
+  std::erase_if(view.pruned, [begin](const Pruned& pruned) { return pruned.row < begin; });
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(summary_rows), all.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
@@ -70,6 +72,7 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 }
 
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
+  rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
     Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
@@ -83,9 +86,18 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
 }
 
 std::string to_json(const Row& row) {
-  json::Edit shown{.set = {{"entryIds", row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]"}}};
-  if (!row.entry.status.empty()) shown.set.push_back({"status", std::string(row.entry.status)});
-  return json::apply(row.entry.message, shown);
+  const std::string ids = row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]";
+  const Entry& entry = row.entry;
+  if (entry.marked) {
+    json::Edit shown{.set = {{"entryIds", ids}}};
+    if (!entry.status.empty()) shown.set.push_back({"status", std::string(entry.status)});
+    return json::apply(entry.message, shown);
+  }
+  std::string out;
+  out.reserve(entry.message.size() + ids.size() + entry.status.size() + 32);
+  out.append(entry.message, 0, entry.message.rfind('}')).append(",\"entryIds\":").append(ids);
+  if (!entry.status.empty()) out.append(",\"status\":").append(entry.status);
+  return out += '}';
 }
 
 void begin(Meter& meter, const Line& checkpoint) {
@@ -142,7 +154,7 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   view.used = meter.used();
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
-  if (options.max_messages) trim_turns(view.rows, view.summary_rows, *options.max_messages, view.used);
+  if (options.max_messages) trim_turns(view, *options.max_messages);
   if (options.max_tool_chars) cut_results(view.rows, view.used, *options.max_tool_chars);
   return view;
 }

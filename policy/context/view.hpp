@@ -1,4 +1,4 @@
-// What a model is shown of a conversation: the rows of a request to it.
+// Makes the rows of a request to a model from a conversation.
 //
 // Rows are made from the entries that are read (transcripts/conversation.hpp): the system messages first, then the
 // summary of the last checkpoint, then the kept entries. Calls and results are made to match (tool_pairs.hpp), results
@@ -24,10 +24,10 @@ struct Line {
   std::string id{};
   std::string type{};
   std::string body{};   // JSON: of a message the message object, else the entry
-  std::int64_t at = 0;  // ms since the epoch
+  std::int64_t at = 0;  // of a checkpoint: its time, ms since the epoch
 };
 
-// What is read of a conversation, on the path from its first entry to the leaf.
+// The entries that are read of a conversation, on the path from its first entry to the leaf.
 struct Conversation {
   std::vector<Line> system{};        // all of the path
   std::optional<Line> checkpoint{};  // the last one
@@ -56,6 +56,7 @@ class Rows {
 };
 
 struct Pruned {
+  std::size_t row = 0;  // of those that were pruned
   std::string entry_id{};
   std::string tool{};
   std::int64_t from = 0, to = 0;  // code points

@@ -1,6 +1,5 @@
 #include "policy/context/window.hpp"
 
-#include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::context {
@@ -23,8 +22,7 @@ bool is_name(std::string_view value) {
 
 bool tells_model(const Entry& reply) {
   if (reply.role != Role::assistant || !is_name(reply.model)) return false;
-  const auto usage = policy::read_usage(reply.usage);
-  return !usage || usage->input + usage->output + usage->cache_read + usage->cache_write > 0 || usage->total > 0;
+  return !reply.usage || reply.usage->sum() > 0 || reply.usage->total > 0;
 }
 
 }  // namespace sessiond::context

@@ -15,7 +15,9 @@ namespace {
 
 class Checker {
  public:
-  Checker(std::string_view text, CheckOptions options) : text_(text), options_(options) {}
+  Checker(std::string_view text, CheckOptions options) : text_(text), options_(options) {
+    levels_.reserve(usual_depth);
+  }
 
   std::expected<void, Error> run() {
     value_and_nested();
@@ -34,6 +36,7 @@ class Checker {
     std::size_t first_name;  // in names_
   };
   static constexpr std::size_t few = 16;
+  static constexpr std::size_t usual_depth = 8;
 
   void value_and_nested() {
     State state = State::value;

@@ -128,6 +128,12 @@ std::string merged(std::string_view base, std::string_view patch);
 // The text between the quotes of a name or string, escapes resolved.
 std::string unescape(std::string_view inner);
 
+// Returns a member's name with escapes resolved: "\u0069d" is "id". `held` keeps it if it has any.
+inline std::string_view name_of(const Member& member, std::string& held) {
+  if (!member.name.contains('\\')) return member.name;
+  return held = unescape(member.name);
+}
+
 // Writes a JSON string. Bytes that are not UTF-8 become U+FFFD, so the result is always UTF-8.
 std::string quote(std::string_view text);
 void append_quoted(std::string& out, std::string_view text);

@@ -352,6 +352,30 @@ class Context(Case):
         self.turn(key, 8)
         self.assertEqual(self.context(key)["turns"], 5)
 
+    def test_ephemeral_branches(self):
+        """What a decision needs of the transcript is read beside the loop: the decision is made again afterwards."""
+        key = f"agent:main:tmp:{uid()}"
+        self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "ephemeral": True}), 201)
+        ids = self.append(key, *({"role": role, "text": f"{role} {n} " + "x" * 5000} for n in range(20) for role in ("user", "assistant")))["ids"]
+        self.append(key, {"role": "user", "text": "right", "parentId": ids[1]})
+        once = {"role": "user", "text": "once"}
+        replies = []
+
+        def post():
+            replies.append(self.api.clone().post(S(key, "main", "messages"), once, headers={"Idempotency-Key": "k" + key}))
+
+        threads = [threading.Thread(target=post) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({(reply.status, reply.json["ids"][0]) for reply in replies}, {(201, replies[0].json["ids"][0])})
+        self.assertEqual(self.said(self.rows(key))[2:], ["right", "once"])
+        self.assertEqual(self.context(key)["messages"], 4)
+        self.append(key, {"id": "mine", "type": "message", "message": {"role": "user", "content": "mine"}})
+        again = self.append(key, {"id": "mine", "type": "message", "message": {"role": "user", "content": "mine"}}, status=201)
+        self.assertEqual(again["duplicates"], 1)
+
     def test_the_path_to_the_leaf(self):
         key = self.make()
         ids = self.append(key, {"role": "user", "text": "q1"}, {"role": "assistant", "text": "a1"})["ids"]
@@ -400,6 +424,21 @@ class Context(Case):
             self.append(key, {"role": "user", "text": "new"})
             self.assertIn(reply.status, (201, 422))
             self.assertEqual(self.said(self.rows(key)), ["new"])
+
+    def test_a_topic_without_messages_is_an_empty_conversation(self):
+        key = self.make()
+        self.seven(key)
+        at = "?topic=none"
+        self.assertEqual(self.ok(self.api.get(S(key, "main", "messages") + at), 200)["data"], [])
+        self.assertEqual(self.view(key, "&topic=none")["data"], [])
+        seen = self.context(key, at)
+        self.assertEqual((seen["used"], seen["messages"], seen["due"]["reason"]), (0, 0, "below_threshold"))
+        compact = S(key, "main", "compact") + at
+        self.problem(self.api.post(compact, {}), 409, "nothing_to_compact")
+        self.problem(self.api.post(compact, {"summary": "S", "firstKeptEntryId": "x"}), 422, "validation_failed")
+        self.ok(self.api.post(compact, {"error": {"code": "model"}}), 200)
+        self.assertEqual(self.ok(self.api.post(S(key, "main", "repair") + at), 200)["added"], [])
+        self.assertEqual(self.ok(self.api.get(S(key, "main", "topics")), 200)["data"], [], "nothing of it is kept")
 
     def test_questions_that_are_wrong(self):
         key = self.make()

@@ -38,7 +38,7 @@ MemoryTranscript in_memory(std::string_view lines) {
   return transcript;
 }
 
-// What a model is shown of these lines, and the measure of that, from a file and from memory.
+// Reads the ids of these lines that a model is shown, from a file and from memory, and checks their measure.
 std::string shown(const std::string& lines) {
   TempDir dir(TempDir::On::memory);
   const auto transcript = open_transcript(dir.write("t.jsonl", transcript_header + lines));
@@ -277,6 +277,46 @@ TEST_CASE("an entry that alone exceeds half of the limit is not left out silentl
                      entry_line("b", R"("e39")", R"({"role":"user","content":")" + std::string(1500, 'x') + "\"}")));
   const context::Conversation last = conversation_of(*transcript, {.bytes = 2'000, .messages = 1});
   CHECK((last.cut || (!last.after.empty() && last.after.back().id == "b")));
+}
+
+TEST_CASE("of several entries with one id the one on the path counts") {
+  const std::string four = chain(0, 4);
+  struct Case {
+    std::string_view name;
+    std::string lines, ids;
+  };
+  const std::vector<Case> cases{
+      {"the other one is on another branch",
+       four + said_line("e1", R"("e0")") + said_line("b", R"("e3")") + compaction_entry("c", R"("b")", "e1"),
+       "[c] e1 e2 e3 b"},
+      {"the other one follows the checkpoint",
+       four + compaction_entry("c", R"("e3")", "e2") + said_line("e2", R"("c")"), "[c] e2 e3 e2"},
+      {"both are on the path: the last one",
+       four + said_line("e1", R"("e3")") + said_line("b", R"("e1")") + compaction_entry("c", R"("b")", "e1"),
+       "[c] e1 b"},
+      {"as a parent, the last one before the branch",
+       four + said_line("b", R"("e1")") + said_line("e1", R"("b")") + said_line("d", R"("e1")"), "e0 e1 b e1 d"},
+      {"as the parent of two branches",
+       four + said_line("b", R"("e0")") + said_line("e0", R"("e3")") + said_line("d", "7") + said_line("f", R"("e0")"),
+       "e0 e1 e2 e3 e0 f"},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.name);
+    CHECK(shown(one.lines) == one.ids);
+  }
+}
+
+TEST_CASE("a plan's first kept entry is one that the commit accepts") {
+  std::string lines = chain(0, 14);
+  lines += said_line("e6", R"("e4")") + said_line("x", R"("e6")") + said_line("b", R"("e13")");
+  const MemoryTranscript memory = in_memory(lines);
+  TempDir dir(TempDir::On::memory);
+  const auto file = open_transcript(dir.write("t.jsonl", transcript_header + lines));
+  for (const auto& kept : {transcripts::look_up_kept(*file, "e6"), transcripts::look_up_kept(memory, "e6")}) {
+    REQUIRE(kept.has_value());
+    CHECK(kept->on_path);
+    CHECK(kept->beyond_last);
+  }
 }
 
 TEST_CASE("what a compaction would keep first is looked up on the path") {

@@ -250,6 +250,24 @@ TEST_CASE("the view of a hundred entries behind a hundred thousand reads a few p
   CHECK(bytes_read() - before < 2'000'000);
 }
 
+TEST_CASE("entries of a view that stand alone are read at the cost of their neighbourhood") {
+  TempDir dir(TempDir::On::memory);
+  std::string lines;
+  std::string parent = "null";
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string id = fmt::format("e{}", i);
+    lines += said_line(id, parent, i % 400 == 0 ? "system" : "user");
+    parent = in_quotes(id);
+  }
+  const auto path = dir.write("t.jsonl", transcript_header + lines + compaction_entry("c", parent, "e19990"));
+  auto transcript = Transcript::open(path, {});
+  REQUIRE(transcript.has_value());
+  CHECK(conversation_of(**transcript).system.size() == 50);
+  const std::uint64_t before = bytes_read();
+  CHECK(conversation_of(**transcript).before.size() == 10);
+  CHECK(bytes_read() - before < 2'000'000);
+}
+
 TEST_CASE("reading a conversation leaves the measure as it is, whatever the count of doom loops") {
   LongTranscript own;
   const auto transcript = own.open();

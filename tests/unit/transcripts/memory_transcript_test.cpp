@@ -69,6 +69,30 @@ TEST_CASE("a transcript in memory reads as the same lines in a file") {
   CHECK_FALSE(memory.ids().contains(id_hash("none")));
 }
 
+TEST_CASE("a copy stays as it is while the transcript grows") {
+  MemoryTranscript memory;
+  memory.add_header("{\"type\":\"session\"}\n");
+  std::vector<MemoryTranscript> copies;
+  std::vector<std::string> texts;
+  for (int number = 0; number < 300; ++number) {
+    if (number % 60 == 0) {
+      copies.push_back(memory);
+      texts.push_back(memory.text());
+    }
+    memory.add("{\"id\":\"id" + std::to_string(number) + "\",\"x\":\"" + std::string(1000, 'x') + "\"}\n", number);
+  }
+  for (std::size_t at = 0; at < copies.size(); ++at) {
+    CHECK(copies[at].count() == at * 60);
+    CHECK(copies[at].text() == texts[at]);
+    CHECK(copies[at].bytes() == texts[at].size());
+    CHECK_FALSE((*copies[at].find("id" + std::to_string(at * 60))).has_value());
+  }
+  CHECK(memory.count() == 300);
+  for (const std::string id : {"id0", "id64", "id299"}) CHECK((*memory.find(id)).has_value());
+  const std::vector<std::string> wanted{"id3", "id250", "none"};
+  CHECK(memory.find(wanted)->size() == 2);
+}
+
 TEST_CASE("an empty one") {
   const MemoryTranscript memory;
   CHECK(memory.page({})->lines.empty());

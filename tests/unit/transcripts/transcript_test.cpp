@@ -445,3 +445,35 @@ TEST_CASE("whole lines by their place, with the seq they have") {
   REQUIRE(empty);
   CHECK((*empty)->whole_lines(0, 10, 10)->empty());
 }
+
+TEST_CASE("a transcript parses no more than it is allowed to") {
+  TempDir dir;
+  std::string text = header;
+  for (int i = 0; i < 1000; ++i)
+    text += "{\"type\":\"message\",\"id\":\"e" + std::to_string(i) +
+            "\",\"message\":{\"role\":\"user\",\"content\":\"" + std::string(1000, 'x') + "\"}}\n";
+  const auto transcript = opened(dir.write("t.jsonl", text));
+  const std::vector<SeqSpan> all{{0, 999}};
+  int taken = 0;
+  const auto take = [&taken](std::uint64_t, std::string_view) { return ++taken != 0; };
+  transcript->allow(100'000);
+  CHECK_FALSE(transcript->landmarks().has_value());
+  CHECK(transcript->was_stopped());
+  transcript->allow(100'000);
+  CHECK_FALSE(transcript->was_stopped());
+  CHECK(transcript->page({.limit = 50})->lines.size() == 50);
+  CHECK_FALSE(transcript->each(all, take).has_value());
+  CHECK(transcript->was_stopped());
+  CHECK(taken < 100);
+  transcript->allow(100'000);
+  CHECK_FALSE(transcript->find("e1").has_value());
+  CHECK(transcript->was_stopped());
+  transcript->allow(Transcript::whole);
+  CHECK((*transcript->landmarks())->lines == 1000);
+  CHECK(transcript->find("e1")->has_value());
+  CHECK(transcript->each(all, take).has_value());
+  transcript->allow(100'000);
+  CHECK(transcript->landmarks().has_value());
+  CHECK(transcript->find("e1")->has_value());
+  CHECK_FALSE(transcript->was_stopped());
+}

@@ -60,6 +60,24 @@ TEST_CASE("system messages and what no model is shown are not summarised") {
   CHECK(plan->count == 6);
 }
 
+TEST_CASE("a plan names no id that a later entry has, too") {
+  Conversation conversation = talk(pairs(7));
+  conversation.after[9].id = "e6";  // a reply behind the first entry of the fourth turn from the end
+  const auto plan = plan_compaction(conversation, {});
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e4");
+  CHECK(plan->count == 4);
+  CHECK(plan->through_seq == 3);
+
+  conversation = talk(pairs(7));
+  conversation.after[0].id = "e6";  // an earlier one
+  const auto other = plan_compaction(conversation, {});
+  REQUIRE(other.has_value());
+  CHECK(other->first_kept == "e6");
+  CHECK(other->count == 6);
+  CHECK(other->through_seq == 5);
+}
+
 TEST_CASE("there is nothing to compact in few messages or few turns") {
   CHECK_FALSE(plan_compaction(talk({}), {}).has_value());
   CHECK_FALSE(plan_compaction(talk({user(), assistant(), user(), assistant(), user()}), {}).has_value());

@@ -62,6 +62,24 @@ TEST_CASE("an entry's role says who speaks, and whether a model is shown it") {
   CHECK(read_entry("compaction", R"({"summary":"a","firstKeptEntryId":"b"})").checkpoint);
 }
 
+TEST_CASE("names are read with their escapes resolved") {
+  const Entry call = read_entry(
+      "message",
+      R"({"r\u006fle":"assistant","c\u006fntent":[{"typ\u0065":"toolCall","\u0069d":"c1","n\u0061me":"ls","\u0061rguments":{}}],"us\u0061ge":{"\u0069nput":7},"m\u006fdel":"m"})");
+  CHECK(int(call.role) == int(Role::assistant));
+  REQUIRE(call.calls.size() == 1);
+  CHECK(call.calls[0].id == "c1");
+  CHECK(call.calls[0].name == "ls");
+  CHECK(call.model == "\"m\"");
+  REQUIRE(call.usage.has_value());
+  CHECK(call.usage->input == 7);
+  const Entry result = read_entry(
+      "message", R"({"role":"user","content":[{"type":"tool_result","tool_use_\u0069d":"c1","c\u006fntent":"abcd"}]})");
+  REQUIRE(result.results.size() == 1);
+  CHECK(result.results[0].call_id == "c1");
+  CHECK(result.tokens == 1);
+}
+
 TEST_CASE("calls are read in each provider's spelling") {
   struct Case {
     std::string body;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <random>
 #include <string>
 #include <vector>
@@ -172,6 +173,24 @@ TEST_CASE("an interrupted call is answered as its caller spells results") {
   }
 }
 
+TEST_CASE("a message with very many results takes time linear in them") {
+  constexpr std::size_t many = 20'000;
+  std::string made;
+  std::string given;
+  for (std::size_t i = 0; i < many; ++i) {
+    made += (i == 0 ? "" : ",") + tool_use(fmt::format("c{}", i));
+    given += (i == 0 ? "" : ",") + tool_result(fmt::format("c{}", many - 1 - i));
+  }
+  const std::vector<Line> lines = lines_of({calls(made), assistant(), user_parts(given)});
+  const auto begin = std::chrono::steady_clock::now();
+  Rows rows = rows_of(lines);
+  CHECK(match_pairs(rows).size() == many);  // each was moved to its call
+  CHECK(rows.all.size() == many + 2);
+  const Conversation conversation = talk({calls(made), user_parts(given)});
+  CHECK(measure(conversation, 3).messages == 2);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));  // quadratic time would be minutes
+}
+
 TEST_CASE("whatever calls and results come, in any order, they match afterwards") {
   std::mt19937 random(7);
   const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
@@ -210,7 +229,7 @@ TEST_CASE("whatever calls and results come, in any order, they match afterwards"
     match_pairs(rows);
     check_valid(rows);
     CHECK(match_pairs(rows).empty());
-    // What people and the model said stays, in its order.
+    // Messages of people and the model stay, in their order.
     Strings kept;
     Strings given;
     for (const Row& row : rows.all)

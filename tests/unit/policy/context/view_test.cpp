@@ -176,6 +176,26 @@ TEST_CASE("results are cut last, after pruning, and only in the view") {
   CHECK(conversation.after[2].body.find(x60) != std::string::npos);
 }
 
+TEST_CASE("pruned results of turns that are left out are not named") {
+  const std::string x60(60'000, 'x');
+  Strings messages;
+  for (const std::string_view id : {"c0", "c1"})
+    for (std::string& message : Strings{user(), call(id), result(id, x60), assistant(), assistant(), assistant()})
+      messages.push_back(std::move(message));
+  Conversation conversation = compacted();
+  conversation.after = lines_of(messages, 8);
+  ViewOptions options;
+  options.prune = Prune::soft;
+  const auto pruned = [&] {
+    Strings ids;
+    for (const Pruned& one : shown(conversation, options).pruned) ids.push_back(one.entry_id);
+    return ids;
+  };
+  CHECK(pruned() == Strings{"e10", "e16"});
+  options.max_messages = 6;
+  CHECK(pruned() == Strings{"e16"});
+}
+
 TEST_CASE("pairs are made to match before old turns are left out") {
   const Conversation conversation = talk({user(), call("c1"), user(), result("c1"), assistant()});
   const View whole = shown(conversation);

@@ -74,8 +74,8 @@ NextReset next_reset(const ResetRule& rule, const SessionTimes& times, std::int6
 bool kept_on_reset(std::string_view field);
 
 // Returns the edit that removes from `entry` what its successor must not have. Without keep_metadata only identity,
-// delivery, origin, the fields that name the chat, and those of the agent and its limits remain. The caller sets sessionId, updatedAt and sessionStartedAt.
-// Counters are removed; the caller may set them to 0.
+// delivery, origin, the fields that name the chat, and those of the agent and its limits remain. The caller sets
+// sessionId, updatedAt and sessionStartedAt. Counters are removed; the caller may set them to 0.
 json::Edit reset_edit(std::string_view entry, bool keep_metadata);
 
 }  // namespace sessiond::policy

@@ -170,8 +170,11 @@ std::string view_json(const context::Conversation& conversation, const Asked& as
 }  // namespace
 
 HandlerResult get_model_view(Api& api, http::Request& request) {
-  CO_TRY(const auto asked, read_asked(request));
+  CO_TRY(auto asked, read_asked(request));
   CO_TRY(auto source, co_await source_of(api, request));
+  // The last run failed because the model's window was full (policy/runs/README.md).
+  if (!query_text(request, "prune") && json::find(entry_of(source), "contextExceeded") == "true")
+    asked.options.prune = context::Prune::aggressive;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked.window);
   const transcripts::ReadLimits limits{.bytes = limits::view_bytes, .messages = asked.options.max_messages};

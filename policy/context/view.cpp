@@ -35,6 +35,18 @@ void add_summary(Rows& rows, const Line& checkpoint, Style style) {
   add(summary_message(checkpoint));
 }
 
+// Tells whether a line is the record of a run that another attempt followed (policy/runs/README.md).
+bool ends_retried_run(const Line& line) {
+  if (line.type != "custom" || json::string_at(line.body, "customType") != "sessiond.run") return false;
+  const auto data = json::find(line.body, "data");
+  return data && json::find(*data, "retried") == "true";
+}
+
+// Tells whether a row is what such a run had said. The record directly follows it.
+bool is_interrupted(const Row& row) {
+  return row.entry.role == Role::assistant && json::string_at(row.entry.message, "state") == "interrupted";
+}
+
 // Leaves out the oldest turns, so that at most `most` rows remain behind the summary. The last turn stays.
 void trim_turns(View& view, std::int64_t most) {
   std::vector<Row>& all = view.rows.all;
@@ -74,6 +86,7 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
   rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
+    if (ends_retried_run(line) && !rows.all.empty() && is_interrupted(rows.all.back())) rows.all.pop_back();
     Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
     if (line.type != "message") {

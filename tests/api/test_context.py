@@ -1,6 +1,6 @@
 """What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results.
 
-test_1_… to test_17_… are the checks of the contract (policy/context/README.md) by number. 10 and 14 wait for runs; 16 is in tests/views.
+test_1_… to test_17_… are the checks of the contract (policy/context/README.md) by number. 16 is in tests/views.
 """
 
 import hashlib
@@ -214,6 +214,43 @@ class Context(Case):
             for number in range(4):
                 self.append(skill, {"role": "assistant", "text": str(number)})
             self.assertEqual(self.view(skill, "&prune=hard")["pruned"], [], tool)
+
+    # 10
+    def test_10_a_run_that_found_the_window_full_makes_the_next_view_shorter(self):
+        key = self.make()
+        self.turn(key, 1)
+
+        def run(status, **more):
+            run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
+            self.ok(self.api.post(S(key, "main", "runs", run["runId"], "finish"), {"fence": run["lease"]["fence"], "status": status, **more}), 200)
+
+        def aggressive(query=""):
+            return self.view(key, query).get("aggressive", False)
+
+        self.assertFalse(aggressive())
+        run("failed", error={"code": "provider_error"})
+        self.assertFalse(aggressive())
+        run("failed", error={"code": "context_length"})
+        self.assertTrue(aggressive())
+        self.assertFalse(aggressive("&prune=auto"))
+        run("done")
+        self.assertFalse(aggressive())
+
+    # 14
+    def test_14_what_a_run_counts(self):
+        key = self.make(contextTokens=1000)
+        self.append(key, {"role": "user", "text": "question"})
+        run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
+        told = S(key, "main", "runs", run["runId"], "events")
+        fence = run["lease"]["fence"]
+        for phase, tokens in (("estimate", 90), ("exact", 100)):
+            self.ok(self.api.post(told, {"fence": fence, "events": [{"type": "context.updated", "phase": phase, "tokens": tokens}]}), 200)
+        last = self.context(key)["last"]
+        self.assertEqual((last["estimate"], last["exact"]), (90, 100))
+        self.assertEqual(self.context(key)["source"], "estimate")
+        self.ok(self.api.post(S(key, "main", "runs", run["runId"], "finish"),
+                              {"fence": fence, "status": "done", "entries": [{"role": "assistant", "text": "a", **usage(101)}]}), 200)
+        self.assertEqual((self.context(key)["source"], self.context(key)["used"]), ("provider", 101))
 
     # 11
     def loop(self, key, *names):

@@ -70,7 +70,7 @@ constexpr std::array<std::string_view, 12> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
 
-// What the daemon keeps of a session's runs (policy/runs).
+// Fields in which the daemon keeps how a session's runs stand (policy/runs).
 constexpr std::array<std::string_view, 5> of_runs{"status", "activeRun", "runCount", "turnCount", "allowedTools"};
 
 template <std::size_t N>

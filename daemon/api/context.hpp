@@ -1,4 +1,5 @@
-// What a model is shown of a session (policy/context/view.hpp): GET S/messages?view=llm and ?view=summarize.
+// Answers with the view of a session that a model is shown (policy/context/view.hpp): GET S/messages?view=llm and
+// ?view=summarize.
 #pragma once
 
 #include "daemon/api/handler.hpp"

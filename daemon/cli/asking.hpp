@@ -1,4 +1,4 @@
-// What the commands share that ask a running daemon: which daemon, one request, and how a command ends.
+// Parts of the commands that ask a running daemon: which daemon, one request, and how a command ends.
 #pragma once
 
 #include <expected>

@@ -166,7 +166,7 @@ class EventsDecision {
     builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
   }
 
-  // What a call says is stored with it, or nothing of it: then its number and its text are kept in memory.
+  // Stores all of a call, or nothing of it: its number and its text are then kept in memory.
   void tell_call(Session& session) {
     const bool stores = !builder_.out.events.empty() || !command_.steered.empty() || command_.pulse.store_text;
     if (!stores) return;

@@ -24,7 +24,7 @@ class RunBook {
   // The runs of a session with this key; null: it never had one.
   const SessionRuns* find(std::string_view key) const;
   const Sessions& sessions() const { return sessions_; }
-  // What the next lease of a session gets.
+  // The fence that the next lease of a session gets.
   std::uint64_t next_fence(std::string_view key) const;
   // The sessions whose first queued run may be handed out: (createdAt of that run, key), the oldest first. Those with
   // an active run are not among them.

@@ -11,7 +11,7 @@
 
 namespace sessiond::decide {
 
-// What a request says of the run that it starts or claims.
+// The terms of a run, as the request that starts or claims it says them.
 struct RunTerms {
   std::string runner{};  // empty: the token's id
   std::optional<std::int64_t> lease_ms{}, idle_timeout_ms{}, max_steps{};
@@ -37,7 +37,7 @@ struct ClaimRun {
   RunTerms terms{};
 };
 
-// What is kept in memory of an active run, beside the book: calls and text that are not stored yet.
+// Kept in memory of an active run, beside the book: calls and text that are not stored yet.
 struct RunPulse {
   bool known = false;  // false after a restart: the runner may be ahead of what is stored
   std::uint64_t calls = 0;

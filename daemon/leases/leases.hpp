@@ -33,7 +33,7 @@ class Leases {
   asio::awaitable<void> stop();           // ends nothing
   void see(const journal::Event& event);  // that became durable
 
-  // What is kept in memory of the active run of a session, if `hold` is its lease.
+  // Returns what is kept in memory of the active run of a session, if `hold` is its lease.
   decide::RunPulse pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const;
   // A runner has called: its lease begins anew. `said`: text that its call brought and that was not stored.
   struct Call {

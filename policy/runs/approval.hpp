@@ -17,7 +17,7 @@
 
 namespace sessiond::runs {
 
-// What is asked, and the entry's fields that answer it: JSON, or empty when the entry has no such field.
+// A question, and the entry's fields that answer it: JSON, or empty when the entry has no such field.
 struct ToolQuestion {
   std::string_view tool{};
   std::string_view args{};  // JSON; empty: none

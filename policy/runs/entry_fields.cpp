@@ -50,7 +50,7 @@ void check_snapshot(std::string_view snapshot, const std::string& pointer, std::
   if (tools && !is_of(*tools, json::Kind::null)) check_names(*tools, pointer_to(pointer, "tools"), faults);
 }
 
-// What an entry has in a field before and after an edit; nothing for absent and null.
+// The value of a field before and after an edit; nothing for absent and null.
 struct Change {
   std::optional<std::string_view> before{};
   std::optional<std::string_view> after{};

@@ -12,7 +12,7 @@
 
 namespace sessiond::runs {
 
-// What a level says. An empty text names nothing.
+// The names that a level gives. An empty text names nothing.
 struct ModelNames {
   std::string model{};
   std::string provider{};
@@ -36,7 +36,7 @@ struct ModelLevels {
 };
 ModelChoice choose_model(const ModelLevels& levels);
 
-// What a session's entry names. Values of another type than string name nothing.
+// Returns the names that a session's entry gives. Values of another type than string name nothing.
 ModelNames model_of_entry(const json::Index& entry);
 
 }  // namespace sessiond::runs

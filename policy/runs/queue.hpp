@@ -1,4 +1,4 @@
-// What happens to an input for a session whose agent is at work: it is refused, it waits, it is given to the run that
+// Decides about an input for a session whose agent is at work: it is refused, it waits, it is given to the run that
 // is under way (steer), or it ends that run (interrupt). And of what waits: what joins one run, in which order runs
 // start, and what is dropped when too much waits.
 //
@@ -46,7 +46,7 @@ struct Address {
 };
 bool is_same(const Address& a, const Address& b);
 
-// What is done with an input while a run is active.
+// The step that an input takes while a run is active.
 enum class BusyStep : std::uint8_t {
   refuse,          // session_busy
   collect,         // joins a waiting run, else waits as a run of its own until nothing came for debounce_ms
@@ -61,7 +61,7 @@ BusyStep when_busy(QueueMode mode, bool same_address);
 // How long an input waits for others before its run may start, in ms. 0: not at all.
 std::int64_t debounce_of(const QueueRules& rules, QueueMode mode);
 
-// What made a waiting run. Runs start in the order of this enum, and those of one origin in the order in which they
+// The origin of a waiting run. Runs start in the order of this enum, and those of one origin in the order in which they
 // came.
 enum class Origin : std::uint8_t { retry, interrupt, steer_leftover, queued };
 
@@ -86,8 +86,8 @@ struct Admission {
 // `arriving` inputs come together and go together: more than the cap are refused whatever queueDrop says.
 Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arriving = 1);
 
-// What was dropped with queueDrop summarize and is told to the next run. The number of all, and a line for each of the
-// last `most_lines`.
+// Inputs that were dropped with queueDrop summarize, which the next run is told. The number of all, and a line for each
+// of the last `most_lines`.
 struct Overflow {
   static constexpr std::size_t most_lines = 100;
   std::int64_t dropped = 0;

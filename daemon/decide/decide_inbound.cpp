@@ -257,7 +257,8 @@ class InboundDecision {
                    .texts = {content_.empty() ? text_ : transcripts::text_of(content_)},
                    .topic = command_.topic,
                    .reply_to = reply_to()};
-    Run run{.id = joined_run(runs, rules, input.reply_to, input.topic).value_or("")};
+    Run run;
+    run.id = joined_run(runs, rules, input.reply_to, input.topic).value_or("");
     if (run.id.empty()) run.id = context_.ids->uuid();
     if (const auto why = turn_limit(session, *context_.rules)) {
       tell_refused(builder_, session, std::move(run), Code::turn_limit, *why);

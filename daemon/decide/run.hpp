@@ -20,7 +20,28 @@ enum class RunStatus : std::uint8_t { queued, running, aborting, done, failed, i
 std::string_view name(RunStatus status);
 std::optional<RunStatus> run_status(std::string_view name);
 
-struct Run {
+struct RunTimes {
+  std::int64_t created_at = 0, started_at = 0, ended_at = 0;  // ms since the epoch; 0: not yet
+  std::int64_t ready_at = 0;                                  // a queued run waits until then for more input
+  std::int64_t lease_ms = 0, idle_timeout_ms = 0;
+};
+struct RunModel {
+  std::string model{}, provider{}, model_source{};
+  std::string instructions{};
+};
+// Of a queued run: its place in the queue.
+struct RunPlace {
+  runs::Origin origin = runs::Origin::queued;
+  bool collects = false;             // queued by mode collect: further input of the same address joins it
+  std::vector<std::string> texts{};  // how each input begins, for the summary of dropped ones
+};
+struct RunEnding {
+  std::string stop_reason{};
+  std::string error{};     // raw JSON object; empty: none
+  std::string response{};  // the text of its last assistant entry
+};
+
+struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   std::string id{};
   std::string session_id{};
   std::optional<std::string> topic{};
@@ -28,23 +49,12 @@ struct Run {
   std::string runner{};  // the name that it gave itself; empty while queued
   std::string token{};   // of the token that has the lease
   std::int64_t attempt = 1;
-  std::string retry_of{};                                     // a run id; empty: none
-  std::int64_t created_at = 0, started_at = 0, ended_at = 0;  // ms since the epoch; 0: not yet
-  std::int64_t ready_at = 0;                                  // a queued run waits until then for more input
+  std::string retry_of{};  // a run id; empty: none
   std::int64_t steps = 0;
-  bool in_step = false;              // the last step has not finished
-  std::vector<std::string> input{};  // entry ids
-  std::string reply_to{};            // raw JSON object; empty: none
-  std::string model{}, provider{}, model_source{};
-  std::string instructions{};
+  bool in_step = false;                     // the last step has not finished
   std::optional<std::int64_t> max_steps{};  // as asked; nothing: the configured one. 0: no limit
-  std::int64_t lease_ms = 0, idle_timeout_ms = 0;
-  runs::Origin origin = runs::Origin::queued;  // of a queued run: gives its place in the queue
-  bool collects = false;                       // queued by mode collect: further input of the same address joins it
-  std::vector<std::string> texts{};  // of a queued run: how each input begins, for the summary of dropped ones
-  std::string stop_reason{};
-  std::string error{};     // raw JSON object; empty: none
-  std::string response{};  // the text of its last assistant entry
+  std::vector<std::string> input{};         // entry ids
+  std::string reply_to{};                   // raw JSON object; empty: none
 
   bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
 };

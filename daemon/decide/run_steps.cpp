@@ -67,7 +67,10 @@ std::string said_in(const transcripts::NewEntry& entry) {
 }
 
 Run leftover_of(DecisionBuilder& builder, const Run& ended, const std::vector<Steered>& steered) {
-  Run run{.id = builder.context().ids->uuid(), .session_id = ended.session_id, .topic = ended.topic};
+  Run run;
+  run.id = builder.context().ids->uuid();
+  run.session_id = ended.session_id;
+  run.topic = ended.topic;
   run.created_at = run.ready_at = builder.context().now;
   run.reply_to = ended.reply_to;
   run.origin = runs::Origin::steer_leftover;

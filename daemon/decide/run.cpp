@@ -70,12 +70,18 @@ const std::string* SessionRuns::find_ended(std::string_view id) const {
   return found == ended.end() ? nullptr : found->get();
 }
 
-std::size_t put_in_queue(std::deque<Run>& queue, Run run) {
-  std::vector<runs::Origin> origins;
-  for (const Run& each : queue) origins.push_back(each.origin);
-  const std::size_t at = runs::place_in_queue(origins, run.origin);
-  queue.insert(queue.begin() + static_cast<std::ptrdiff_t>(at), std::move(run));
-  return at;
+void take_texts(Run& run, const Run& before) {
+  std::vector<std::string> texts;
+  auto fresh = run.texts.begin();
+  for (const std::string& id : run.input) {
+    const auto known = std::ranges::find(before.input, id);
+    const auto index = static_cast<std::size_t>(known - before.input.begin());
+    if (known != before.input.end())
+      texts.push_back(index < before.texts.size() ? before.texts[index] : "");
+    else
+      texts.push_back(fresh == run.texts.end() ? "" : *fresh++);
+  }
+  run.texts = std::move(texts);
 }
 
 std::string overflow_json(const runs::Overflow& overflow) {

@@ -91,8 +91,16 @@ struct SessionRuns {
   bool is_empty() const { return fence == 0 && !active && queued.empty() && ended.empty() && overflow.dropped == 0; }
 };
 
-// Puts a run into a queue behind those that go before it. Returns its index.
-std::size_t put_in_queue(std::deque<Run>& queue, Run run);
+// Returns the index in a queue at which a new run is put: behind those that go before it.
+template <class Runs>
+std::size_t place_in(const Runs& queue, const Run& run) {
+  std::vector<runs::Origin> origins;
+  for (const Run& each : queue) origins.push_back(each.origin);
+  return runs::place_in_queue(origins, run.origin);
+}
+// A queued run is told again with more or fewer inputs, and with the texts of the new ones only. Gives it those that it
+// had before.
+void take_texts(Run& run, const Run& before);
 
 std::string overflow_json(const runs::Overflow& overflow);
 runs::Overflow read_overflow(std::string_view object);

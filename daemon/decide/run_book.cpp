@@ -107,10 +107,12 @@ void RunBook::list_as_waiting(const std::string& key) {
 
 void RunBook::queue(SessionRuns& runs, Run run) {
   if (const auto there = std::ranges::find(runs.queued, run.id, &Run::id); there != runs.queued.end()) {
+    take_texts(run, *there);
     *there = std::move(run);
     return;
   }
-  put_in_queue(runs.queued, std::move(run));
+  const auto at = static_cast<std::ptrdiff_t>(place_in(runs.queued, run));
+  runs.queued.insert(runs.queued.begin() + at, std::move(run));
 }
 
 void RunBook::start(SessionRuns& runs, const journal::Event& event, Run run) {
@@ -197,7 +199,8 @@ void RunBook::apply(const journal::Event& event) {
     }
     if (const auto calls = json::int_at(event.data, "n")) runs.calls = static_cast<std::uint64_t>(*calls);
     if (const auto confirmed = json::find(event.data, "steered")) confirm(runs, *confirmed);
-    if (const auto overflow = json::find(event.data, "overflow")) runs.overflow = read_overflow(*overflow);
+    for (const std::string_view text : json::elements(json::find(event.data, "dropped").value_or("[]")))
+      runs.overflow.add(json::as_string(text).value_or(""));
     list_as_waiting(key);
   }
   seq_ = event.envelope.seq;

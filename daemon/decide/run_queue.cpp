@@ -20,7 +20,8 @@ runs::Address address_of(const std::string& reply_to, const std::optional<std::s
 }
 
 // The waiting run that an input joins; null: none.
-const Run* joined_by(const std::deque<Run>& queued, runs::QueueMode mode, const std::string& reply_to,
+template <class Runs>
+const Run* joined_by(const Runs& queued, runs::QueueMode mode, const std::string& reply_to,
                      const std::optional<std::string>& topic) {
   const auto found = std::ranges::find_if(queued, [&](const Run& waiting) {
     return runs::joins({.origin = waiting.origin,
@@ -42,8 +43,7 @@ class Queue {
  public:
   Queue(DecisionBuilder& builder, Session& session, const SessionRuns* runs) : builder_(builder), session_(session) {
     if (runs == nullptr) return;
-    queued_ = runs->queued;
-    overflow_ = runs->overflow;
+    queued_.assign(runs->queued.begin(), runs->queued.end());
   }
 
   // Drops the oldest inputs. A retry stays. `counted`: the next run is told of them.
@@ -52,19 +52,16 @@ class Queue {
       const auto oldest =
           std::ranges::find_if(queued_, [](const Run& run) { return run.origin != runs::Origin::retry; });
       if (oldest == queued_.end()) return;
-      std::string told;
-      if (counted) {
-        overflow_.add(oldest->texts.empty() ? "" : oldest->texts.front());
-        told = "\"overflow\":" + overflow_json(overflow_);
-      }
+      if (counted) dropped_.push_back(oldest->texts.empty() ? "" : oldest->texts.front());
       if (inputs_of(*oldest) > 1) {
         oldest->input.erase(oldest->input.begin());
         if (!oldest->texts.empty()) oldest->texts.erase(oldest->texts.begin());
-        emit_run(builder_, session_, journal::EventType::run_queued, *oldest, {}, told);
+        shortened_ = oldest->id;
         continue;
       }
       end_queued(builder_, session_, *oldest, RunStatus::dropped,
-                 run_error("queue_full", "newer messages took its place"), told);
+                 run_error("queue_full", "newer messages took its place"), told());
+      shortened_.clear();
       queued_.erase(oldest);
     }
   }
@@ -72,23 +69,34 @@ class Queue {
   // Puts an input into the waiting run that it joins, or in a run of its own. Returns the run's place, from 1.
   std::size_t put(runs::QueueMode mode, Run& run) {
     const Run* joined = joined_by(queued_, mode, run.reply_to, run.topic);
+    if (!shortened_.empty() && (joined == nullptr || joined->id != shortened_)) {
+      Run shorter = *std::ranges::find(queued_, shortened_, &Run::id);
+      shorter.texts.clear();
+      emit_run(builder_, session_, journal::EventType::run_queued, shorter, {}, told());
+    }
     if (joined == nullptr) {
-      emit_run(builder_, session_, journal::EventType::run_queued, run);
-      return put_in_queue(queued_, run) + 1;
+      emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());
+      return place_in(queued_, run) + 1;
     }
     run.id = joined->id;
     run.created_at = joined->created_at;
     run.input.insert(run.input.begin(), joined->input.begin(), joined->input.end());
-    run.texts.insert(run.texts.begin(), joined->texts.begin(), joined->texts.end());
-    emit_run(builder_, session_, journal::EventType::run_queued, run);
-    return static_cast<std::size_t>(std::ranges::find(queued_, run.id, &Run::id) - queued_.begin()) + 1;
+    emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
+    return static_cast<std::size_t>(joined - &queued_.front()) + 1;
   }
 
  private:
   DecisionBuilder& builder_;
   Session& session_;
-  std::deque<Run> queued_{};
-  runs::Overflow overflow_{};
+  // The member of the next event that tells what was dropped.
+  std::string told() {
+    if (dropped_.empty()) return {};
+    return "\"dropped\":" + json::array_of(std::exchange(dropped_, {}));
+  }
+
+  std::vector<Run> queued_{};
+  std::vector<std::string> dropped_{};  // how they begin
+  std::string shortened_{};             // the id of a run that has lost inputs, and is not told of yet
 };
 
 // Hands the messages to the active run.

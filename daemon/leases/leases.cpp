@@ -5,8 +5,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
+#include "daemon/ledger/runs_file.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -54,7 +56,12 @@ void Leases::wake(std::int64_t at) {
 asio::awaitable<void> Leases::take_up() {
   for (const std::string& agent : co_await ledger_.agent_ids()) {
     if (stopping_) co_return;
-    if (!ledger_.parts().env.paths.has_runs(agent)) continue;
+    // Agents of which the journal had something beyond their files are in memory already.
+    const bool open = is_in_memory(ledger_.parts().agents, agent) ||
+                      co_await runtime::run_on(
+                          ledger_.parts().env.disk.get_executor(),
+                          [file = ledger_.parts().env.paths.runs(agent)] { return ledger::may_have_open_runs(file); });
+    if (!open) continue;
     const auto taken =
         co_await ledger_.show(agent, false, [this](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
           for (const auto& [key, runs] : state.runs.sessions()) take_up_session(state.id(), key, runs);

@@ -73,8 +73,6 @@ std::filesystem::path Paths::runs(std::string_view agent) const {
   return journal_dir() / "runs" / (std::string(agent) + ".json");
 }
 
-bool Paths::has_runs(std::string_view agent) const { return store::stat_of(runs(agent)).has_value(); }
-
 std::string Paths::agent_of_dir(std::string_view name) const {
   const std::string prefix = before_.substr(before_.find_last_of('/') + 1);
   const std::string suffix = after_.substr(0, after_.find('/'));

@@ -50,6 +50,12 @@ Result<decide::RunBook> read_runs(const std::filesystem::path& file, const std::
   return again;
 }
 
+bool may_have_open_runs(const std::filesystem::path& file) {
+  const auto text = store::read_file(file);
+  if (!text) return text.error().code != Code::not_found;
+  return text->contains("\"active\":{") || text->contains("\"queued\":[");
+}
+
 Result<void> write_runs(const std::filesystem::path& file, std::string json) {
   TRY(store::make_dirs(file.parent_path()));
   TRY(store::replace_file(file, json::with_crc(std::move(json)) + "\n"));

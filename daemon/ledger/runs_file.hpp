@@ -15,6 +15,8 @@ namespace sessiond::ledger {
 // runs are made from the events that the journal still has; `repairs` then says so.
 Result<decide::RunBook> read_runs(const std::filesystem::path& file, const std::string& agent,
                                   const journal::Journal& journal, std::vector<std::string>& repairs);
+// Tells whether a file has a run that has not ended. It may say yes to one that has none.
+bool may_have_open_runs(const std::filesystem::path& file);
 Result<void> write_runs(const std::filesystem::path& file, std::string json);
 
 }  // namespace sessiond::ledger

@@ -118,7 +118,8 @@ class Ledger {
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // The state that has a session, as far as it is in memory, for parts that act on it and show nothing of it. Null: none.
+  // The state that has a session, as far as it is in memory, for parts that act on it and show nothing of it. Null:
+  // none.
   const decide::AgentState* loaded_state(const std::string& agent, std::string_view key) const;
 
   // Takes an agent out of memory: soon, if it has changes that its files do not hold or something is done with it.

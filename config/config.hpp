@@ -198,6 +198,13 @@ struct Config {
     std::optional<std::string> compact_instructions{};
     std::optional<std::string> model{}, provider{};
   };
+  struct Work {  // of agents: keys of their own at the top
+    Runs runs{};
+    Approvals approvals{};
+    Hooks hooks{};
+    Deliveries deliveries{};
+    std::map<std::string, Agent> agents{};  // by id
+  };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
   };
@@ -232,11 +239,7 @@ struct Config {
   Context context{};
   DoomLoop doom_loop{};
   Messages messages{};
-  Runs runs{};
-  Approvals approvals{};
-  Hooks hooks{};
-  Deliveries deliveries{};
-  std::map<std::string, Agent> agents{};  // by id
+  Work work{};
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";
   Policy policy{};

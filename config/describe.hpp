@@ -292,21 +292,21 @@ void describe(Visitor& v, AConfig& c) {
           "view=llm is complete in any case.");
   });
   v.group("runs", "Agent work on a session, which a runner claims: policy/runs/README.md.",
-          [&] { describe_runs(v, c.runs); });
+          [&] { describe_runs(v, c.work.runs); });
   v.group("approvals", "Tools that people are asked about.", [&] {
-    v.key("timeoutMs", c.approvals.timeout_ms, Between{10, day}, "No answer within this time means no.");
-    v.key("requireApprover", c.approvals.require_approver, Any{},
+    v.key("timeoutMs", c.work.approvals.timeout_ms, Between{10, day}, "No answer within this time means no.");
+    v.key("requireApprover", c.work.approvals.require_approver, Any{},
           "true: the answer is no at once while nobody who may answer is connected.");
   });
   v.group("hooks", "Programs that are asked before a run or a tool begins.",
-          [&] { v.key("timeoutMs", c.hooks.timeout_ms, Between{10, hour}, "How long an answer is waited for."); });
+          [&] { v.key("timeoutMs", c.work.hooks.timeout_ms, Between{10, hour}, "How long an answer is waited for."); });
   v.group("deliveries", "Answers on their way to a channel.", [&] {
-    v.key("maxAttempts", c.deliveries.max_attempts, Between{1, 1'000}, "A delivery fails after so many attempts.");
-    v.key("maxAgeMs", c.deliveries.max_age_ms, Between{second, ten_years}, "A delivery fails at this age.");
-    v.key("adoptMs", c.deliveries.adopt_ms, Between{second, ten_years},
+    v.key("maxAttempts", c.work.deliveries.max_attempts, Between{1, 1'000}, "A delivery fails after so many attempts.");
+    v.key("maxAgeMs", c.work.deliveries.max_age_ms, Between{second, ten_years}, "A delivery fails at this age.");
+    v.key("adoptMs", c.work.deliveries.adopt_ms, Between{second, ten_years},
           "A channel's deliveries are kept until no bridge has asked for them for so long.");
   });
-  v.named_groups("agents", c.agents, TextRule{agent_name_fault},
+  v.named_groups("agents", c.work.agents, TextRule{agent_name_fault},
                  "Settings of single agents, e.g. {\"main\": {\"compactInstructions\": \"Keep all names.\"}}.",
                  [&](auto& agent) {
                    v.key("compactInstructions", agent.compact_instructions, TextRule{instructions_fault},

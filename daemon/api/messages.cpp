@@ -156,7 +156,7 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
     const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
       return transcript.text();
     };
-    CO_TRY(response.body, co_await api.ledger.read_memory(source.memory, text));
+    CO_TRY(response.body, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
     co_return response;
   }
   CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));

@@ -32,7 +32,8 @@ template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read_source(Api& api,
                                                                                    const TranscriptSource& source,
                                                                                    Call call) {
-  if (source.memory != nullptr) co_return co_await api.ledger.read_memory(source.memory, std::move(call));
+  if (source.memory != nullptr)
+    co_return co_await ledger::read_memory(api.ledger.parts().env, source.memory, std::move(call));
   co_return co_await api.ledger.read_transcript(source.agent, source.file, std::move(call));
 }
 

@@ -25,7 +25,7 @@ std::optional<std::pair<std::string, std::string>> Claims::find(const decide::Ag
 
 void Claims::ready(const std::string& agent, const std::string& key) {
   if (waiting_.empty()) return;
-  const decide::AgentState* state = ledger_.loaded_state(agent, key);
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
   const decide::Session* session = state == nullptr ? nullptr : state->find_key(key);
   const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
   const bool waits = session != nullptr && runs != nullptr && !runs->active && !runs->queued.empty() &&

@@ -58,9 +58,10 @@ asio::awaitable<void> Leases::take_up() {
     if (stopping_) co_return;
     // Agents of which the journal had something beyond their files are in memory already.
     const bool open = is_in_memory(ledger_.parts().agents, agent) ||
-                      co_await runtime::run_on(
-                          ledger_.parts().env.disk.get_executor(),
-                          [file = ledger_.parts().env.paths.runs(agent)] { return ledger::may_have_open_runs(file); });
+                      co_await runtime::run_on(ledger_.parts().env.disk.get_executor(),
+                                               [file = ledger::runs_file(ledger_.parts().env.paths, agent)] {
+                                                 return ledger::may_have_open_runs(file);
+                                               });
     if (!open) continue;
     const auto taken =
         co_await ledger_.show(agent, false, [this](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
@@ -124,7 +125,7 @@ void Leases::see(const journal::Event& event) {
       return keep_queued(place, decide::read_run(event.data));
     case EventType::run_started: {
       queued_.erase(run_id);
-      const decide::AgentState* state = ledger_.loaded_state(place.first, place.second);
+      const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
       const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
       if (runs == nullptr || !runs->active || runs->active->id != run_id) return;
       const decide::Run& run = *runs->active;

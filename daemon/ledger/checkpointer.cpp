@@ -106,12 +106,12 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     auto [written, evictions, repairs] =
         co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
                                                 dir = env_.paths.root() / env_.paths.sessions_dir(id), runs,
-                                                runs_file = env_.paths.runs(id)]() mutable {
+                                                file_of_runs = runs_file(env_.paths, id)]() mutable {
           auto made = store::make_dirs(dir);
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           if (done && !done->foreign && runs)
-            if (auto kept = write_runs(runs_file, std::move(*runs)); !kept) done = std::unexpected(kept.error());
+            if (auto kept = write_runs(file_of_runs, std::move(*runs)); !kept) done = std::unexpected(kept.error());
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
     notices_.evicted(id, evictions);

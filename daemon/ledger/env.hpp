@@ -65,7 +65,7 @@ struct LedgerEnv {
   const decide::Lineage lineage;
   Background background;
   // Calls that parse much of a transcript: one at a time, so that the other disk threads serve what is short.
-  runtime::OneByOne long_passes{};
+  mutable runtime::OneByOne long_passes{};
   std::minstd_rand jitter{std::random_device{}()};
   const std::int64_t started = store::unix_ms();
   // From here on no request waits for a foreign lock or for room in the journal.
@@ -74,8 +74,6 @@ struct LedgerEnv {
   bool stopping = false;
   // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
   std::function<void(std::vector<journal::Event>)> on_passing_events{};
-  // Called with each event that became durable, and with those of ephemeral sessions. Empty: nobody asks.
-  std::function<void(const journal::Event&)> on_event{};
   runtime::OneThread loop{};                  // asserted by the parts
   std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
 };

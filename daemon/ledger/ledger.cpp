@@ -312,10 +312,10 @@ asio::awaitable<std::vector<std::string>> Ledger::agent_ids(std::optional<std::s
   co_return parts_.sdk_sessions.agents_with(*sdk_session);
 }
 
-const decide::AgentState* Ledger::loaded_state(const std::string& agent, std::string_view key) const {
-  if (const auto* memory = parts_.memory.holding(agent, key)) return memory;
-  const auto found = parts_.agents.all().find(agent);
-  return found == parts_.agents.all().end() ? nullptr : found->second->state.get();
+const decide::AgentState* loaded_state(const LedgerParts& parts, const std::string& agent, std::string_view key) {
+  if (const auto* memory = parts.memory.holding(agent, key)) return memory;
+  const auto found = parts.agents.all().find(agent);
+  return found == parts.agents.all().end() ? nullptr : found->second->state.get();
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {

@@ -77,6 +77,10 @@ struct LedgerStatus {
 
 LedgerStatus status_of(const LedgerParts& parts);
 
+// The state that has a session, as far as it is in memory, for parts of the daemon that act on it and show nothing of
+// it. Null: none.
+const decide::AgentState* loaded_state(const LedgerParts& parts, const std::string& agent, std::string_view key);
+
 class Ledger {
  public:
   // Opens the state directory and recovers; blocks. `disk` runs everything that may block later on. With `repair`, a
@@ -118,10 +122,6 @@ class Ledger {
   // Returns "<epoch>-<seq>", the id as of which a state is that shows nothing newer than `last_seq`.
   std::string as_of(std::uint64_t last_seq) const;
 
-  // The state that has a session, as far as it is in memory, for parts that act on it and show nothing of it. Null:
-  // none.
-  const decide::AgentState* loaded_state(const std::string& agent, std::string_view key) const;
-
   // Takes an agent out of memory: soon, if it has changes that its files do not hold or something is done with it.
   void unload(const std::string& agent) { parts_.agents.unload(agent, parts_.checkpointer.backlog().from()); }
 
@@ -130,11 +130,6 @@ class Ledger {
   template <class Call>
   auto read_transcript(std::string agent, std::string file, Call call) {
     return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
-  }
-  // The same with a copy of an ephemeral session's transcript.
-  template <class Call>
-  auto read_memory(std::shared_ptr<const transcripts::MemoryTranscript> transcript, Call call) {
-    return ledger::read_memory(parts_.env, std::move(transcript), std::move(call));
   }
   // Writes a session's transcript as version 3 if it is older. Appends wait meanwhile. Nothing: it is not older.
   // lock_timeout, session_busy.
@@ -159,9 +154,6 @@ class Ledger {
     on_events_ = std::move(durable);
     parts_.env.on_passing_events = std::move(passing);
   }
-  // `see` is called with each event that became durable, before `durable` of on_events, and with those of ephemeral
-  // sessions.
-  void on_event(std::function<void(const journal::Event&)> see) { parts_.env.on_event = std::move(see); }
   // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 

@@ -222,8 +222,6 @@ void MemorySessions::apply(const std::string& agent, const decide::Decision& dec
     line_bytes_ += line.made->text.size();
   }
   for (answers::Answer& answer : answers) keep(std::move(answer), agent, decision.events.back().envelope.key);
-  if (env_.on_event)
-    for (const journal::Event& event : decision.events) env_.on_event(event);
   if (env_.on_passing_events) env_.on_passing_events(std::move(events));
   if (decision.events.back().envelope.type == journal::EventType::session_deleted) forget_deleted();
   make_room();

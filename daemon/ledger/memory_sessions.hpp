@@ -94,7 +94,7 @@ class MemorySessions {
 // Runs call(const MemoryTranscript&), which returns a Result, on a disk thread.
 template <class Call>
 asio::awaitable<std::invoke_result_t<Call&, const transcripts::MemoryTranscript&>> read_memory(
-    LedgerEnv& env, std::shared_ptr<const transcripts::MemoryTranscript> transcript, Call call) {
+    const LedgerEnv& env, std::shared_ptr<const transcripts::MemoryTranscript> transcript, Call call) {
   const bool is_long = transcript->bytes() > short_pass;
   auto pass = runtime::run_on(
       env.disk.get_executor(),

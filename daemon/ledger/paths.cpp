@@ -69,10 +69,6 @@ std::filesystem::path Paths::archive_records(std::string_view agent) const {
   return journal_dir() / "archives" / (std::string(agent) + ".jsonl");
 }
 
-std::filesystem::path Paths::runs(std::string_view agent) const {
-  return journal_dir() / "runs" / (std::string(agent) + ".json");
-}
-
 std::string Paths::agent_of_dir(std::string_view name) const {
   const std::string prefix = before_.substr(before_.find_last_of('/') + 1);
   const std::string suffix = after_.substr(0, after_.find('/'));

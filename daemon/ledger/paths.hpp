@@ -31,7 +31,6 @@ class Paths {
   std::filesystem::path previous(std::string_view agent) const;
   std::filesystem::path known_ends(std::string_view agent) const;
   std::filesystem::path archive_records(std::string_view agent) const;
-  std::filesystem::path runs(std::string_view agent) const;
   // The folder that holds the agents' folders.
   std::filesystem::path agents_dir() const;
   // Agents that have a folder on disk, sorted. Blocks.

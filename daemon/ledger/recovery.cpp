@@ -275,8 +275,6 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
            [this](journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives) {
              parts_.checkpointer.backlog().measure();
              parts_.flusher.add(std::move(batch.commits), archives, batch.bytes);
-             if (parts_.env.on_event)
-               for (const journal::Event& event : events) parts_.env.on_event(event);
              if (on_events_ && !events.empty()) on_events_(std::move(events));
            },
        .forget = [this](std::string id) { return parts_.agents.forget(std::move(id)); },

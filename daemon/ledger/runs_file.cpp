@@ -24,6 +24,10 @@ Result<decide::RunBook> parse(std::string_view text) {
 
 }  // namespace
 
+std::filesystem::path runs_file(const Paths& paths, std::string_view agent) {
+  return paths.journal_dir() / "runs" / (std::string(agent) + ".json");
+}
+
 Result<decide::RunBook> read_runs(const std::filesystem::path& file, const std::string& agent,
                                   const journal::Journal& journal, std::vector<std::string>& repairs) {
   const auto text = store::read_file(file);

@@ -7,10 +7,12 @@
 #include <string>
 
 #include "daemon/decide/run_book.hpp"
+#include "daemon/ledger/paths.hpp"
 #include "store/journal/journal.hpp"
 
 namespace sessiond::ledger {
 
+std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 // Reads the runs of an agent. A file that is absent says that it never had any. A damaged one is moved away, and the
 // runs are made from the events that the journal still has; `repairs` then says so.
 Result<decide::RunBook> read_runs(const std::filesystem::path& file, const std::string& agent,

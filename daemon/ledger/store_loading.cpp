@@ -213,8 +213,8 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   loaded.foreign = std::move(report.foreign);
   if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
-  TRY(loaded.state->runs, read_runs(paths.runs(id), id, journal, loaded.repairs));
-  loaded.state->runs.keep(config.runs.keep);
+  TRY(loaded.state->runs, read_runs(runs_file(paths, id), id, journal, loaded.repairs));
+  loaded.state->runs.keep(config.work.runs.keep);
   std::uint64_t replay_from = request.replay_from;
   // Replays from the end of the generation that it was rebuilt from. Older events are not needed, damaged or not.
   if (report.rebuilt) {
@@ -242,7 +242,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     loaded.file->accept_absent();
     loaded.repairs.clear();
     loaded.state = std::make_shared<decide::AgentState>(id);
-    loaded.state->runs.keep(config.runs.keep);
+    loaded.state->runs.keep(config.work.runs.keep);
     find_files(*loaded.state, dir, std::move(records), store, left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));
   } else if (report.vanished) {

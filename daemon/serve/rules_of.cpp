@@ -69,7 +69,7 @@ runs::ModelNames model_of(const std::optional<std::string>& model, const std::op
 static_assert(config::Config::unlimited == runs::unlimited);
 
 runs::Settings runs_of(const config::Config& config) {
-  const config::Config::Runs& from = config.runs;
+  const config::Config::Runs& from = config.work.runs;
   runs::Settings out{.lease_ms = from.lease_ms,
                      .idle_timeout_ms = from.idle_timeout_ms,
                      .max_steps = from.max_steps,
@@ -84,10 +84,10 @@ runs::Settings runs_of(const config::Config& config) {
                      .exclusive = from.exclusive,
                      .model = model_of(from.model, from.provider),
                      .agents = {},
-                     .approval_timeout_ms = config.approvals.timeout_ms,
-                     .require_approver = config.approvals.require_approver,
-                     .hook_timeout_ms = config.hooks.timeout_ms};
-  for (const auto& [agent, settings] : config.agents)
+                     .approval_timeout_ms = config.work.approvals.timeout_ms,
+                     .require_approver = config.work.approvals.require_approver,
+                     .hook_timeout_ms = config.work.hooks.timeout_ms};
+  for (const auto& [agent, settings] : config.work.agents)
     if (settings.model || settings.provider) out.agents[agent] = model_of(settings.model, settings.provider);
   return out;
 }
@@ -118,7 +118,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.ephemeral_bytes = session.ephemeral_bytes;
   rules.context = context_of(config);
   rules.runs = runs_of(config);
-  for (const auto& [agent, settings] : config.agents)
+  for (const auto& [agent, settings] : config.work.agents)
     if (settings.compact_instructions) rules.compact_instructions[agent] = *settings.compact_instructions;
   rules.agents = config.limits.agents;
   rules.sessions_per_agent = config.limits.sessions_per_agent;

@@ -124,7 +124,8 @@ class Daemon {
                  {.journal = ledger.parts().commits.journal(),
                   .disk = disk,
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
-                  .token_generation = [&tokens] { return tokens.generation(); }},
+                  .token_generation = [&tokens] { return tokens.generation(); },
+                  .observe = [this](const journal::Event& event) { claims_.leases().see(event); }},
                  stream_settings(config), config.network.threads),
         claims_(ledger),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
@@ -146,7 +147,6 @@ class Daemon {
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
-    ledger.on_event([this](const journal::Event& event) { claims_.leases().see(event); });
     api::add_routes(router_, api_);
     router_.observe([this](const http::Request& request, const http::Router::Route* route, http::Response& response) {
       http::add_cors(request, config_.cors.allowed_origins, response);
@@ -295,7 +295,6 @@ class Daemon {
     co_await streams_.stopped(server_options(config_).stop_grace);
     co_await keeper_.stop();
     co_await claims_.leases().stop();
-    api_.ledger.on_event(nullptr);
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");

@@ -116,11 +116,7 @@ void take_reloadable(config::Config& config, const config::Config& fresh) {
   config.context = fresh.context;
   config.doom_loop = fresh.doom_loop;
   config.messages = fresh.messages;
-  config.runs = fresh.runs;
-  config.approvals = fresh.approvals;
-  config.hooks = fresh.hooks;
-  config.deliveries = fresh.deliveries;
-  config.agents = fresh.agents;
+  config.work = fresh.work;
   config.send_policy_json = fresh.send_policy_json;
   config.policy = fresh.policy;
   config.api = fresh.api;

@@ -119,11 +119,11 @@ TEST_CASE("every key reaches its field") {
   wanted.context = {1000, {{"m", 2000}}, {0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
   wanted.doom_loop = {0, false};
   wanted.messages = {Config::Pairs::strict};
-  wanted.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};
-  wanted.approvals = {11, true};
-  wanted.hooks = {12};
-  wanted.deliveries = {1, 1003, 1004};
-  wanted.agents["main"] = {"short", "m2", "p2"};
+  wanted.work.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};
+  wanted.work.approvals = {11, true};
+  wanted.work.hooks = {12};
+  wanted.work.deliveries = {1, 1003, 1004};
+  wanted.work.agents["main"] = {"short", "m2", "p2"};
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};

@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t least_lease_ms = 100;
 constexpr std::int64_t most_lease_ms = 600'000;
 constexpr std::int64_t longest_wait_ms = 30'000;
+constexpr std::int64_t longest_idle_ms = 3'600'000;
 constexpr std::size_t most_events = 1'000;  // in one call
 
 void check_between(Fields& fields, std::string_view name, std::optional<std::int64_t> value, std::int64_t least,
@@ -29,6 +30,7 @@ decide::RunTerms read_terms(Fields& fields) {
   terms.lease_ms = fields.integer("leaseMs");
   check_between(fields, "leaseMs", terms.lease_ms, least_lease_ms, most_lease_ms);
   terms.idle_timeout_ms = fields.integer("idleTimeoutMs");
+  check_between(fields, "idleTimeoutMs", terms.idle_timeout_ms, 0, longest_idle_ms);
   terms.max_steps = fields.integer("maxSteps");
   return terms;
 }
@@ -98,6 +100,16 @@ HandlerResult claim(Api& api, http::Request& request) {
   const std::string prefix = fields.string("keyPrefix", 512).value_or("");
   CO_TRY(fields.done());
   CO_TRY(auto requester, requester_of(request));
+  if (requester.scope) {  // the answer that was given is given again, also when no run waits
+    const auto nothing = [](const decide::AgentState&, const decide::Context&,
+                            const decide::FetchedLines&) -> Result<decide::Decision> {
+      decide::Decision out;
+      out.status = 204;
+      return out;
+    };
+    auto known = co_await api.ledger.commit(agent, requester, nothing);
+    if (known && known->replayed) co_return to_response(std::move(*known));
+  }
   leases::Claims::Wish wish{
       .agent = agent,
       .runner = terms.runner.empty() ? request.principal.id : terms.runner,

@@ -190,7 +190,7 @@ class EntryAppender {
   // Says which calls and results have no counterpart, or refuses the entry.
   Result<void> check_pairs(const context::Entry& entry) {
     const context::PairRule rule = builder_.context().rules->context.pairs;
-    if (rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
+    if (request_.by_daemon || rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
     if (entry.results.empty() && meter_->open.empty()) return {};
     const bool strict = rule == context::PairRule::strict && !entry.person;
     const std::vector<context::OpenCall>& open = meter_->open;

@@ -15,6 +15,7 @@ struct AppendRequest {
   std::vector<transcripts::NewEntry> entries{};
   bool in_list = false;                         // problems point to /entries/<n>, else to the body
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
+  bool by_daemon = false;                       // calls and results need not match
   std::string event_extra{};                    // further members of each event's data, raw: ,"deliver":true…
 };
 

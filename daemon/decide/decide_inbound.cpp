@@ -258,8 +258,7 @@ class InboundDecision {
                    .topic = command_.topic,
                    .reply_to = reply_to()};
     Run run;
-    run.id = joined_run(runs, rules, input.reply_to, input.topic).value_or("");
-    if (run.id.empty()) run.id = context_.ids->uuid();
+    run.id = context_.ids->uuid();  // that of a run which it joins takes its place
     if (const auto why = turn_limit(session, *context_.rules)) {
       tell_refused(builder_, session, std::move(run), Code::turn_limit, *why);
       return refused(Code::turn_limit);

@@ -19,15 +19,17 @@ std::unexpected<Problem> lease_lost(const Session& session, const RunHold& hold)
                   hold.run_id, session.key(), hold.fence));
 }
 
-// The durable kinds of events that a runner tells.
+// The durable kinds of events that a runner tells, and the members that are taken of them.
 struct EventKind {
   std::string_view name;
   journal::EventType type;
+  std::array<std::string_view, 5> members;
 };
-constexpr std::array<EventKind, 4> kinds{{{"step.started", journal::EventType::step_started},
-                                          {"step.finished", journal::EventType::step_finished},
-                                          {"tool.started", journal::EventType::tool_started},
-                                          {"tool.finished", journal::EventType::tool_finished}}};
+constexpr std::array<EventKind, 4> kinds{
+    {{"step.started", journal::EventType::step_started, {"step"}},
+     {"step.finished", journal::EventType::step_finished, {"step", "text", "toolCalls"}},
+     {"tool.started", journal::EventType::tool_started, {"tool", "args", "callId"}},
+     {"tool.finished", journal::EventType::tool_finished, {"tool", "callId", "success", "denied", "resultData"}}}};
 
 class EventsDecision {
  public:
@@ -124,11 +126,11 @@ class EventsDecision {
   void emit(Session& session, journal::EventType type, std::string_view body, json::Edit edit) {
     std::string data = fmt::format(R"({{"runId":{})", json::quote(run_.id));
     if (command_.n) data += fmt::format(R"(,"n":{})", *command_.n);
+    const EventKind& kind = *std::ranges::find(kinds, type, &EventKind::type);
     for (const json::Member& member : json::members(body)) {
-      if (member.name == "type" || member.name == "runId" || member.name == "set" || member.name == "n" ||
-          member.name == "steered")
-        continue;
-      data.append(",\"").append(member.name).append("\":").append(json::compact(member.value));
+      const std::string name = json::unescape(member.name);
+      if (std::ranges::find(kind.members, name) == kind.members.end() || name.empty()) continue;
+      data.append(",\"").append(name).append("\":").append(json::compact(member.value));
     }
     if (!edit.empty()) {
       std::string changes;
@@ -357,6 +359,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   retry.created_at = retry.ready_at = context.now;
   retry.started_at = 0;
   retry.steps = 0;
+  retry.in_step = false;
   retry.runner.clear();
   retry.token.clear();
   if (retry.model_source != "run") retry.model.clear(), retry.provider.clear();

@@ -153,6 +153,10 @@ void RunBook::apply(const journal::Event& event) {
     if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
     if (!json::find(event.data, "saidByRun")) return;
     found->second.partial.clear();
+  } else if (type == EventType::session_reset) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
+    found->second.overflow = {};
   } else if (type == EventType::session_deleted) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;

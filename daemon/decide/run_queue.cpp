@@ -116,14 +116,6 @@ runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, st
   return runs::admit(rules, static_cast<std::int64_t>(waiting_in(runs)), static_cast<std::int64_t>(arriving));
 }
 
-std::optional<std::string> joined_run(const SessionRuns* runs, const runs::QueueRules& rules,
-                                      const std::string& reply_to, const std::optional<std::string>& topic) {
-  if (runs == nullptr) return {};
-  if (rules.mode == runs::QueueMode::steer && steers(*runs, reply_to, topic)) return runs->active->id;
-  const Run* joined = joined_by(runs->queued, rules.mode, reply_to, topic);
-  return joined == nullptr ? std::nullopt : std::optional(joined->id);
-}
-
 Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns* runs, const runs::QueueRules& rules,
                    const RunInput& input, Run run) {
   using runs::BusyStep;

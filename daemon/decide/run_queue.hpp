@@ -26,9 +26,6 @@ struct Placed {
   bool steered = false;
   std::optional<std::size_t> position{};  // in the queue, from 1
 };
-// Returns the id of the run that an input of this address would join or steer; nothing: it gets one of its own.
-std::optional<std::string> joined_run(const SessionRuns* runs, const runs::QueueRules& rules,
-                                      const std::string& reply_to, const std::optional<std::string>& topic);
 // Places an input that admit() does not refuse. `runs`: those that the session has still, null if none. `run` has what
 // is known of a run of its own: its id and terms.
 Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns* runs, const runs::QueueRules& rules,

@@ -143,6 +143,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   AppendRequest append{.topic = run.topic,
                        .entries = std::move(end.entries),
                        .in_list = true,
+                       .by_daemon = !end.by_runner,
                        .event_extra = ",\"runId\":" + json::quote(run.id)};
   for (const transcripts::NewEntry& entry : append.entries)
     if (std::string said = said_in(entry); !said.empty()) run.response = std::move(said);
@@ -152,7 +153,14 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   }
   append.entries.push_back(record_of(run, end.usage, end.retried));
   const std::size_t before = builder.out.events.size();
-  TRY(auto appended, append_entries(builder, session, append, lines, false));
+  const std::size_t lines_before = builder.out.line_positions.size();
+  auto appended = append_entries(builder, session, append, lines, false);
+  if (!appended && end.by_runner) return appended;
+  if (!appended) {  // its transcript takes nothing more; the run ends all the same
+    builder.out.events.resize(before);
+    builder.out.line_positions.resize(lines_before);
+    appended.emplace();
+  }
   if (builder.out.need) return appended;
   for (std::size_t i = before; i < builder.out.events.size(); ++i)
     if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
@@ -175,9 +183,9 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   if (runs == nullptr) return {};
   if (runs->active) {
     Run run = *runs->active;
-    TRY(end_active(builder, session, run,
-                   {.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial},
-                   FetchedLines{}));
+    RunEnd end{.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial};
+    for (const Steered& each : runs->steered) end.steered.push_back(each.entry_id);  // nothing of it goes on
+    TRY(end_active(builder, session, run, std::move(end), FetchedLines{}));
     if (builder.out.need) return {};
   }
   for (const Run& run : runs->queued)

@@ -11,13 +11,14 @@
 
 namespace sessiond::leases {
 
-std::optional<std::pair<std::string, std::string>> Claims::find(const decide::AgentState& state,
-                                                                const Wish& wish) const {
+std::optional<std::pair<std::string, std::string>> Claims::find(const decide::AgentState& state, const Wish& wish,
+                                                                const std::set<std::string>& passed_over) const {
   for (const auto& [since, key] : state.runs.waiting()) {
     const decide::Session* session = state.find_key(key);
-    if (session == nullptr || session->archived_at || offered_.contains({state.id(), key})) continue;
+    if (session == nullptr || session->archived_at || offered_.contains({state.id(), key}) || passed_over.contains(key))
+      continue;
     const decide::Run& first = state.runs.find(key)->queued.front();
-    if (leases_.is_debounced(state.id(), first.id) || !wish.wants(state, *session)) continue;
+    if (leases_.is_debounced(state.id(), key, first.id) || !wish.wants(state, *session)) continue;
     return std::pair(key, first.id);
   }
   return {};
@@ -29,7 +30,7 @@ void Claims::ready(const std::string& agent, const std::string& key) {
   const decide::Session* session = state == nullptr ? nullptr : state->find_key(key);
   const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
   const bool waits = session != nullptr && runs != nullptr && !runs->active && !runs->queued.empty() &&
-                     !leases_.is_debounced(agent, runs->queued.front().id) && !offered_.contains({agent, key});
+                     !leases_.is_debounced(agent, key, runs->queued.front().id) && !offered_.contains({agent, key});
   if (!waits) return;
   Waiter* best = nullptr;
   for (Waiter& waiter : waiting_) {
@@ -55,6 +56,8 @@ void Claims::free(const std::string& agent, const std::string& key) {
 asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, const bool& draining) {
   using Found = std::optional<std::pair<std::string, std::string>>;
   const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
+  std::set<std::string> passed_over;  // keys of sessions whose run could not be taken
+  std::optional<Problem> failed;
   // Listed before the first look: a run that is queued between a look and the wait is offered, and not missed.
   const auto place =
       waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
@@ -64,23 +67,32 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
     if (offer) free(wish.agent, *offer);
   });
   for (;;) {
-    if (place->offer) offered_.erase({wish.agent, *std::exchange(place->offer, {})});
-    auto looked = co_await ledger_.show(
-        wish.agent, false,
-        [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> { return find(state, wish); });
+    if (place->offer) offered_.erase({wish.agent, *std::exchange(place->offer, {})});  // looked for just below
+    auto looked =
+        co_await ledger_.show(wish.agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> {
+          return find(state, wish, passed_over);
+        });
     const bool absent = !looked && looked.error().code == Code::agent_not_found;  // it has no run yet
     if (!looked && !absent) co_return std::unexpected(std::move(looked.error()));
     const Found found = absent ? Found() : std::move(*looked);
     if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
-    if (found && !offered_.contains({wish.agent, found->first})) {
+    const bool waits = found && leases_.is_debounced(wish.agent, found->first, found->second);  // it was just queued
+    if (found && !waits && !offered_.contains({wish.agent, found->first})) {
       const Place taken{wish.agent, found->first};
       offered_.insert(taken);
       const std::shared_ptr<void> over(nullptr, [this, &taken](void*) { free(taken.first, taken.second); });
-      CO_TRY(auto reply, co_await wish.take(found->first, found->second));
-      if (reply) co_return reply;
-      continue;
+      auto reply = co_await wish.take(found->first, found->second);
+      if (reply && *reply) co_return reply;
+      if (!reply) {  // the others go on
+        failed = std::move(reply.error());
+        passed_over.insert(found->first);
+      }
+      if (!draining) continue;
     }
-    if (draining || store::steady_ms() >= deadline) co_return std::nullopt;
+    if (draining || store::steady_ms() >= deadline) {
+      if (failed) co_return std::unexpected(std::move(*failed));
+      co_return std::nullopt;
+    }
     if (place->offer) continue;
     place->timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));
     boost::system::error_code woken;

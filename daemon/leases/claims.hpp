@@ -53,7 +53,8 @@ class Claims {
   void ready(const std::string& agent, const std::string& key);
   void free(const std::string& agent, const std::string& key);
   // The first session that has a run for this wish: key and run id.
-  std::optional<std::pair<std::string, std::string>> find(const decide::AgentState& state, const Wish& wish) const;
+  std::optional<std::pair<std::string, std::string>> find(const decide::AgentState& state, const Wish& wish,
+                                                          const std::set<std::string>& passed_over) const;
 
   ledger::Ledger& ledger_;
   Leases leases_;

@@ -22,14 +22,6 @@ constexpr std::int64_t never = INT64_MAX;
 constexpr std::int64_t longest_sleep_ms = 60'000;
 constexpr std::int64_t stopped_ms = 2'000;  // the daemon slept for so long beyond the time that was set: it was stopped
 
-template <class Command>
-ledger::Decide deciding(Command command) {
-  return [command = std::move(command)](const decide::AgentState& state, const decide::Context& context,
-                                        const decide::FetchedLines& lines) {
-    return decide::decide(state, command, context, lines);
-  };
-}
-
 }  // namespace
 
 Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
@@ -79,7 +71,7 @@ void Leases::take_up_session(const std::string& agent, const std::string& key, c
   const std::int64_t now = store::steady_ms();
   const Place place{agent, key};
   for (const decide::Run& run : runs.queued)
-    if (!queued_.contains(run.id)) keep_queued(place, run);
+    if (!queued_.contains({place, run.id})) keep_queued(place, run);
   if (!runs.active) return;
   const decide::Run& run = *runs.active;
   if (const auto known = kept_.find(place); known != kept_.end() && known->second.hold.run_id == run.id) return;
@@ -103,10 +95,9 @@ void Leases::keep_queued(const Place& place, const decide::Run& run) {
   const std::int64_t wait =
       std::clamp<std::int64_t>(run.ready_at - wall, 0, std::max<std::int64_t>(run.ready_at - run.created_at, 0));
   const std::int64_t age = std::max<std::int64_t>(wall - run.created_at, 0);
-  queued_[run.id] = {.place = place,
-                     .ready = wait == 0 ? 0 : now + wait,
-                     .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0),
-                     .since = now - age};
+  queued_[{place, run.id}] = {.ready = wait == 0 ? 0 : now + wait,
+                              .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0),
+                              .since = now - age};
   wake(now + wait);
   if (wait == 0) on_ready_(place.first, place.second);
 }
@@ -114,8 +105,21 @@ void Leases::keep_queued(const Place& place, const decide::Run& run) {
 void Leases::see(const journal::Event& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
-  if (type < EventType::run_queued || type > EventType::step_finished) return;
+  const bool may_matter = type == EventType::message_appended || type == EventType::session_deleted ||
+                          (type >= EventType::run_queued && type <= EventType::step_finished);
+  if (!may_matter) return;
   const Place place{event.envelope.agent, event.envelope.key};
+  if (type == EventType::message_appended) {  // what a runner says in an entry is no partial text any more
+    const auto kept = kept_.find(place);
+    if (kept != kept_.end() && !kept->second.pulse.text.empty() && json::find(event.data, "saidByRun"))
+      kept->second.pulse.text.clear();
+    return;
+  }
+  if (type == EventType::session_deleted) {
+    kept_.erase(place);
+    std::erase_if(queued_, [&place](const auto& queued) { return queued.first.first == place; });
+    return;
+  }
   const std::string run_id = json::string_at(event.data, "runId").value_or("");
   const std::int64_t now = store::steady_ms();
   const auto kept = kept_.find(place);
@@ -124,7 +128,7 @@ void Leases::see(const journal::Event& event) {
     case EventType::run_queued:
       return keep_queued(place, decide::read_run(event.data));
     case EventType::run_started: {
-      queued_.erase(run_id);
+      queued_.erase({place, run_id});
       const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
       const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
       if (runs == nullptr || !runs->active || runs->active->id != run_id) return;
@@ -140,7 +144,7 @@ void Leases::see(const journal::Event& event) {
     case EventType::run_finished: {
       const auto status = decide::run_status(json::string_at(event.data, "status").value_or(""));
       if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
-      queued_.erase(run_id);
+      queued_.erase({place, run_id});
       if (is_kept) kept_.erase(kept);
       return on_ready_(place.first, place.second);
     }
@@ -198,9 +202,9 @@ Leases::Counters Leases::counters() const {
   return out;
 }
 
-bool Leases::is_debounced(const std::string& agent, const std::string& run_id) const {
-  const auto found = queued_.find(run_id);
-  return found != queued_.end() && found->second.place.first == agent && found->second.ready > store::steady_ms();
+bool Leases::is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const {
+  const auto found = queued_.find({{agent, key}, run_id});
+  return found != queued_.end() && found->second.ready > store::steady_ms();
 }
 
 asio::awaitable<void> Leases::run() {
@@ -242,14 +246,14 @@ std::int64_t Leases::look(std::int64_t now) {
     if (kept.store_at != 0) later(kept.store_at);
   }
   std::vector<Place> ready;
-  for (auto& [run_id, queued] : queued_) {
+  for (auto& [name, queued] : queued_) {
     if (queued.ready != 0 && queued.ready <= now) {
       queued.ready = 0;
-      ready.push_back(queued.place);
+      ready.push_back(name.first);
     }
     if (queued.too_old <= now) {
       queued.too_old = now + retry_ms;
-      due.push_back(end(queued.place, {.run_id = run_id}, decide::EndRun::Why::too_old));
+      due.push_back(end(name.first, {.run_id = name.second}, decide::EndRun::Why::too_old));
     }
     if (queued.ready != 0) later(queued.ready);
     later(queued.too_old);
@@ -264,14 +268,30 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
   decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why, .pulse = pulse(agent, key, hold)};
   ledger::Requester by{.actor = "sessiond"};
   by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
-  const auto ended = co_await ledger_.commit(agent, std::move(by), deciding(std::move(command)));
+  bool renewed = false;  // while the commit waited
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    const auto now = kept_.find(place);
+    renewed = why == decide::EndRun::Why::lease_lost && now != kept_.end() && now->second.hold.run_id == hold.run_id &&
+              now->second.lease_until > store::steady_ms();
+    decide::Decision nothing;
+    nothing.status = 204;
+    if (renewed) return nothing;
+    return decide::decide(state, command, context, lines);
+  };
+  const auto ended = co_await ledger_.commit(agent, std::move(by), decide);
+  if (const auto now = kept_.find(place); renewed && now != kept_.end()) {
+    now->second.ending = false;
+    wake(now->second.lease_until);
+    co_return;
+  }
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == hold.run_id;
   if (ended) {
     log::info("run_ended", {{"agent", agent}, {"key", key}, {"run", hold.run_id}});
     if (is_kept) kept_.erase(kept);
     if (why == decide::EndRun::Why::lease_lost) ++counted_.lost;
-    if (why == decide::EndRun::Why::too_old) queued_.erase(hold.run_id);
+    if (why == decide::EndRun::Why::too_old) queued_.erase({place, hold.run_id});
     co_return;
   }
   log::warn("run_not_ended", {{"agent", agent},

@@ -52,7 +52,7 @@ class Leases {
   };
   Counters counters() const;
   // Tells whether a session's queued run is still to wait for more input.
-  bool is_debounced(const std::string& agent, const std::string& run_id) const;
+  bool is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const;
 
  private:
   using Place = std::pair<std::string, std::string>;  // agent and key
@@ -68,7 +68,6 @@ class Leases {
     bool ending = false;
   };
   struct Queued {
-    Place place{};
     std::int64_t ready = 0;  // steady ms; 0: it is
     std::int64_t too_old = 0;
     std::int64_t since = 0;
@@ -88,7 +87,7 @@ class Leases {
   asio::steady_timer timer_;
   ledger::Background background_;
   std::map<Place, Kept> kept_{};
-  std::map<std::string, Queued, std::less<>> queued_{};  // by run id
+  std::map<std::pair<Place, std::string>, Queued> queued_{};  // by session and run id
   Counters counted_{};
   std::int64_t next_ = 0;
   bool stopping_ = false;

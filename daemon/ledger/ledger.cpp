@@ -61,7 +61,7 @@ Reply replay(const answers::Answer& answer) {
 std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scopes, const answers::Digest& request,
                                         const decide::Decision& decision, const journal::AgeClock& clock) {
   std::vector<answers::Answer> answers;
-  if (scopes.empty()) return answers;
+  if (scopes.empty() || decision.status == 204) return answers;  // nothing was done that must not be done twice
   const std::int64_t now = clock.now();
   std::string headers;
   json::ObjectWriter writer(headers);

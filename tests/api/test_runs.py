@@ -319,3 +319,57 @@ class Runs(Case):
         self.assertEqual(chosen(), ("m-session", "p-session", "session"))
         self.assertEqual(chosen(provider="p-run"), ("m-session", "p-run", "session"))
         self.assertEqual(chosen(model="m-run"), ("m-run", None, "run"))
+
+    def test_a_claim_with_a_key_answers_again_and_does_not_spin(self):
+        """A capped session has two waiting runs: a claim with an Idempotency-Key ends both and goes on to the next session."""
+        capped = self.make(turnCap=1)
+        run = self.start(capped)
+        self.tell(run, {"type": "step.started", "step": 1})
+        self.start(capped, "a", status=202, whenBusy="queue")
+        self.start(capped, "b", status=202, whenBusy="queue")
+        self.finish(run)
+        headers = {"Idempotency-Key": "claim-" + uid()}
+        claim = lambda: self.api.post("/v1/agents/main/runs/claim", {"keyPrefix": capped}, headers=headers)  # noqa: E731
+        self.assertEqual(claim().status, 204)
+        self.assertEqual({run["status"] for run in self.ok(self.api.get(S(capped, "main", "runs")), 200)["data"]}, {"done", "failed"})
+        free = self.make()
+        waiting = self.start(free, "c", status=202, queueOnly=True, whenBusy="queue")
+        body, headers = {"keyPrefix": free}, {"Idempotency-Key": "claim-" + uid()}
+        first = self.ok(self.api.post("/v1/agents/main/runs/claim", body, headers=headers), 200)
+        again = self.ok(self.api.post("/v1/agents/main/runs/claim", body, headers=headers), 200)
+        self.assertEqual((first["runId"], again), (waiting["runId"], first))
+
+    def test_a_refused_inbound_ends_no_other_run(self):
+        peer = "p" + uid()
+        body = {"channel": "slack", "chatType": "direct", "peer": peer}
+        key = self.ok(self.api.post("/v1/inbound", {**body, "text": "one"}), 201)["sessionKey"]
+        run = self.claim(keyPrefix=key, waitMs=5000)
+        self.tell(run, {"type": "step.started", "step": 1})
+        self.finish(run)
+        self.ok(self.api.patch(S(key), {"queueMode": "steer"}), 200)
+        self.ok(self.api.post("/v1/inbound", {**body, "text": "two"}), 201)
+        active = self.claim(keyPrefix=key, waitMs=5000)
+        self.ok(self.api.patch(S(key), {"turnCap": 1}), 200)
+        refused = self.ok(self.api.post("/v1/inbound", {**body, "text": "three"}), 201)
+        self.assertEqual(refused["run"], {"refused": "turn_limit"})
+        self.assertEqual(self.run_of(key)["runId"], active["runId"])
+        self.finish(active, {"role": "assistant", "text": "two"})
+
+    def test_a_runner_cannot_change_the_entry_by_an_event(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.new(api=api, guardrails={"allowedCommands": []}, turnCap=7)["key"]
+        run = self.start(key, api=api)
+        self.tell(run, {"type": "step.started", "step": 1, "unset": ["guardrails", "turnCap"], "set": {"label": "x"}, "\\u0073et": {}}, api=api)
+        self.tell(run, {"type": "tool.started", "tool": "t", "args": {}, "callId": "c", "dropped": ["line"]}, api=api)
+        daemon.kill9()
+        daemon.start()
+        entry = self.entry(key, api=daemon.client())
+        self.assertEqual((entry["turnCap"], entry["guardrails"], entry.get("label")), (7, {"allowedCommands": []}, None))
+
+    def test_a_reset_takes_what_was_steered_with_it(self):
+        key = self.make(queueMode="steer")
+        self.start(key, "0")
+        self.start(key, "left", status=202)
+        self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+        self.claim(status=204, keyPrefix=key)

@@ -327,7 +327,7 @@ def reader(counted, append):
     costs = []
     for streams in READERS:
         readers.grow(streams)
-        costs.append(counted.measure(f"{streams} readers", operation, 40))
+        costs.append(counted.measure(f"{streams} readers", operation, 8))
     few, many = costs
     more = READERS[1] - READERS[0]
     return Counter({part: (many[part] - few[part]) / more for part in many | few})

@@ -31,7 +31,10 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
       background_(ledger.parts().env.io) {}
 
 void Leases::start() {
-  background_.run(take_up(), "take_up_runs");
+  std::set<std::string> recovered;  // agents of which the journal had something beyond their files
+  for (const auto& [id, agent] : ledger_.parts().agents.all())
+    if (is_in_memory(ledger_.parts().agents, id)) recovered.insert(id);
+  background_.run(take_up(std::move(recovered)), "take_up_runs");
   background_.run(run(), "leases");
 }
 
@@ -45,11 +48,12 @@ void Leases::wake(std::int64_t at) {
   if (at < next_) timer_.cancel();
 }
 
-asio::awaitable<void> Leases::take_up() {
+// Looks into the files of the agents that were not recovered, so that it keeps no agent in memory that others only
+// look at.
+asio::awaitable<void> Leases::take_up(std::set<std::string> recovered) {
   for (const std::string& agent : co_await ledger_.agent_ids()) {
     if (stopping_) co_return;
-    // Agents of which the journal had something beyond their files are in memory already.
-    const bool open = is_in_memory(ledger_.parts().agents, agent) ||
+    const bool open = recovered.contains(agent) ||
                       co_await runtime::run_on(ledger_.parts().env.disk.get_executor(),
                                                [file = ledger::runs_file(ledger_.parts().env.paths, agent)] {
                                                  return ledger::may_have_open_runs(file);

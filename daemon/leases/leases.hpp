@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,7 +74,7 @@ class Leases {
     std::int64_t since = 0;
   };
 
-  asio::awaitable<void> take_up();
+  asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
   void keep_queued(const Place& place, const decide::Run& run);
   asio::awaitable<void> run();

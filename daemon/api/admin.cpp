@@ -26,6 +26,7 @@ HandlerResult whoami(Api& api, http::Request& request) {
   writer.raw("keyPrefix", who.key_prefix.empty() ? "null" : json::quote(who.key_prefix));
   writer.raw("channel", who.channel.empty() ? "null" : json::quote(who.channel));
   if (!who.key.empty()) writer.string("key", who.key);
+  writer.raw("permissions", json::array_of(who.permissions));
   writer.string("note", who.note);
   if (const std::string csrf = api.authenticator.csrf_of(request); !csrf.empty()) writer.string("csrf", csrf);
   co_return json_response(writer.text());

@@ -11,6 +11,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
+#include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/maintenance/stock.hpp"
@@ -25,6 +26,7 @@ struct Api {
   auth::Tokens& tokens;
   stream::Streams& streams;
   leases::Claims& claims;
+  leases::Approvals& approvals;
   auth::Tickets& tickets;
   Authenticator& authenticator;
   AuditLog& audit;
@@ -45,6 +47,7 @@ void add_message_routes(http::Router& router, Api& api);    // messages and tran
 void add_context_routes(http::Router& router, Api& api);    // what a model is shown
 void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
 void add_run_routes(http::Router& router, Api& api);        // runs
+void add_approval_routes(http::Router& router, Api& api);   // approvals of tools
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE
 void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <string>
 
-#include "daemon/decide/run_commands.hpp"
+#include "daemon/decide/approval_commands.hpp"
 #include "daemon/http/message.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/try.hpp"

@@ -62,6 +62,14 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
       info.agents.push_back(agent);
     }
   }
+  for (std::size_t i = 0; i < asked.permissions.size(); ++i) {
+    const std::string& permission = asked.permissions[i];
+    if (!can_be_given(permission)) {
+      faults.push_back({fmt::format("/permissions/{}", i), "must be approve"});
+    } else if (std::ranges::find(info.permissions, permission) == info.permissions.end()) {
+      info.permissions.push_back(permission);
+    }
+  }
   check_text(asked.key_prefix, "/keyPrefix", faults);
   check_text(asked.channel, "/channel", faults);
   check_text(asked.key, "/key", faults);
@@ -108,6 +116,17 @@ void read_agents(std::string_view value, std::vector<std::string>& agents, Fault
   if (i == 0) faults.push_back({"/agents", "is empty; leave it out for all agents"});
 }
 
+void read_permissions(std::string_view value, std::vector<std::string>& permissions, Faults& faults) {
+  if (json::kind(value) != json::Kind::array) {
+    faults.push_back({"/permissions", "must be an array"});
+    return;
+  }
+  for (const std::string_view element : json::elements(value)) {
+    if (permissions.size() == limits::faults) return;
+    permissions.push_back(json::as_string(element).value_or(""));
+  }
+}
+
 void read_member(const json::Member& member, NewToken& asked, Faults& faults) {
   const std::string name = json::unescape(member.name);
   const bool absent = json::kind(member.value) == json::Kind::null;
@@ -126,6 +145,8 @@ void read_member(const json::Member& member, NewToken& asked, Faults& faults) {
       asked.note = std::move(*text);
     else if (!absent)
       faults.push_back({"/note", "must be a string"});
+  } else if (name == "permissions") {
+    if (!absent) read_permissions(member.value, asked.permissions, faults);
   } else if (name == "expiresAt") {
     asked.expires_at = json::as_int(member.value);
     if (!absent && !asked.expires_at) faults.push_back({"/expiresAt", "must be ms since the epoch"});

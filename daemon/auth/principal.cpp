@@ -12,9 +12,9 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 16> permission_names{
-    "open", "read", "stream", "ticket", "write",       "append", "spawn",   "bridge",
-    "send", "run",  "abort",  "policy", "maintenance", "tokens", "metrics", "self"};
+constexpr std::array<std::string_view, 18> permission_names{
+    "open", "read",  "stream",    "ticket",  "write",  "append",      "spawn",  "bridge",  "send",
+    "run",  "abort", "approvals", "approve", "policy", "maintenance", "tokens", "metrics", "self"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
 
@@ -32,21 +32,21 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, policy, maintenance,
-                 tokens, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, approvals, approve,
+                 policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, policy, maintenance,
-                 Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, approvals, approve,
+                 policy, maintenance, Permission::metrics});
     case Role::bridge:
-      return of({read, stream, ticket, Permission::bridge, send, Permission::abort});
+      return of({read, stream, ticket, Permission::bridge, send, Permission::abort, approvals});
     case Role::runner:
-      return of({read, stream, ticket, write, append, spawn, send, run, Permission::abort});
+      return of({read, stream, ticket, write, append, spawn, send, run, Permission::abort, approvals});
     case Role::viewer:
-      return of({read, stream, ticket});
+      return of({read, stream, ticket, approvals});
     case Role::metrics:
       return of({Permission::metrics});
     case Role::session:
-      return of({read, stream, append, spawn});
+      return of({read, stream, append, spawn, approvals});
   }
   return 0;
 }
@@ -80,7 +80,9 @@ bool Principal::may(Permission permission) const {
   if (permission == Permission::open) return true;
   if (id.empty()) return false;
   if (permission == Permission::tokens && !sees_everything()) return false;
-  return (granted(role) & bit(permission)) != 0;
+  if ((granted(role) & bit(permission)) != 0) return true;
+  const bool about_approvals = permission == Permission::approvals || permission == Permission::approve;
+  return about_approvals && std::ranges::find(permissions, name(Permission::approve)) != permissions.end();
 }
 
 bool Principal::sees_agent(std::string_view agent) const {

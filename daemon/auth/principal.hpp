@@ -27,6 +27,8 @@ enum class Permission : std::uint8_t {
   send,         // outbound
   run,          // runs: start, claim, tell, finish
   abort,        // stopping a run
+  approvals,    // GET of approvals
+  approve,      // answering them
   policy,       // PUT of the send policy
   maintenance,  // checkpoint, locks, doctor, config
   tokens,       // making and revoking tokens
@@ -43,8 +45,9 @@ struct Principal {
   std::string channel{};              // empty: all
   std::string key{};                  // of role session: its session; else empty
   std::string note{};
+  std::vector<std::string> permissions{};  // that the token has beside those of its role: approve
 
-  // Says whether the role allows it. An anonymous sender may only use open routes. `tokens` also requires
+  // Says whether the role or the permissions allow it. An anonymous sender may only use open routes. `tokens` also requires
   // sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted here: routes
   // that reach every agent check sees_everything() themselves.
   bool may(Permission permission) const;

@@ -40,6 +40,7 @@ TokenHash sign(std::string_view random, const TicketClaims& claims, const Princi
   out.string("keyPrefix", principal.key_prefix);
   out.string("channel", principal.channel);
   if (!principal.key.empty()) out.string("key", principal.key);
+  for (const std::string& permission : principal.permissions) out.string("permission", permission);
   out.close();
   return hmac_sha256(secret, text);
 }

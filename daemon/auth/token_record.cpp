@@ -19,6 +19,7 @@ void write_members(json::ObjectWriter& out, const TokenInfo& info) {
   if (!info.channel.empty()) out.string("channel", info.channel);
   if (!info.key.empty()) out.string("key", info.key);
   if (!info.note.empty()) out.string("note", info.note);
+  if (!info.permissions.empty()) out.raw("permissions", json::array_of(info.permissions));
   out.integer("createdAt", info.created_at);
   if (info.expires_at) out.integer("expiresAt", *info.expires_at);
   if (info.last_used_at) out.integer("lastUsed", *info.last_used_at);
@@ -34,6 +35,16 @@ bool read_agents(std::string_view value, std::vector<std::string>& agents) {
     const auto agent = json::as_string(element);
     if (!agent || !store::valid_agent_id(*agent)) return false;
     agents.push_back(*agent);
+  }
+  return true;
+}
+
+bool read_permissions(std::string_view value, std::vector<std::string>& permissions) {
+  if (json::kind(value) != json::Kind::array) return false;
+  for (const std::string_view element : json::elements(value)) {
+    auto permission = json::as_string(element);
+    if (!permission || !can_be_given(*permission)) return false;
+    permissions.push_back(std::move(*permission));
   }
   return true;
 }
@@ -71,6 +82,7 @@ Read read_member(std::string_view name, std::string_view value, TokenRecord& rec
   if (name == "channel") return checked(read_text(value, info.channel));
   if (name == "key") return checked(read_text(value, info.key) && !info.key.empty());
   if (name == "note") return checked(read_text(value, info.note));
+  if (name == "permissions") return checked(read_permissions(value, info.permissions));
   if (name == "createdAt") {
     std::optional<std::int64_t> created_at;
     const bool good = read_time(value, created_at);
@@ -126,8 +138,11 @@ Principal principal_of(const TokenInfo& info) {
           .key_prefix = info.key_prefix,
           .channel = info.channel,
           .key = info.key,
-          .note = info.note};
+          .note = info.note,
+          .permissions = info.permissions};
 }
+
+bool can_be_given(std::string_view permission) { return permission == name(Permission::approve); }
 
 std::string write_tokens(const std::vector<TokenRecord>& records) {
   std::string text = "{\"tokens\":[";

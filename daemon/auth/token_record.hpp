@@ -23,6 +23,7 @@ struct TokenInfo {
   std::string channel{};              // empty: all
   std::string key{};                  // of role session: its session; else empty
   std::string note{};
+  std::vector<std::string> permissions{};  // beside those of its role, sorted: approve
   std::int64_t created_at = 0;
   std::optional<std::int64_t> expires_at{};
   std::optional<std::int64_t> last_used_at{};
@@ -32,6 +33,8 @@ struct TokenInfo {
 // Returns what the API shows: neither the token nor its hash. Members that are not set are left out, except `agents`.
 std::string to_json(const TokenInfo& info);
 Principal principal_of(const TokenInfo& info);
+// Says whether a token can be made with this permission.
+bool can_be_given(std::string_view permission);
 
 struct TokenRecord {
   TokenInfo info;

@@ -115,7 +115,7 @@ std::expected<store::Fd, CallError> ask(const Endpoint& daemon, std::string_view
   auto fd = local ? connect_to_socket(daemon, options) : connect_to_host(daemon, options);
   if (!fd) return fd;
   std::string request = fmt::format(
-      "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sessiond/{}\r\nAccept: application/json\r\n"
+      "{} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sessiond/{}\r\nAccept: application/json, text/event-stream\r\n"
       "Connection: close\r\n",
       method, target, local ? "localhost" : daemon.name(), SESSIOND_VERSION);
   if (!daemon.token.empty()) request += fmt::format("Authorization: Bearer {}\r\n", daemon.token);
@@ -167,6 +167,10 @@ std::expected<DaemonReply, CallError> call_daemon(const Endpoint& daemon, std::s
   TRY(read_to_end(fd.get(), daemon,
                   [&](std::string_view piece) { return append_up_to(text, piece, options.most_bytes); }));
   return parsed(daemon, text);
+}
+
+std::expected<store::Fd, CallError> open_stream(const Endpoint& daemon, std::string_view target) {
+  return ask(daemon, "GET", target, "", {});
 }
 
 std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view target,

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/files.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::cli {
@@ -57,6 +58,9 @@ Problem problem_of(const DaemonReply& reply, bool local = true);
 std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options = {});
+
+// Opens an event stream. Returns its socket, from which the reply comes, head included.
+std::expected<store::Fd, CallError> open_stream(const Endpoint& daemon, std::string_view target);
 
 // Parses a reply that was read to its end. Fails when it is not one or was cut short.
 std::expected<DaemonReply, std::string> parse_reply(std::string_view text);

@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "daemon/cli/approvals_command.hpp"
 #include "daemon/cli/backup_command.hpp"
 #include "daemon/cli/completion.hpp"
 #include "daemon/cli/config_command.hpp"
@@ -21,8 +22,8 @@ struct VersionCommand {};
 
 using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
                              ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList,
-                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, RunsCommand, LocksCommand,
-                             PathsCommand, CompletionCommand, VersionCommand>;
+                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, RunsCommand, ApprovalsCommand,
+                             LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {

@@ -119,6 +119,10 @@ void add_token(Parent program) {
       .add_option("--key", wish.key, "For role session: the session. The token sees it and the sessions that it spawns")
       ->type_name("KEY")
       ->check(not_empty());
+  create.add_option("--permission", wish.permissions, "approve: it may answer approvals, whatever its role")
+      ->type_name("PERMISSION")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"approve"}).description(""));
   create.add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
   create.add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
       ->type_name("MS")
@@ -256,6 +260,20 @@ void add_runs(Parent program) {
   runs.add_option("--limit", options.limit, "How many, the newest first")->check(CLI::Range(1, 200));
 }
 
+void add_approvals(Parent program) {
+  auto [approvals, options] =
+      program.add<ApprovalsCommand>("approvals", "Show which tools runs ask for, and answer", help::approvals);
+  CLI::Option* id =
+      approvals.add_option("id", options.id, "The approval to answer")->type_name("ID")->check(not_empty());
+  CLI::Option* decision = approvals.add_option("decision", options.decision, "allow, allow-session or deny")
+                              ->type_name("ANSWER")
+                              ->check(CLI::IsMember({"allow", "allow-session", "deny"}).description(""))
+                              ->needs(id);
+  id->needs(decision);
+  approvals.add_option("--reason", options.reason, "Why; the runner is told")->type_name("TEXT")->needs(id);
+  approvals.add_flag("--list", options.list, "Only list them, on a terminal too")->excludes(id);
+}
+
 void add_context(Parent program) {
   auto [context, options] = program.add<ContextCommand>("context", "Show how full a model's window is", help::context);
   add_session(context, options.session);
@@ -283,6 +301,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_sessions(parent);
   add_context(parent);
   add_runs(parent);
+  add_approvals(parent);
   add_locks(parent);
   add_paths(parent);
   add_completion(parent);

@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, context, runs, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, context, runs, approvals, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -172,6 +172,17 @@ Examples:
   sessiond runs agent:main:slack:direct:u1
   sessiond runs agent:main:slack:direct:u1 --abort
   sessiond runs agent:main:slack:direct:u1 --json | jq '.data[] | select(.status=="failed").error')";
+
+inline constexpr const char* approvals =
+    R"(Without an ID it lists the tools that runs wait to be allowed. On a terminal it asks about each of them, and about
+new ones as they come: y allows it, n denies it, always allows the tool for the session from now on.
+
+The token that asked may not answer: runners that use the socket need a token of their own.
+
+Examples:
+  sessiond approvals
+  sessiond approvals --json | jq -r '.data[].id'
+  sessiond approvals 4f9c2f0e-8a67-4c51-9a35-7c4c5a0f6d21 deny --reason "not on a Friday")";
 
 inline constexpr const char* context =
     R"(Counts the tokens of what a model would be shown, and says whether a compaction is due and what it would summarise.

@@ -31,6 +31,7 @@ std::string limits_of(const auth::TokenInfo& info) {
   if (!info.key_prefix.empty()) text += fmt::format(" keys {}*", info.key_prefix);
   if (!info.channel.empty()) text += fmt::format(" channel {}", info.channel);
   if (!info.key.empty()) text += fmt::format(" session {}", info.key);
+  if (!info.permissions.empty()) text += fmt::format(" may {}", fmt::join(info.permissions, ", "));
   return text;
 }
 

@@ -106,6 +106,7 @@ std::string to_json(const auth::NewToken& wish) {
   if (!wish.key_prefix.empty()) out.string("keyPrefix", wish.key_prefix);
   if (!wish.channel.empty()) out.string("channel", wish.channel);
   if (!wish.key.empty()) out.string("key", wish.key);
+  if (!wish.permissions.empty()) out.raw("permissions", json::array_of(wish.permissions));
   if (!wish.note.empty()) out.string("note", wish.note);
   if (wish.expires_at) out.integer("expiresAt", *wish.expires_at);
   return out.text();
@@ -132,6 +133,8 @@ Result<std::vector<auth::TokenInfo>> parse_token_list(std::string_view body) {
                          .last_used_at = json::int_at(item, "lastUsed")};
     for (const std::string_view agent : json::elements(json::find(item, "agents").value_or("[]")))
       info.agents.push_back(json::as_string(agent).value_or(""));
+    for (const std::string_view permission : json::elements(json::find(item, "permissions").value_or("[]")))
+      info.permissions.push_back(json::as_string(permission).value_or(""));
     tokens.push_back(std::move(info));
   }
   return tokens;

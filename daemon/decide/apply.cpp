@@ -152,6 +152,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Sessio
     case journal::EventType::run_finished:
     case journal::EventType::run_progress:
     case journal::EventType::step_started:
+    case journal::EventType::approval_resolved:
       return change(state, event, replay, edited);
     default:
       return;  // these events change no entry

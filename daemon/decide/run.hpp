@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/decide/approval.hpp"
 #include "policy/runs/queue.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -84,6 +85,7 @@ struct SessionRuns {
   std::deque<std::shared_ptr<const std::string>> ended{};  // as the API shows them, the newest last
   std::string last_runner{};
   std::optional<Finished> finished{};
+  ApprovalList approvals{};
 
   const Run* find_queued(std::string_view id) const;
   // Null: no run has ended under this id, as far back as they are kept.

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t most_ended = 10'000;  // of an agent: its file is written whole
 
 bool is_of_runs(journal::EventType type) {
-  return type >= journal::EventType::run_queued && type <= journal::EventType::directive_injected;
+  return type >= journal::EventType::run_queued && type <= journal::EventType::approval_resolved;
 }
 
 std::string text_at(std::string_view object, std::string_view name) {
@@ -39,6 +39,7 @@ std::string stored_session(const SessionRuns& runs) {
   put_list("queued", runs.queued, stored_run);
   if (runs.overflow.dropped != 0) out.raw("overflow", overflow_json(runs.overflow));
   put_list("ended", runs.ended, [](const std::shared_ptr<const std::string>& run) { return *run; });
+  put_list("approvals", runs.approvals.all(), stored_approval);
   if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
   if (runs.finished) {
     json::ObjectWriter finished;
@@ -66,6 +67,8 @@ SessionRuns read_session(std::string_view text) {
   if (const auto overflow = members.find("overflow")) runs.overflow = read_overflow(*overflow);
   for (const std::string_view each : json::elements(members.find("ended").value_or("[]")))
     runs.ended.push_back(std::make_shared<const std::string>(each));
+  for (const std::string_view each : json::elements(members.find("approvals").value_or("[]")))
+    runs.approvals.put(read_approval(each));
   runs.last_runner = members.string_at("lastRunner").value_or("");
   if (const auto finished = members.find("finished"))
     runs.finished = Finished{.run_id = text_at(*finished, "runId"),
@@ -132,6 +135,7 @@ void RunBook::finish(SessionRuns& runs, const journal::Event& event, Run run) {
     runs.active.reset();
     runs.partial.clear();
     runs.steered.clear();
+    runs.approvals.end_run();
   }
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
   if (json::find(event.data, "unlisted")) return;
@@ -197,6 +201,10 @@ void RunBook::apply(const journal::Event& event) {
         break;
       case EventType::directive_injected:
         runs.steered.push_back({text_at(event.data, "entryId"), text_at(event.data, "text")});
+        break;
+      case EventType::approval_requested:
+      case EventType::approval_resolved:
+        runs.approvals.put(read_approval(event.data));
         break;
       default:
         break;

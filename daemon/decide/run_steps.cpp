@@ -66,6 +66,16 @@ std::string said_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
 }
 
+// Denies what the run has asked for and that nobody has answered.
+void end_approvals(DecisionBuilder& builder, const Session& session, const Run& run) {
+  for (Approval approval : builder.state().runs.find(session.key())->approvals.all()) {
+    if (!approval.is_open()) continue;
+    approval.decision = "deny";
+    approval.source = "run_ended";
+    emit_resolved(builder, session, approval, run.topic);
+  }
+}
+
 Run leftover_of(DecisionBuilder& builder, const Run& ended, const std::vector<Steered>& steered) {
   Run run;
   run.id = builder.context().ids->uuid();
@@ -109,6 +119,18 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
     session.edit(edit);
   }
   builder.emit(type, session, data + "}", run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+}
+
+void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
+                   const std::optional<std::string>& topic, json::Edit edit) {
+  std::string data = stored_approval(approval);
+  if (edit.empty()) return builder.emit(journal::EventType::approval_resolved, session, data, topic);
+  std::string changes;
+  json::ObjectWriter writer(changes);
+  json::append_edit(writer, edit);
+  data.pop_back();
+  data.append(",").append(std::string_view(changes).substr(1)).append("}");
+  builder.emit(journal::EventType::approval_resolved, session, data, topic, std::move(edit));
 }
 
 void start_run(DecisionBuilder& builder, Session& session, Run& run) {
@@ -164,6 +186,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   if (builder.out.need) return appended;
   for (std::size_t i = before; i < builder.out.events.size(); ++i)
     if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
+  end_approvals(builder, session, run);
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));

@@ -38,6 +38,10 @@ void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus s
 // Ends all runs of a session whose transcript goes: reset, archive, delete. The active run's last words are in it.
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why);
 
+// Emits approval.resolved with what `edit` sets in the session's entry.
+void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
+                   const std::optional<std::string>& topic, json::Edit edit = {});
+
 // {"code":…,"message":…}
 std::string run_error(std::string_view code, std::string_view message);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.

@@ -20,6 +20,7 @@
 #include "daemon/auth/first_token.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/server.hpp"
+#include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
 #include "daemon/maintenance/keeper.hpp"
 #include "daemon/runtime/log.hpp"
@@ -125,9 +126,14 @@ class Daemon {
                   .disk = disk,
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); },
-                  .observe = [this](const journal::Event& event) { claims_.leases().see(event); }},
+                  .observe =
+                      [this](const journal::Event& event) {
+                        claims_.leases().see(event);
+                        approvals_.see(event);
+                      }},
                  stream_settings(config), config.network.threads),
         claims_(ledger),
+        approvals_(ledger),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
@@ -135,6 +141,7 @@ class Daemon {
              .tokens = tokens,
              .streams = streams_,
              .claims = claims_,
+             .approvals = approvals_,
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
@@ -159,6 +166,7 @@ class Daemon {
       api_.ledger.drain();
       streams_.drain();
       claims_.drain();
+      approvals_.drain();
     });
   }
 
@@ -206,6 +214,7 @@ class Daemon {
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
     keeper_.start();
     claims_.leases().start();
+    approvals_.start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -295,6 +304,7 @@ class Daemon {
     co_await streams_.stopped(server_options(config_).stop_grace);
     co_await keeper_.stop();
     co_await claims_.leases().stop();
+    co_await approvals_.stop();
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
@@ -309,6 +319,7 @@ class Daemon {
   asio::io_context& io_;
   stream::Streams streams_;
   leases::Claims claims_;
+  leases::Approvals approvals_;
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;

@@ -137,6 +137,14 @@ std::size_t Hub::clients() const {
   return clients_.all().size();
 }
 
+bool Hub::any(const std::function<bool(const StreamView&)>& wanted) const {
+  assert(thread_.is_current());
+  return std::ranges::any_of(clients_.all(), [&wanted](const auto& client) {
+    using State = StreamClient::State;
+    return client->state != State::closing && client->state != State::closed && wanted(*client->subscription.view);
+  });
+}
+
 std::vector<StreamInfo> Hub::describe() const {
   assert(thread_.is_current());
   std::vector<StreamInfo> out;

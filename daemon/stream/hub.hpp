@@ -9,6 +9,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,7 @@ class Hub {
   void close_all();                                       // at once
   bool close(std::uint64_t id, std::string_view reason);  // false: there is no such stream
   std::vector<StreamInfo> describe() const;
+  bool any(const std::function<bool(const StreamView&)>& wanted) const;  // of the streams that are open
   std::size_t clients() const;
 
  private:

@@ -197,6 +197,12 @@ asio::awaitable<std::size_t> Streams::count() {
   co_return all;
 }
 
+asio::awaitable<bool> Streams::any(std::function<bool(const StreamView&)> wanted) {
+  bool found = false;
+  co_await visit_hubs([&found, &wanted](Hub& hub) { found = found || hub.any(wanted); });
+  co_return found;
+}
+
 asio::awaitable<std::vector<StreamInfo>> Streams::list() {
   std::vector<StreamInfo> all;
   co_await visit_hubs([&all](Hub& hub) { std::ranges::move(hub.describe(), std::back_inserter(all)); });

@@ -47,6 +47,8 @@ class Streams {
   // After drain(): returns when no stream is left, or after `grace`; then the remaining ones are cut off.
   boost::asio::awaitable<void> stopped(std::chrono::milliseconds grace);
 
+  // Says whether an open stream is such that `wanted` is true of its view. `wanted` is called on the hubs' threads.
+  boost::asio::awaitable<bool> any(std::function<bool(const StreamView&)> wanted);
   boost::asio::awaitable<std::size_t> count();
   boost::asio::awaitable<std::vector<StreamInfo>> list();
   boost::asio::awaitable<bool> close(std::uint64_t id);  // false: there is no such stream

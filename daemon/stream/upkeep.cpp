@@ -17,7 +17,7 @@ constexpr std::chrono::seconds page_time{1};    // a blocked client keeps its pa
 
 bool same_scope(const auth::Principal& a, const auth::Principal& b) {
   return a.role == b.role && a.agents == b.agents && a.key_prefix == b.key_prefix && a.channel == b.channel &&
-         a.key == b.key;
+         a.key == b.key && a.permissions == b.permissions;
 }
 
 }  // namespace

@@ -12,13 +12,13 @@ from harness.sse import StreamRefused
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "policy", "maintenance", "metrics"},
-    "bridge": {"read", "stream", "ticket", "bridge", "send", "abort"},
-    "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send", "run", "abort"},
-    "viewer": {"read", "stream", "ticket"},
+    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "approvals", "approve", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "run", "abort", "approvals", "approve", "policy", "maintenance", "metrics"},
+    "bridge": {"read", "stream", "ticket", "bridge", "send", "abort", "approvals"},
+    "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send", "run", "abort", "approvals"},
+    "viewer": {"read", "stream", "ticket", "approvals"},
     "metrics": {"metrics"},
-    "session": {"read", "stream", "append", "spawn"},
+    "session": {"read", "stream", "append", "spawn", "approvals"},
 }
 # Tokens of these roles are limited; others see everything. A granted route may be for tokens that see everything only: a 403 that
 # names no permission.

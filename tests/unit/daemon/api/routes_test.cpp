@@ -40,6 +40,7 @@ struct World {
             .token_generation = [] { return std::uint64_t{1}; }},
         stream::StreamSettings{});
     claims = std::make_unique<leases::Claims>(*ledger);
+    approvals = std::make_unique<leases::Approvals>(*ledger);
     tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
@@ -50,6 +51,7 @@ struct World {
                                     .tokens = *tokens,
                                     .streams = *streams,
                                     .claims = *claims,
+                                    .approvals = *approvals,
                                     .tickets = *tickets,
                                     .authenticator = *authenticator,
                                     .audit = *audit});
@@ -67,6 +69,7 @@ struct World {
   std::unique_ptr<auth::Tokens> tokens{};
   std::unique_ptr<stream::Streams> streams{};
   std::unique_ptr<leases::Claims> claims{};
+  std::unique_ptr<leases::Approvals> approvals{};
   std::unique_ptr<auth::Tickets> tickets{};
   std::unique_ptr<auth::LoginCookies> cookies{};
   std::unique_ptr<Authenticator> authenticator{};

@@ -63,6 +63,9 @@ TEST_CASE("every fault, with its pointer") {
   CHECK(pointers(R"({"role":"admin","expiresAt":"tomorrow"})") == Pointers{"/expiresAt"});
   CHECK(pointers(R"({"role":"admin","expiresAt":1e400})") == Pointers{"/expiresAt"});
   CHECK(pointers(R"({"role":"admin","keyprefix":"x"})") == Pointers{"/keyprefix"});
+  CHECK(pointers(R"({"role":"admin","permissions":"approve"})") == Pointers{"/permissions"});
+  CHECK(pointers(R"({"role":"admin","permissions":["approve","tokens",1]})") ==
+        Pointers{"/permissions/1", "/permissions/2"});
   CHECK(pointers(R"({"role":"admin","note":1})") == Pointers{"/note"});
   CHECK(pointers(R"({"role":"admin","note":"a\u0000b"})") == Pointers{"/note"});
   CHECK(pointers(R"({"role":"x","agents":[""],"keyPrefix":1,"channel":2,"expiresAt":3,"note":4,"z":5})").size() == 7);

@@ -39,6 +39,20 @@ TEST_CASE("what each role may, in full") {
   CHECK(allowed(Role::session) == "open read stream append spawn self ");
 }
 
+TEST_CASE("who sees and who answers approvals: by role, or by a permission of the token") {
+  for (const Role role : roles) {
+    const bool answers = role == Role::admin || role == Role::operator_;
+    Principal who{.id = "abcd1234", .role = role};
+    CHECK(who.may(Permission::approve) == answers);
+    CHECK(who.may(Permission::approvals) == (role != Role::metrics));
+    who.permissions = {"approve"};
+    CHECK(who.may(Permission::approve));
+    CHECK(who.may(Permission::approvals));
+    CHECK(who.may(Permission::write) == Principal{.id = "abcd1234", .role = role}.may(Permission::write));
+  }
+  CHECK_FALSE(Principal{.id = "", .permissions = {"approve"}}.may(Permission::approve));
+}
+
 TEST_CASE("nobody may only what is open, whatever role stands there") {
   for (const Role role : roles) {
     const Principal nobody{.id = "", .role = role};

@@ -35,6 +35,7 @@ TEST_CASE("what is written is read again, whatever the texts hold") {
                                                    .key_prefix = "agent:main:\"\\",
                                                    .channel = "slack",
                                                    .note = "line\nbreak \xC3\xA9",
+                                                   .permissions = {"approve"},
                                                    .created_at = 1,
                                                    .expires_at = 2,
                                                    .last_used_at = 3},

@@ -3,6 +3,7 @@
 #include <map>
 #include <random>
 
+#include "daemon/decide/approval_commands.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
@@ -34,7 +35,7 @@ struct WithRuns : World {
     const SessionRuns* there = state.runs.find(run_key);
     const bool active = there != nullptr && there->active;
     const Target target{.key = run_key};
-    switch (roll(12)) {
+    switch (roll(14)) {
       case 0:
       case 1:
       case 2: {
@@ -78,6 +79,15 @@ struct WithRuns : World {
       }
       case 10:
         if (roll(4) == 0) attempt(ResetSession{.target = target});
+        return;
+      case 11:
+        if (active)
+          attempt(AskApproval{
+              .target = target, .hold = hold(), .tool = "bash", .call_id = std::to_string(roll(5)), .age_now = now});
+        return;
+      case 12:
+        if (there != nullptr && !there->approvals.all().empty())
+          attempt(ExpireApproval{.target = target, .id = there->approvals.all().back().id});
         return;
       default:
         if (there != nullptr && !there->queued.empty())

@@ -1,0 +1,115 @@
+#include "daemon/decide/approval.hpp"
+
+#include <algorithm>
+
+namespace sessiond::decide {
+namespace {
+
+constexpr std::size_t most_kept = 100;     // of runs that have ended
+constexpr std::size_t most_of_run = 1000;  // while a run is active
+constexpr std::size_t most_bytes = 4U << 20;
+
+std::size_t bytes_of(const Approval& approval) { return approval.args.size() + approval.reason.size() + 512; }
+
+void put_members(json::ObjectWriter& out, const Approval& approval) {
+  const auto put = [&out](std::string_view name, const std::string& text) {
+    out.raw(name, text.empty() ? "null" : json::quote(text));
+  };
+  out.string("id", approval.id);
+  out.string("runId", approval.run_id);
+  out.string("tool", approval.tool);
+  out.raw("args", approval.args);
+  put("callId", approval.call_id);
+  put("decision", approval.decision);
+  put("source", approval.source);
+  if (!approval.by.empty()) out.string("by", approval.by);
+  if (!approval.reason.empty()) out.string("reason", approval.reason);
+  out.integer("askedAt", approval.asked_at);
+  out.integer("deadline", approval.deadline);
+}
+
+}  // namespace
+
+std::string approval_json(std::string_view agent, std::string_view key, const Approval& approval) {
+  json::ObjectWriter out;
+  put_members(out, approval);
+  out.string("agent", agent);
+  out.string("key", key);
+  return out.text();
+}
+
+std::string stored_approval(const Approval& approval) {
+  json::ObjectWriter out;
+  put_members(out, approval);
+  out.integer("ageDeadline", approval.age_deadline);
+  return out.text();
+}
+
+Approval read_approval(std::string_view stored) {
+  const json::Index members(stored);
+  const auto text = [&members](std::string_view name) { return members.string_at(name).value_or(""); };
+  const auto number = [&members](std::string_view name) {
+    return json::as_int(members.find(name).value_or("null")).value_or(0);
+  };
+  return {.id = text("id"),
+          .run_id = text("runId"),
+          .tool = text("tool"),
+          .args = std::string(members.find("args").value_or("{}")),
+          .call_id = text("callId"),
+          .decision = text("decision"),
+          .source = text("source"),
+          .by = text("by"),
+          .reason = text("reason"),
+          .asked_at = number("askedAt"),
+          .deadline = number("deadline"),
+          .age_deadline = number("ageDeadline")};
+}
+
+const Approval* ApprovalList::find(std::string_view id) const {
+  const auto found = std::ranges::find(all_, id, &Approval::id);
+  return found == all_.end() ? nullptr : &*found;
+}
+
+const Approval* ApprovalList::find_call(std::string_view run_id, std::string_view call_id) const {
+  if (call_id.empty()) return nullptr;
+  const auto found = std::ranges::find_if(
+      all_, [&](const Approval& each) { return each.run_id == run_id && each.call_id == call_id; });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+std::size_t ApprovalList::open() const {
+  return static_cast<std::size_t>(std::ranges::count_if(all_, &Approval::is_open));
+}
+
+void ApprovalList::put(Approval approval) {
+  if (const auto there = std::ranges::find(all_, approval.id, &Approval::id); there != all_.end()) {
+    *there = std::move(approval);
+    return;
+  }
+  all_.push_back(std::move(approval));
+  drop_old(most_of_run);
+}
+
+void ApprovalList::end_run() {
+  for (Approval& each : all_) {
+    if (!each.is_open()) continue;
+    each.decision = "deny";
+    each.source = "run_ended";
+  }
+  drop_old(most_kept);
+}
+
+void ApprovalList::drop_old(std::size_t most) {
+  std::size_t count = all_.size();
+  std::size_t bytes = 0;
+  for (const Approval& each : all_) bytes += bytes_of(each);
+  if (count <= most && bytes <= most_bytes) return;
+  std::erase_if(all_, [&](const Approval& each) {
+    if (each.is_open() || &each == &all_.back() || (count <= most && bytes <= most_bytes)) return false;
+    --count;
+    bytes -= bytes_of(each);
+    return true;
+  });
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,57 @@
+// An approval is the answer to a runner's question whether a tool may be used: open until a person, a rule, its
+// deadline or the end of its run decides it, then final (policy/runs/README.md). Pure values, and their JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::decide {
+
+struct Approval {
+  std::string id{}, run_id{}, tool{};
+  std::string args = "{}";  // raw JSON object
+  std::string call_id{};    // empty: none
+  std::string decision{};   // allow or deny; empty: it is open
+  std::string source{};     // answer, session, guardrail, default or run_ended; empty: it is open
+  std::string by{};         // the token that answered
+  std::string reason{};
+  std::int64_t asked_at = 0, deadline = 0;  // ms since the epoch
+  std::int64_t age_deadline = 0;            // the deadline by the clock of ages (store/journal/age_clock.hpp)
+
+  bool is_open() const { return decision.empty(); }
+};
+
+// The approval as the API shows it.
+std::string approval_json(std::string_view agent, std::string_view key, const Approval& approval);
+// The approval as events and journal/runs/<agent>.json have it, and back.
+std::string stored_approval(const Approval& approval);
+Approval read_approval(std::string_view stored);
+
+// The approvals of one session, in the order in which they were asked for: all of the active run, so that a question
+// that is sent again gets the same answer, and the last ones of runs that have ended. Decided ones leave, the oldest
+// first, when they are too many or too large.
+class ApprovalList {
+ public:
+  static constexpr std::size_t most_open = 100;
+
+  const std::vector<Approval>& all() const { return all_; }
+  const Approval* find(std::string_view id) const;
+  const Approval* find_call(std::string_view run_id, std::string_view call_id) const;
+  std::size_t open() const;
+
+  // Adds an approval, or replaces the one that has its id.
+  void put(Approval approval);
+  // The active run has ended: approvals that are still open, which no journal has, are denied.
+  void end_run();
+
+ private:
+  void drop_old(std::size_t most);
+
+  std::vector<Approval> all_{};
+};
+
+}  // namespace sessiond::decide

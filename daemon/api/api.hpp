@@ -13,6 +13,7 @@
 #include "daemon/http/router.hpp"
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
+#include "daemon/leases/outbox.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/maintenance/stock.hpp"
 #include "daemon/stream/streams.hpp"
@@ -27,6 +28,7 @@ struct Api {
   stream::Streams& streams;
   leases::Claims& claims;
   leases::Approvals& approvals;
+  leases::Outbox& outbox;
   auth::Tickets& tickets;
   Authenticator& authenticator;
   AuditLog& audit;
@@ -48,6 +50,7 @@ void add_context_routes(http::Router& router, Api& api);    // what a model is s
 void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
 void add_run_routes(http::Router& router, Api& api);        // runs
 void add_approval_routes(http::Router& router, Api& api);   // approvals of tools
+void add_delivery_routes(http::Router& router, Api& api);   // deliveries
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE
 void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE

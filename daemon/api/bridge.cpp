@@ -9,18 +9,6 @@
 namespace sessiond::api {
 namespace {
 
-void check_thread(Fields& fields, std::optional<std::string_view> thread, std::string& into) {
-  if (!thread || *thread == "null") return;
-  const auto kind = json::kind(*thread);
-  if (kind == json::Kind::number && json::as_int(*thread)) {
-    into = *thread;
-  } else if (const auto text = json::as_string(*thread)) {
-    if (!store::trim(*text).empty()) into = json::quote(store::trim(*text));
-  } else {
-    fields.fault("threadId", "must be a string or an integer");
-  }
-}
-
 std::optional<std::string> checked_topic(Fields& fields) {
   auto topic = fields.string("topic");
   if (!topic) return {};
@@ -78,7 +66,7 @@ HandlerResult inbound(Api& api, http::Request& request) {
   command.timestamp = fields.time("timestamp");
   command.mentioned = fields.boolean("mentioned").value_or(false);
   command.activate = fields.boolean("activate");
-  check_thread(fields, fields.raw("threadId"), command.thread_id);
+  read_thread(fields, command.thread_id);
   command.topic = checked_topic(fields);
   command.text = fields.string("text", api.config.limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
@@ -129,7 +117,8 @@ HandlerResult outbound(Api& api, http::Request& request) {
   command.model = fields.string("model", 256).value_or("");
   command.provider = fields.string("provider", 256).value_or("");
   command.stop_reason = fields.string("stopReason", 256).value_or("");
-  command.to = fields.string("to").value_or("");
+  command.deliver.to = fields.string("to").value_or("");
+  read_thread(fields, command.deliver.thread_id);
   command.message_id = fields.string("messageId", 128).value_or("");
   if (!command.message_id.empty() && !store::valid_entry_id(command.message_id))
     fields.fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");

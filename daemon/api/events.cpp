@@ -94,8 +94,8 @@ HandlerResult deltas(Api& api, http::Request& request) { return publish(api, req
 void add_event_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  const http::QueryNames query{"types",  "agent",       "keyPrefix", "channel", "topic",  "after", "replay",
-                               "ticket", "heartbeatMs", "ping",      "poll",    "waitMs", "limit"};
+  const http::QueryNames query{"deliver", "types",  "agent",       "keyPrefix", "channel", "topic",  "after",
+                               "replay",  "ticket", "heartbeatMs", "ping",      "poll",    "waitMs", "limit"};
   on("GET", "/v1/events", auth::Permission::stream, whole_stream, query);
   on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
   on("GET", session + "/events", auth::Permission::stream, session_stream, query);

@@ -6,6 +6,7 @@
 
 #include "policy/pointer.hpp"
 #include "store/limits.hpp"
+#include "store/names.hpp"
 #include "store/time_range.hpp"
 
 namespace sessiond::api {
@@ -138,6 +139,19 @@ Result<void> Fields::done() {
   }
   if (faults_.empty()) return {};
   return fail_with(std::move(faults_), fault_count_);
+}
+
+void read_thread(Fields& fields, std::string& into) {
+  const auto thread = fields.raw("threadId");
+  if (!thread || *thread == "null") return;
+  const auto kind = json::kind(*thread);
+  if (kind == json::Kind::number && json::as_int(*thread)) {
+    into = *thread;
+  } else if (const auto text = json::as_string(*thread)) {
+    if (!store::trim(*text).empty()) into = json::quote(store::trim(*text));
+  } else {
+    fields.fault("threadId", "must be a string or an integer");
+  }
 }
 
 json::Edit edit_of(std::string_view object) {

@@ -54,6 +54,9 @@ class Fields {
   std::size_t fault_count_ = 0;
 };
 
+// Reads threadId, a string or an integer, as raw JSON; an absent or empty one leaves `into` as it is.
+void read_thread(Fields& fields, std::string& into);
+
 // Returns the edit that sets the object's members; null unsets a member. `object` has been checked by body_of(), so
 // each name occurs once.
 json::Edit edit_of(std::string_view object);

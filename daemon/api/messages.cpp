@@ -14,11 +14,33 @@
 namespace sessiond::api {
 namespace {
 
+// Reads `deliver`: true, false, or where to.
+Result<std::optional<decide::DeliverTo>> read_deliver(std::string_view value) {
+  if (const auto flag = json::as_bool(value)) return *flag ? std::optional(decide::DeliverTo{}) : std::nullopt;
+  if (json::kind(value) != json::Kind::object) return fail_at("/deliver", "must be true, false or an object");
+  TRY(auto fields, Fields::of(value, "/deliver"));
+  decide::DeliverTo deliver;
+  deliver.to = fields.string("to").value_or("");
+  deliver.account_id = fields.string("accountId").value_or("");
+  read_thread(fields, deliver.thread_id);
+  deliver.media_urls = fields.strings("mediaUrls");
+  TRY(fields.done());
+  return deliver;
+}
+
 HandlerResult post(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto topic, topic_of(request));
   CO_TRY(auto body, body_of(request, api));
   decide::AppendMessages command{.target = path.target, .append = {.topic = topic}};
+  std::string without_deliver;
+  if (const auto deliver = json::kind(body) == json::Kind::object ? json::find(body, "deliver") : std::nullopt) {
+    CO_TRY(command.deliver, read_deliver(*deliver));
+    if (command.deliver && !request.principal.may(auth::Permission::send))
+      co_return fail(Code::forbidden, "this token may append messages, but not send them");
+    without_deliver = json::apply(body, {.set = {}, .unset = {"deliver"}});
+    body = without_deliver;
+  }
   if (json::kind(body) == json::Kind::object && json::find(body, "entries")) {
     CO_TRY(auto fields, Fields::of(body));
     const auto entries = fields.array("entries");
@@ -38,6 +60,9 @@ HandlerResult post(Api& api, http::Request& request) {
     CO_TRY(auto entry, transcripts::parse_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
+  const auto is_of_agent = [](const transcripts::NewEntry& entry) { return entry.role == "assistant"; };
+  if (command.deliver && !std::ranges::any_of(command.append.entries, is_of_agent))
+    co_return fail_at("/deliver", "goes with role assistant: it is what the agent says that is sent");
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 

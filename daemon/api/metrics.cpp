@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "store/clock.hpp"
+
 namespace sessiond::api {
 namespace {
 
@@ -135,6 +137,26 @@ void add_runs(Families& families, const leases::Leases::Counters& runs) {
   families.all.push_back(std::move(ended));
 }
 
+void add_deliveries(Families& families, const decide::DeliveryBook::Counts& counts) {
+  MetricFamily deliveries{"sessiond_deliveries",
+                          "Deliveries that are not sent, by status. Failed: given up, and nobody has looked at it yet.",
+                          MetricType::Gauge,
+                          {}};
+  const auto add = [&deliveries](const char* status, std::size_t count) {
+    ClientMetric metric;
+    metric.label = {{"status", status}};
+    metric.gauge.value = static_cast<double>(count);
+    deliveries.metric.push_back(std::move(metric));
+  };
+  add("pending", counts.pending);
+  add("leased", counts.leased);
+  add("failed", counts.failed);
+  families.all.push_back(std::move(deliveries));
+  const std::int64_t age = counts.oldest == 0 ? 0 : std::max<std::int64_t>(store::unix_ms() - counts.oldest, 0);
+  families.gauge("sessiond_delivery_oldest_seconds", "Age of the oldest delivery that is not sent.",
+                 static_cast<double>(age) / 1e3);
+}
+
 }  // namespace
 
 std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams) {
@@ -145,6 +167,7 @@ std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams
   families.gauge("sessiond_approvals_open", "Tools that runs wait to be allowed.",
                  static_cast<double>(api.approvals.open()));
   add_streams(families, api.streams.counters(), std::move(streams));
+  add_deliveries(families, api.outbox.counts());
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
                  static_cast<double>(api.started_at) / 1e3);
   return prometheus::TextSerializer().Serialize(families.all);

@@ -255,6 +255,7 @@ HandlerResult finish(Api& api, http::Request& request) {
   const auto entries = fields.array("entries");
   if (const auto usage = fields.object("usage")) command.usage = json::compact(*usage);
   command.steered = fields.strings("steered", 1'000);
+  command.deliver = fields.boolean("deliver");
   CO_TRY(fields.done());
   for (const std::string_view element : json::elements(entries.value_or("[]"))) {
     if (command.entries.size() == limits::message_entries)

@@ -12,8 +12,8 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 18> permission_names{
-    "open", "read",  "stream",    "ticket",  "write",  "append",      "spawn",  "bridge",  "send",
+constexpr std::array<std::string_view, 19> permission_names{
+    "open", "read",  "stream",    "ticket",  "write",  "append",      "spawn",  "bridge",  "send", "deliver",
     "run",  "abort", "approvals", "approve", "policy", "maintenance", "tokens", "metrics", "self"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
@@ -32,13 +32,13 @@ constexpr Permissions granted(Role role) {
   using enum Permission;
   switch (role) {
     case Role::admin:
-      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, approvals, approve,
-                 policy, maintenance, tokens, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
+                 approve, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
-      return of({read, stream, ticket, write, append, spawn, bridge, send, run, Permission::abort, approvals, approve,
-                 policy, maintenance, Permission::metrics});
+      return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
+                 approve, policy, maintenance, Permission::metrics});
     case Role::bridge:
-      return of({read, stream, ticket, Permission::bridge, send, Permission::abort, approvals});
+      return of({read, stream, ticket, Permission::bridge, send, deliver, Permission::abort, approvals});
     case Role::runner:
       return of({read, stream, ticket, write, append, spawn, send, run, Permission::abort, approvals});
     case Role::viewer:

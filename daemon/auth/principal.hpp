@@ -25,6 +25,7 @@ enum class Permission : std::uint8_t {
   spawn,        // children of a session
   bridge,       // inbound, route
   send,         // outbound
+  deliver,      // deliveries: claim, ack, nack, extend
   run,          // runs: start, claim, tell, finish
   abort,        // stopping a run
   approvals,    // GET of approvals

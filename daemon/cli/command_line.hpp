@@ -11,6 +11,7 @@
 #include "daemon/cli/completion.hpp"
 #include "daemon/cli/config_command.hpp"
 #include "daemon/cli/context_command.hpp"
+#include "daemon/cli/deliveries_command.hpp"
 #include "daemon/cli/runs_command.hpp"
 #include "daemon/cli/session_command.hpp"
 #include "daemon/cli/token_command.hpp"
@@ -23,7 +24,7 @@ struct VersionCommand {};
 using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
                              ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList,
                              SessionsShow, SessionsChange, SessionsPrune, ContextCommand, RunsCommand, ApprovalsCommand,
-                             LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
+                             DeliveriesCommand, LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {

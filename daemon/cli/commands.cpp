@@ -274,6 +274,21 @@ void add_approvals(Parent program) {
   approvals.add_flag("--list", options.list, "Only list them, on a terminal too")->excludes(id);
 }
 
+void add_deliveries(Parent program) {
+  auto [deliveries, options] =
+      program.add<DeliveriesCommand>("deliveries", "Show answers on their way to a channel", help::deliveries);
+  CLI::Option* action = deliveries.add_option("action", options.action, "retry or drop")
+                            ->check(CLI::IsMember({"retry", "drop"}).description(""));
+  CLI::Option* id = deliveries.add_option("id", options.id, "Which one")->type_name("ID")->check(not_empty());
+  action->needs(id);
+  deliveries.add_option("--status", options.status, "Only pending, leased, sent or failed ones")
+      ->check(CLI::IsMember({"pending", "leased", "sent", "failed"}).description(""));
+  deliveries.add_option("--channel", options.channel, "Only those of this channel")
+      ->type_name("CHANNEL")
+      ->check(not_empty());
+  deliveries.add_option("--limit", options.limit, "How many, the newest first")->check(CLI::Range(1, 200));
+}
+
 void add_context(Parent program) {
   auto [context, options] = program.add<ContextCommand>("context", "Show how full a model's window is", help::context);
   add_session(context, options.session);
@@ -302,6 +317,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_context(parent);
   add_runs(parent);
   add_approvals(parent);
+  add_deliveries(parent);
   add_locks(parent);
   add_paths(parent);
   add_completion(parent);

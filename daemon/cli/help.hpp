@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, context, runs, approvals, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, context, runs, approvals, deliveries, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -164,6 +164,16 @@ whose holder has ended are removed by themselves.
 Example:
   sessiond locks
   sessiond locks --evict main)";
+
+inline constexpr const char* deliveries =
+    R"(Asks a running daemon for deliveries: what agents answered and bridges bring to a channel.
+Without an action it lists them, the newest first. retry sends one that has failed
+after all, drop gives one up.
+
+Examples:
+  sessiond deliveries --status failed
+  sessiond deliveries retry 3f1c0a9b5d7e2468a684eaf3
+  sessiond deliveries --json | jq '.data[] | select(.channel=="slack").text')";
 
 inline constexpr const char* runs =
     R"(Asks a running daemon for the runs of a session: who answers, how far, how it ended.

@@ -1,6 +1,6 @@
 // The state of one agent: its sessions (the SessionIndex it is), where its transcripts end, what is known of its
-// archives, and its runs. Decisions read it; `apply` (apply.hpp) is the only code that changes sessions. Not
-// thread-safe: the ledger keeps it on the loop.
+// archives, its runs and its deliveries. Decisions read it; `apply` (apply.hpp) is the only code that changes sessions.
+// Not thread-safe: the ledger keeps it on the loop.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "daemon/decide/archive_index.hpp"
+#include "daemon/decide/delivery_book.hpp"
 #include "daemon/decide/run_book.hpp"
 #include "daemon/decide/session_index.hpp"
 #include "daemon/decide/transcript_ends.hpp"
@@ -34,9 +35,10 @@ class AgentState : public SessionIndex {
   TranscriptEnds transcripts;
   ArchiveIndex archives;
   RunBook runs;
+  DeliveryBook deliveries;
   std::uint64_t last_seq = 0;             // journal seq of the last event of this agent
   std::unordered_set<std::string> dirty;  // keys changed or deleted since the last checkpoint took them
-  bool is_dirty() const { return !dirty.empty() || runs.is_dirty(); }
+  bool is_dirty() const { return !dirty.empty() || runs.is_dirty() || deliveries.is_dirty(); }
   // The keys in `dirty` that our own commands changed. A key that is only dirty because a foreign change was merged is
   // not here: the foreign program may change that entry again, or delete it.
   std::unordered_set<std::string> changed_by_us;

@@ -80,8 +80,10 @@ class EntryAppender {
     const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
     builder_.out.events.reserve(builder_.out.events.size() + most);
     builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);
-    for (const transcripts::NewEntry& entry : request_.entries) {
-      TRY(append(entry));
+    for (std::size_t i = 0; i < request_.entries.size(); ++i) {
+      delivery_ = i < request_.deliveries.size() ? request_.deliveries[i] : std::string_view();
+      TRY(append(request_.entries[i]));
+      delivery_ = {};
       warn_of_loop();
     }
     end_.meter = std::move(meter_);
@@ -145,6 +147,7 @@ class EntryAppender {
     TRY(const auto twice, duplicate(entry));
     if (twice) {
       ++done_.duplicates;
+      done_.again.push_back(entry.id);
       done_.ids.push_back(entry.id);
       return {};
     }
@@ -307,8 +310,13 @@ class EntryAppender {
       data.append(",\"runId\":").append(json::quote(run->run_id));
       if (entry.role == "assistant") data.append(",\"saidByRun\":true");
     }
-    data.append(request_.event_extra).append(",\"message\":").append(written.message).append("}");
+    data.append(request_.event_extra);
+    const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
+    if (delivers) data.append(",\"deliver\":true");
+    if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
+    data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
+    builder_.out.events.back().envelope.delivers = delivers;
   }
 
   // Notes where a line goes: behind all others. `position` has only what is said of the line itself.
@@ -332,6 +340,7 @@ class EntryAppender {
   Counters counters_;  // the session's, with the entries so far
   AppendResult done_;
   TranscriptEnd end_;
+  std::string_view delivery_{};  // of the entry that is being appended, as AppendRequest::deliveries
   bool known_ = false;
   bool topic_is_new_ = false;
   bool has_seqs_ = false;                  // first_seq and last_seq are set

@@ -16,7 +16,9 @@ struct AppendRequest {
   bool in_list = false;                         // problems point to /entries/<n>, else to the body
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
   bool by_daemon = false;                       // calls and results need not match
-  std::string event_extra{};                    // further members of each event's data, raw: ,"deliver":true…
+  // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
+  std::vector<std::string> deliveries{};
+  std::string event_extra{};  // further members of each event's data, raw: ,"deliver":true…
 };
 
 struct AppendResult {
@@ -26,7 +28,8 @@ struct AppendResult {
   std::uint64_t last_seq = 0;
   std::uint64_t seq = 0;  // of the last entry of the request
   std::vector<std::string> ids;
-  std::size_t duplicates = 0;  // entries that were in the transcript already, with the same id and content
+  std::size_t duplicates = 0;        // entries that were in the transcript already, with the same id and content
+  std::vector<std::string> again{};  // their ids
   struct Warning {
     Code code;       // unmatched_tool_call, unmatched_tool_result
     std::string id;  // of the call

@@ -122,6 +122,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Sessio
   state.last_seq = event.envelope.seq;
   apply_to_archives(state, event);
   state.runs.apply(event);
+  state.deliveries.apply(event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:
       return create(state, event, replay);

@@ -107,9 +107,17 @@ struct DeleteTopic {
   Target target{};
   std::string topic{};
 };
+// What a request says of where its message goes (delivery_steps.hpp). What it leaves out is as the run's replyTo or the
+// session has it.
+struct DeliverTo {
+  std::string to{}, account_id{};
+  std::string thread_id{};                // raw JSON: a string or a number; empty: not said
+  std::vector<std::string> media_urls{};  // that the message itself does not name
+};
 struct AppendMessages {
   Target target{};
   AppendRequest append{};
+  std::optional<DeliverTo> deliver{};  // nothing: nowhere
 };
 // Appends the summary of what came before an entry: a compaction (policy/context/compaction.hpp).
 struct CompactSession {
@@ -158,7 +166,7 @@ struct Outbound {
   std::optional<std::string> text{};
   std::string content{};
   std::vector<std::string> media_urls{};
-  std::string to{};
+  DeliverTo deliver{};  // its media_urls are not used: they are above
   std::string message_id{};
   std::string usage{};  // raw JSON object
   std::string model{}, provider{}, stop_reason{};

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/decide/steps.hpp"
+#include "daemon/decide/delivery_steps.hpp"
 #include "policy/send_policy.hpp"
 #include "store/try.hpp"
 
@@ -76,6 +76,17 @@ Result<void> check_exclusive(const DecisionBuilder& builder, const Session& sess
               .members = {{"runId", json::quote(runs->active->id)}}});
 }
 
+// Adds to a reply what becomes of the messages: `delivery` of one, `deliveries` of a list.
+void add_deliveries(std::string& body, const AppendRequest& append, const AppendResult& appended) {
+  body.pop_back();
+  if (append.in_list) {
+    body.append(",\"deliveries\":").append(deliveries_json(append.deliveries, appended.ids)).append("}");
+    return;
+  }
+  const std::string& delivery = append.deliveries.front();
+  body.append(",\"delivery\":").append(delivery.empty() ? "null" : delivery).append("}");
+}
+
 Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command,
                 const policy::SendDecision& send) {
   const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
@@ -111,10 +122,14 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   TRY(check_exclusive(builder, session, command.append.entries));
-  TRY(auto appended, append_entries(builder, session, command.append, lines, false));
+  AppendRequest append = command.append;
+  if (command.deliver) append.deliveries = plan_deliveries(builder, session, "", *command.deliver, append.entries);
+  TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
+  find_deliveries_made_before(state, append.deliveries, appended);
   builder.out.status = 201;
-  builder.out.body = appended_json(builder, session, command.append, appended);
+  builder.out.body = appended_json(builder, session, append, appended);
+  if (command.deliver) add_deliveries(builder.out.body, append, appended);
   return std::move(builder.out);
 }
 
@@ -125,7 +140,7 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   const Session& session = *there;
   TRY(check_exclusive(builder, session, {}));
   policy::SendCall call;
-  if (!command.to.empty()) call.to = command.to;
+  if (!command.deliver.to.empty()) call.to = command.deliver.to;
   const json::Index entry(*session.entry_with_old_counters());
   const policy::SendDecision send = policy::evaluate(context.rules->send_policy, session.key(), entry, call);
   if (send.action == policy::SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
@@ -133,11 +148,12 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   AppendRequest append{
       .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
   std::string& extra = append.event_extra;
-  if (!command.mirror_only) extra += ",\"deliver\":true";
+  if (!command.mirror_only) append.deliveries = {plan_allowed_delivery(builder, session, "", command.deliver)};
   if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);
-  if (!command.to.empty()) extra += ",\"to\":" + json::quote(command.to);
+  if (!command.deliver.to.empty()) extra += ",\"to\":" + json::quote(command.deliver.to);
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
+  find_deliveries_made_before(state, append.deliveries, appended);
   builder.out.status = 201;
   json::ObjectWriter writer(builder.out.body);
   writer.string("sessionId", session.session_id);
@@ -146,6 +162,8 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   writer.string("messageId", appended.ids.front());
   writer.raw("send", policy::to_json(send));
   writer.boolean("deliver", !command.mirror_only);
+  const bool has_delivery = !append.deliveries.empty() && !append.deliveries.front().empty();
+  writer.raw("delivery", has_delivery ? append.deliveries.front() : "null");
   writer.string("asOf", builder.as_of());
   writer.close();
   return std::move(builder.out);

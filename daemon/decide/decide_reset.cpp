@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
@@ -97,6 +98,7 @@ Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::
   if (purge) archives.entry_as.clear();
   std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge || !builder.context().durable);
   if (!reason.empty()) data += fmt::format(R"(,"reason":{})", json::quote(reason));
+  if (purge) fail_purged_deliveries(builder, session);
   keep_untold(builder, archives, *session.entry());
   builder.emit(journal::EventType::session_deleted, session, data + "}");
   builder.out.through_checkpoint = true;

@@ -275,7 +275,8 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
              .entries = command.entries,
              .usage = command.usage,
              .steered = command.steered,
-             .by_runner = true};
+             .by_runner = true,
+             .deliver = command.deliver.value_or(!run.reply_to.empty())};
   const bool says = std::ranges::any_of(command.entries, [](const transcripts::NewEntry& entry) {
     return entry.role == "assistant" &&
            !transcripts::text_of(json::find(entry.body, "content").value_or("\"\"")).empty();

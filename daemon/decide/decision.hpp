@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/decide/adoptions.hpp"
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
@@ -101,8 +102,9 @@ struct Context {
   Sight sight{};
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
-  const RunHold* run = nullptr;  // what a runner writes under; null: none
-  std::string_view as_of{};      // the position that the answer names; empty: that of the decision's last event
+  const Adoptions* adoptions = nullptr;  // what is kept for bridges; null: nothing
+  const RunHold* run = nullptr;          // what a runner writes under; null: none
+  std::string_view as_of{};              // the position that the answer names; empty: that of the decision's last event
 };
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.

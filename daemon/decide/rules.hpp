@@ -30,8 +30,14 @@ struct Rules {
   std::uint64_t sessions_per_agent = 1'000'000;
   std::uint64_t entry_bytes_per_agent = 512ULL << 20;
   std::uint64_t ephemeral_bytes = 16ULL << 20;  // session.ephemeralBytes
-  bool shared = false;                          // store.mode: foreign programs write, too
-  std::string cwd;                              // for transcript headers
+  struct Deliveries {
+    std::int64_t max_attempts = 10;
+    std::int64_t max_age_ms = 24LL * 3'600'000;
+    std::int64_t adopt_ms = 7LL * 24 * 3'600'000;
+  };
+  Deliveries deliveries{};
+  bool shared = false;  // store.mode: foreign programs write, too
+  std::string cwd;      // for transcript headers
 };
 
 }  // namespace sessiond::decide

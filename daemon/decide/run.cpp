@@ -41,6 +41,7 @@ void put_common(json::ObjectWriter& out, const Run& run) {
   put("stopReason", run.stop_reason);
   if (!run.error.empty()) out.raw("error", run.error);
   put("response", run.response);
+  if (!run.deliveries.empty()) out.raw("deliveries", run.deliveries);
 }
 
 std::vector<std::string> texts_of(std::string_view array) {
@@ -156,6 +157,7 @@ Run read_run(std::string_view stored) {
   run.collects = flag("collects");
   run.stop_reason = text("stopReason");
   run.error = raw("error");
+  run.deliveries = raw("deliveries");
   run.response = text("response");
   run.input = texts_of(members.find("input").value_or("[]"));
   run.texts = texts_of(members.find("texts").value_or("[]"));

@@ -38,8 +38,9 @@ struct RunPlace {
 };
 struct RunEnding {
   std::string stop_reason{};
-  std::string error{};     // raw JSON object; empty: none
-  std::string response{};  // the text of its last assistant entry
+  std::string error{};       // raw JSON object; empty: none
+  std::string response{};    // the text of its last assistant entry
+  std::string deliveries{};  // raw JSON array, of its finish by the runner; empty: none
 };
 
 struct Run : RunTimes, RunModel, RunPlace, RunEnding {

@@ -68,6 +68,7 @@ struct FinishRun {
   std::vector<transcripts::NewEntry> entries{};
   std::string usage{};  // raw JSON object
   std::vector<std::string> steered{};
+  std::optional<bool> deliver{};  // nothing: if the run has a replyTo
   RunPulse pulse{};
 };
 

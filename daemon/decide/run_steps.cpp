@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/decide/delivery_steps.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -167,6 +168,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                        .in_list = true,
                        .by_daemon = !end.by_runner,
                        .event_extra = ",\"runId\":" + json::quote(run.id)};
+  if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
   for (const transcripts::NewEntry& entry : append.entries)
     if (std::string said = said_in(entry); !said.empty()) run.response = std::move(said);
   if (!end.partial.empty()) {
@@ -187,6 +189,10 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   for (std::size_t i = before; i < builder.out.events.size(); ++i)
     if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
   end_approvals(builder, session, run);
+  if (end.by_runner) {
+    find_deliveries_made_before(builder.state(), append.deliveries, *appended);
+    run.deliveries = deliveries_json(append.deliveries, appended->ids);
+  }
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));

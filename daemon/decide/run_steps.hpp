@@ -27,6 +27,7 @@ struct RunEnd {
   std::vector<std::string> steered{};            // entry ids that its runner has taken
   bool by_runner = false;
   bool retried = false;  // another attempt follows: a model is not shown the partial text
+  bool deliver = false;  // each of `entries` that has text
 };
 // Ends the active run: appends its entries, its partial text and the entry sessiond.run, and emits run.finished. What
 // its runner has not confirmed becomes a queued run. `run` is then as it ended.

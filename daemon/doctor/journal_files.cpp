@@ -20,9 +20,10 @@ using namespace sessiond::journal;
 namespace {
 
 constexpr off_t cursor_key_bytes = 64;
-constexpr std::array<std::string_view, 7> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",
-                                                   "clock", "logouts",    "retention"};
-constexpr std::array<std::string_view, 7> folders{"archives", "ends", "index", "kept", "keys", "previous", "runs"};
+constexpr std::array<std::string_view, 8> expected{"EPOCH",     "CHECKPOINT", "cursor.key", "tickets",
+                                                   "adoptions", "clock",      "logouts",    "retention"};
+constexpr std::array<std::string_view, 8> folders{"archives", "ends",   "index",    "kept",
+                                                  "keys",     "outbox", "previous", "runs"};
 
 class JournalFiles {
  public:
@@ -48,7 +49,7 @@ class JournalFiles {
       if (file.name == "keys") {
         look_at_keys(path, modes);
       } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
-                 file.name == "runs") {
+                 file.name == "runs" || file.name == "outbox") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

@@ -5,7 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
-#include "daemon/ledger/runs_file.hpp"
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"

@@ -9,8 +9,8 @@
 #include <cassert>
 #include <optional>
 
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/dirty_entry.hpp"
-#include "daemon/ledger/runs_file.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/fault_point.hpp"
@@ -98,20 +98,19 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
-  std::optional<std::string> runs;
-  if (state->runs.is_dirty()) runs = state->runs.to_json();
+  const ChangedBooks books = take_changed_books(*state);
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
     auto [written, evictions, repairs] =
         co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
-                                                dir = env_.paths.root() / env_.paths.sessions_dir(id), runs,
-                                                file_of_runs = runs_file(env_.paths, id)]() mutable {
+                                                dir = env_.paths.root() / env_.paths.sessions_dir(id), books, id,
+                                                &paths = env_.paths]() mutable {
           auto made = store::make_dirs(dir);
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
-          if (done && !done->foreign && runs)
-            if (auto kept = write_runs(file_of_runs, std::move(*runs)); !kept) done = std::unexpected(kept.error());
+          if (done && !done->foreign)
+            if (auto kept = write_books(paths, id, std::move(books)); !kept) done = std::unexpected(kept.error());
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
     notices_.evicted(id, evictions);
@@ -134,7 +133,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
-    if (runs) state->runs.mark_dirty();
+    take_again(*state, books);
     if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }

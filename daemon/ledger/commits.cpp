@@ -35,7 +35,8 @@ decide::Context Commits::context(std::string_view actor, std::string_view source
           .rules = &env_.rules,
           .ids = &ids_,
           .lineage = &env_.lineage,
-          .oldest_seq = journal_->oldest()};
+          .oldest_seq = journal_->oldest(),
+          .adoptions = env_.adoptions.get()};
 }
 
 std::unexpected<Problem> Commits::failure() const {

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "config/config.hpp"
+#include "daemon/decide/adoptions.hpp"
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
 #include "daemon/ledger/background.hpp"
@@ -60,6 +62,8 @@ struct LedgerEnv {
   asio::thread_pool& disk;  // runs whatever may block
   const config::Config config;
   decide::Rules rules;
+  // What is kept for bridges; leases::Adopter changes it.
+  const std::unique_ptr<decide::Adoptions> adoptions = std::make_unique<decide::Adoptions>();
   const Paths paths;
   const std::string secret;  // journal/cursor.key: signs whatever the daemon has to recognize after a restart
   const decide::Lineage lineage;

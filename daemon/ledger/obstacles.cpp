@@ -10,9 +10,11 @@ namespace sessiond::ledger {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array single_files{"CHECKPOINT", "EPOCH", "clock", "cursor.key", "logouts", "retention", "tickets"};
-constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "previous", "runs"};
-constexpr std::array flat_folders{"archives", "ends", "keys", "previous", "runs"};  // that hold files and nothing else
+constexpr std::array single_files{"CHECKPOINT", "adoptions", "EPOCH",     "clock",
+                                  "cursor.key", "logouts",   "retention", "tickets"};
+constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "outbox", "previous", "runs"};
+constexpr std::array flat_folders{"archives", "ends",     "keys",
+                                  "outbox",   "previous", "runs"};  // that hold files and nothing else
 
 bool is_ours(const fs::path& path) {
   const fs::path ending = path.extension();

@@ -9,6 +9,7 @@
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/decide/foreign.hpp"
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/start_files.hpp"
 #include "daemon/runtime/log.hpp"
@@ -344,7 +345,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                          .retention_ms = config.idempotency.retention_ms,
                          .max_bytes = config.idempotency.max_bytes,
                          .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
-  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", answers->newest(), journal->head());
+  std::vector<std::string> adoption_repairs;
+  TRY(auto adoptions, read_adoptions(adoptions_file(paths), adoption_repairs));
+  auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", std::max(answers->newest(), adoptions.newest()),
+                                       journal->head());
   std::unique_ptr<Ledger> ledger(new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers),
                                             std::move(clock), std::move(secret)));
   LedgerParts& parts = ledger->parts_;
@@ -362,6 +366,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
     log::warn("journal_damaged", {{"what", what}, {"next", "serve --repair puts the damage aside"}});
   for (std::string& what : parts.commits.answers().take_repairs())
     parts.notices.journal_repaired("idempotency: " + what);
+  *parts.env.adoptions = std::move(adoptions);
+  for (const std::string& what : adoption_repairs) parts.notices.journal_repaired(what);
   Recovery recovery(parts, std::move(checkpoint));
   TRY(recovery.run());
   std::optional<Result<void>> done;

@@ -76,7 +76,8 @@ void remove_left_temps(const Paths& paths) {
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder : {"", "archives", "ends", "index", "keys", "previous", "runs"}) {  // not "kept"
+  for (const std::string_view folder :
+       {"", "archives", "ends", "index", "keys", "outbox", "previous", "runs"}) {  // not "kept"
     store::each_in(paths.journal_dir() / folder, remove);
   }
   store::each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {

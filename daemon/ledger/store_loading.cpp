@@ -9,6 +9,7 @@
 
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/foreign.hpp"
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/dirty_entry.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
@@ -213,7 +214,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   loaded.foreign = std::move(report.foreign);
   if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
-  TRY(loaded.state->runs, read_runs(runs_file(paths, id), id, journal, loaded.repairs));
+  TRY(read_books(*loaded.state, paths, journal, loaded.repairs));
   loaded.state->runs.keep(config.work.runs.keep);
   std::uint64_t replay_from = request.replay_from;
   // Replays from the end of the generation that it was rebuilt from. Older events are not needed, damaged or not.
@@ -241,7 +242,9 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     report.rebuilt = false;
     loaded.file->accept_absent();
     loaded.repairs.clear();
+    auto deliveries = std::move(loaded.state->deliveries);  // they do not end with their sessions
     loaded.state = std::make_shared<decide::AgentState>(id);
+    loaded.state->deliveries = std::move(deliveries);
     loaded.state->runs.keep(config.work.runs.keep);
     find_files(*loaded.state, dir, std::move(records), store, left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));

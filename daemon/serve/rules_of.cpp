@@ -118,6 +118,9 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.ephemeral_bytes = session.ephemeral_bytes;
   rules.context = context_of(config);
   rules.runs = runs_of(config);
+  rules.deliveries = {.max_attempts = config.work.deliveries.max_attempts,
+                      .max_age_ms = config.work.deliveries.max_age_ms,
+                      .adopt_ms = config.work.deliveries.adopt_ms};
   for (const auto& [agent, settings] : config.work.agents)
     if (settings.compact_instructions) rules.compact_instructions[agent] = *settings.compact_instructions;
   rules.agents = config.limits.agents;

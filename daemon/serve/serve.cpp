@@ -22,6 +22,7 @@
 #include "daemon/http/server.hpp"
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
+#include "daemon/leases/outbox.hpp"
 #include "daemon/maintenance/keeper.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -130,10 +131,12 @@ class Daemon {
                       [this](const journal::Event& event) {
                         claims_.leases().see(event);
                         approvals_.see(event);
+                        outbox_.see(event);
                       }},
                  stream_settings(config), config.network.threads),
         claims_(ledger),
         approvals_(ledger),
+        outbox_(ledger),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
@@ -142,6 +145,7 @@ class Daemon {
              .streams = streams_,
              .claims = claims_,
              .approvals = approvals_,
+             .outbox = outbox_,
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
@@ -167,6 +171,7 @@ class Daemon {
       streams_.drain();
       claims_.drain();
       approvals_.drain();
+      outbox_.drain();
     });
   }
 
@@ -215,6 +220,7 @@ class Daemon {
     keeper_.start();
     claims_.leases().start();
     approvals_.start();
+    outbox_.start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -305,6 +311,7 @@ class Daemon {
     co_await keeper_.stop();
     co_await claims_.leases().stop();
     co_await approvals_.stop();
+    co_await outbox_.stop();
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
@@ -320,6 +327,7 @@ class Daemon {
   stream::Streams streams_;
   leases::Claims claims_;
   leases::Approvals approvals_;
+  leases::Outbox outbox_;
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;

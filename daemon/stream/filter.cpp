@@ -83,6 +83,10 @@ Result<EventFilter> EventFilter::parse(const http::Request& request) {
       out.types_ |= named;
     }
   }
+  if (const auto deliver = text_of(request, "deliver")) {
+    if (*deliver != "true" && *deliver != "false") return fail_at("?deliver", "must be true or false");
+    out.deliveries_ = *deliver == "true";
+  }
   if (const auto agent = text_of(request, "agent")) {
     out.agent_ = store::normalize_agent_id(*agent);
     if (!out.agent_) return fail_at("?agent", fmt::format("{} is not a valid agent id", json::quote(*agent)));
@@ -98,6 +102,9 @@ Result<EventFilter> EventFilter::parse(const http::Request& request) {
 }
 
 bool EventFilter::matches(const journal::Envelope& event) const {
+  if (deliveries_ && !event.delivers &&
+      (event.type < journal::EventType::delivery_leased || event.type > journal::EventType::delivery_queued))
+    return false;
   if ((types_ & bit(event.type)) == 0) return false;
   if (agent_ && event.agent != *agent_) return false;
   if (channel_ && !store::equals_nocase(event.channel, *channel_)) return false;
@@ -120,6 +127,7 @@ std::string EventFilter::json(const StreamScope& scope) const {
   if (key_prefix_) writer.string("keyPrefix", *key_prefix_);
   if (channel_) writer.string("channel", *channel_);
   if (topic_) writer.string("topic", *topic_);
+  if (deliveries_) writer.boolean("deliver", true);
   return writer.text();
 }
 

@@ -22,7 +22,7 @@ struct StreamScope {
   std::string key{};
 };
 
-// The query's types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing.
+// The query's deliver, types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing.
 class EventFilter {
  public:
   // validation_failed at "?types" for a pattern that no event can match. Names reserved for later versions are
@@ -30,11 +30,14 @@ class EventFilter {
   static Result<EventFilter> parse(const http::Request& request);
 
   bool matches(const journal::Envelope& event) const;
-  bool matches_all() const { return types_ == UINT64_MAX && !agent_ && !key_prefix_ && !channel_ && !topic_; }
+  bool matches_all() const {
+    return types_ == UINT64_MAX && !deliveries_ && !agent_ && !key_prefix_ && !channel_ && !topic_;
+  }
   // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
 
  private:
+  bool deliveries_ = false;           // only what concerns deliveries
   std::uint64_t types_ = UINT64_MAX;  // one bit for each EventType
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};

@@ -9,21 +9,62 @@
 namespace sessiond::journal {
 namespace {
 
-constexpr auto names = std::to_array<std::string_view>(
-    {"session.created",       "session.updated",    "session.reset",     "session.archived",
-     "session.unarchived",    "session.deleted",    "message.appended",  "topic.created",
-     "topic.deleted",         "policy.changed",     "policy.denied",     "lock.evicted",
-     "lock.expired",          "store.repaired",     "store.degraded",    "store.external_change",
-     "transcript.renumbered", "config.reloaded",    "token.created",     "token.revoked",
-     "retention.notice",      "archive.destroyed",  "context.compacted", "compaction.due",
-     "compaction.failed",     "doom_loop.detected", "run.queued",        "run.started",
-     "run.progress",          "run.aborting",       "run.finished",      "step.started",
-     "step.finished",         "tool.started",       "tool.finished",     "directive.injected",
-     "approval.requested",    "approval.resolved",  "hook.called",       "hook.answered",
-     "hook.expired",          "runner.evicted",     "message.edited",    "message.deleted",
-     "message.reacted",       "delivery.leased",    "delivery.sent",     "delivery.failed",
-     "delivery.expired",      "session.typing",     "session.released",  "text.delta",
-     "reasoning.delta",       "tool.progress",      "context.updated"});
+constexpr auto names = std::to_array<std::string_view>({"session.created",
+                                                        "session.updated",
+                                                        "session.reset",
+                                                        "session.archived",
+                                                        "session.unarchived",
+                                                        "session.deleted",
+                                                        "message.appended",
+                                                        "topic.created",
+                                                        "topic.deleted",
+                                                        "policy.changed",
+                                                        "policy.denied",
+                                                        "lock.evicted",
+                                                        "lock.expired",
+                                                        "store.repaired",
+                                                        "store.degraded",
+                                                        "store.external_change",
+                                                        "transcript.renumbered",
+                                                        "config.reloaded",
+                                                        "token.created",
+                                                        "token.revoked",
+                                                        "retention.notice",
+                                                        "archive.destroyed",
+                                                        "context.compacted",
+                                                        "compaction.due",
+                                                        "compaction.failed",
+                                                        "doom_loop.detected",
+                                                        "run.queued",
+                                                        "run.started",
+                                                        "run.progress",
+                                                        "run.aborting",
+                                                        "run.finished",
+                                                        "step.started",
+                                                        "step.finished",
+                                                        "tool.started",
+                                                        "tool.finished",
+                                                        "directive.injected",
+                                                        "approval.requested",
+                                                        "approval.resolved",
+                                                        "hook.called",
+                                                        "hook.answered",
+                                                        "hook.expired",
+                                                        "runner.evicted",
+                                                        "message.edited",
+                                                        "message.deleted",
+                                                        "message.reacted",
+                                                        "delivery.leased",
+                                                        "delivery.sent",
+                                                        "delivery.failed",
+                                                        "delivery.expired",
+                                                        "delivery.queued",
+                                                        "session.typing",
+                                                        "session.released",
+                                                        "text.delta",
+                                                        "reasoning.delta",
+                                                        "tool.progress",
+                                                        "context.updated"});
 
 struct Text {
   std::string_view name;
@@ -92,6 +133,12 @@ Result<Event> parse_event(std::string text) {
       envelope.topic = json::as_string(member.value);
     } else if (member.name == "data") {
       event.data = member.value;
+    }
+  }
+  if (envelope.type == EventType::message_appended) {
+    for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before `message`
+      if (member.name == "deliver") envelope.delivers = member.value == "true";
+      if (member.name == "deliver" || member.name == "message") break;
     }
   }
   if (!typed || envelope.seq == 0) return fail(Code::bad_request, "not an event: " + event.json->substr(0, 120));

@@ -24,7 +24,7 @@ enum class EventType : std::uint8_t {
   session_archived,    // {archivedAs, set}
   session_unarchived,  // {unset}
   session_deleted,     // {archivedAs, purged, reason?}
-  message_appended,    // {set, message, deliver?, mediaUrls?}
+  message_appended,    // {set, message, deliver?, delivery?, mediaUrls?}
   topic_created,       // {}
   topic_deleted,       // {archivedAs}
   policy_changed,
@@ -64,10 +64,11 @@ enum class EventType : std::uint8_t {
   message_edited,      // {target, text}
   message_deleted,     // {target}
   message_reacted,     // {target, emoji, from, removed?}
-  delivery_leased,     // {deliveryId, attempt, leaseUntil}
-  delivery_sent,       // {deliveryId, platformMessageId?, parts?}
-  delivery_failed,     // {deliveryId, error}
-  delivery_expired,    // {deliveryId, attempt, nextAt}
+  delivery_leased,     // {deliveryId, attempt, leaseMs, leaseUntil}
+  delivery_sent,       // {deliveryId, attempt, platformMessageId?, parts?}
+  delivery_failed,     // {deliveryId, attempt, error}
+  delivery_expired,    // {deliveryId, attempt, nextAt, error?}
+  delivery_queued,     // {deliveryId, attempt}: a failed one is to be sent after all
   // Published only; the journal never has them.
   session_typing,    // {}
   session_released,  // {}
@@ -91,8 +92,9 @@ struct Envelope {
   // The sessions that it descends from, nearest first: decide::Lineage::tag of each, with spaces between.
   std::string lineage{};
   std::optional<std::string> topic{};
-  std::string actor{};   // who did it: a token id, "cli", "external", …
-  std::string source{};  // api | external | recovery | …
+  std::string actor{};    // who did it: a token id, "cli", "external", …
+  std::string source{};   // api | external | recovery | …
+  bool delivers = false;  // a message.appended that has `deliver`; not a member of the event
 };
 
 struct Event {

@@ -100,6 +100,18 @@ class Document(Case):
         get(one + "/runs/{id}", named)
         get(one + "/runs", S(key, "main", "runs"))
         post(agent + "/runs/claim", "/v1/agents/main/runs/claim", {"waitMs": 2000}, 200)
+        one_of = "/v1/deliveries/{id}"
+        self.api.post("/v1/deliveries/claim", {"channel": "slack"})
+        sent = [self.ok(self.api.post(S(key, "main", "outbound"), {"text": text, "to": text}), 201)["delivery"]["deliveryId"] for text in "xy"]
+        post(one + "/messages", S(key, "main", "messages"), {"role": "assistant", "text": "a", "deliver": True}, 201)
+        post("/v1/deliveries/claim", "/v1/deliveries/claim", {"channel": "slack", "limit": 100}, 200)
+        post(one_of + "/extend", f"/v1/deliveries/{sent[0]}/extend", {"attempt": 1, "leaseMs": 90_000}, 200)
+        post(one_of + "/ack", f"/v1/deliveries/{sent[0]}/ack", {"platformMessageId": "1", "parts": ["1"]}, 200)
+        post(one_of + "/nack", f"/v1/deliveries/{sent[1]}/nack", {"attempt": 1, "error": {"code": "x", "message": "m"}, "final": True}, 200)
+        post(one_of + "/retry", f"/v1/deliveries/{sent[1]}/retry", {}, 200)
+        self.check("delete", one_of, self.api.delete(f"/v1/deliveries/{sent[1]}"), 200)
+        get(one_of, f"/v1/deliveries/{sent[0]}")
+        self.assertGreaterEqual(len(get("/v1/deliveries", "/v1/deliveries")["data"]), 3)
         get("/v1/sessions", "/v1/sessions")
         get("/v1/agents", "/v1/agents")
         get(agent, "/v1/agents/main")

@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 import context_cases  # noqa: E402
+import delivery_cases  # noqa: E402
 import maintenance_cases  # noqa: E402
 import point_cases  # noqa: E402
 import run_cases  # noqa: E402
@@ -55,7 +56,7 @@ def main():
     options = parser.parse_args()
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
-                                 *run_cases.CASES) for turn, point in enumerate(kind.points)
+                                 *run_cases.CASES, *delivery_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
     reached, failed = set(), 0
     if options.without:

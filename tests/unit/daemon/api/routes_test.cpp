@@ -41,6 +41,7 @@ struct World {
         stream::StreamSettings{});
     claims = std::make_unique<leases::Claims>(*ledger);
     approvals = std::make_unique<leases::Approvals>(*ledger);
+    outbox = std::make_unique<leases::Outbox>(*ledger);
     tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
@@ -52,6 +53,7 @@ struct World {
                                     .streams = *streams,
                                     .claims = *claims,
                                     .approvals = *approvals,
+                                    .outbox = *outbox,
                                     .tickets = *tickets,
                                     .authenticator = *authenticator,
                                     .audit = *audit});
@@ -70,6 +72,7 @@ struct World {
   std::unique_ptr<stream::Streams> streams{};
   std::unique_ptr<leases::Claims> claims{};
   std::unique_ptr<leases::Approvals> approvals{};
+  std::unique_ptr<leases::Outbox> outbox{};
   std::unique_ptr<auth::Tickets> tickets{};
   std::unique_ptr<auth::LoginCookies> cookies{};
   std::unique_ptr<Authenticator> authenticator{};

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::array roles{Role::admin,  Role::operator_, Role::bridge, Role::runner,
                            Role::viewer, Role::metrics,   Role::session};
-constexpr std::array permissions{Permission::open,   Permission::read,        Permission::stream, Permission::write,
-                                 Permission::append, Permission::spawn,       Permission::bridge, Permission::send,
-                                 Permission::policy, Permission::maintenance, Permission::tokens, Permission::metrics,
-                                 Permission::self};
+constexpr std::array permissions{Permission::open,    Permission::read,   Permission::stream,      Permission::write,
+                                 Permission::append,  Permission::spawn,  Permission::bridge,      Permission::send,
+                                 Permission::deliver, Permission::policy, Permission::maintenance, Permission::tokens,
+                                 Permission::metrics, Permission::self};
 
 std::string allowed(Role role) {
   const Principal who{.id = "abcd1234", .role = role};
@@ -30,9 +30,10 @@ std::string allowed(Role role) {
 
 TEST_CASE("what each role may, in full") {
   CHECK(allowed(Role::admin) ==
-        "open read stream write append spawn bridge send policy maintenance tokens metrics self ");
-  CHECK(allowed(Role::operator_) == "open read stream write append spawn bridge send policy maintenance metrics self ");
-  CHECK(allowed(Role::bridge) == "open read stream bridge send self ");
+        "open read stream write append spawn bridge send deliver policy maintenance tokens metrics self ");
+  CHECK(allowed(Role::operator_) ==
+        "open read stream write append spawn bridge send deliver policy maintenance metrics self ");
+  CHECK(allowed(Role::bridge) == "open read stream bridge send deliver self ");
   CHECK(allowed(Role::runner) == "open read stream write append spawn send self ");
   CHECK(allowed(Role::viewer) == "open read stream self ");
   CHECK(allowed(Role::metrics) == "open metrics self ");

@@ -19,7 +19,7 @@ struct WithChannel : World {
 TEST_CASE("what is sent is recorded and to be delivered") {
   WithChannel world;
   const Decision done =
-      world.run(Outbound{.target = {.key = channel_key}, .text = "hello", .to = "c2", .message_id = "m1"});
+      world.run(Outbound{.target = {.key = channel_key}, .text = "hello", .deliver = {.to = "c2"}, .message_id = "m1"});
   CHECK(done.status == 201);
   CHECK(at(done.body, "sessionId") == "\"s\"");
   CHECK(at(done.body, "seq") == "0");
@@ -81,7 +81,7 @@ TEST_CASE("a denial is an event and a problem") {
 TEST_CASE("the policy asks whom the call names") {
   WithChannel world;
   world.rules.send_policy.rules = {{.match = {.to = "boss"}, .action = policy::SendAction::deny}};
-  CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x", .to = "BOSS"}).status == 403);
+  CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x", .deliver = {.to = "BOSS"}}).status == 403);
   CHECK(world.run(Outbound{.target = {.key = channel_key}, .text = "x"}).status == 201);
 }
 

@@ -90,6 +90,7 @@ struct World {
   IdSource ids = counted_ids();
   FetchedIds on_disk;  // what lies in the folder beside `files` and `archives`
   Sight sight{};
+  const Adoptions* adoptions = nullptr;
   std::uint64_t oldest_seq = 0;
   std::uint64_t next_seq = 1;
   std::int64_t now = 1'795'298'400'000;      // 2026-11-21T22:00:00Z
@@ -114,7 +115,8 @@ struct World {
             .ids = &ids,
             .oldest_seq = oldest_seq,
             .on_disk = &found,
-            .sight = sight};
+            .sight = sight,
+            .adoptions = adoptions};
   }
 
   std::vector<std::string> lines(const std::string& file) const {

@@ -1,0 +1,207 @@
+// Decisions about deliveries: claims, and what bridges and operators say of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/delivery_commands.hpp"
+#include "daemon/decide/delivery_steps.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+using journal::EventType;
+
+constexpr std::size_t most_claimed_bytes = 8U << 20;  // of one answer, which has one delivery at least
+
+Result<const Delivery*> resolve_delivery(const AgentState& state, std::string_view id, const SeesDelivery& sees) {
+  const Delivery* delivery = state.deliveries.find(id);
+  if (delivery == nullptr || !sees(state, *delivery)) return no_such_delivery(id);
+  return delivery;
+}
+
+// Answers with the delivery as the decision's events leave it.
+Result<Decision> answer(DecisionBuilder& builder, const Delivery& delivery) {
+  builder.out.status = 200;
+  Delivery now = delivery;
+  for (const journal::Event& event : builder.out.events) change_by(now, event);
+  std::string& body = builder.out.body;
+  body = delivery_json(now);
+  body.pop_back();
+  body += fmt::format(R"(,"asOf":{}}})", json::quote(builder.as_of()));
+  return std::move(builder.out);
+}
+
+std::string error_json(std::string_view code, std::string_view message) {
+  json::ObjectWriter out;
+  out.string("code", code);
+  out.string("message", message);
+  return out.text();
+}
+
+void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, std::string_view error) {
+  emit_delivery(builder, EventType::delivery_failed, delivery, fmt::format(R"("error":{})", error));
+}
+
+void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std::string_view last_error) {
+  std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.attempt);
+  if (const auto last = json::string_at(last_error, "message"); last && !last->empty()) message += ": " + *last;
+  fail_delivery(builder, delivery, error_json("too_many_attempts", message));
+}
+
+std::string lease_members(std::int64_t lease_ms, std::int64_t now) {
+  return fmt::format(R"("leaseMs":{},"leaseUntil":{})", lease_ms, now + lease_ms);
+}
+
+Result<void> check_lease(const Delivery& delivery, std::int64_t attempt) {
+  if (delivery.status == DeliveryStatus::leased && delivery.attempt == attempt) return {};
+  return fail(Code::lease_lost, fmt::format("attempt {} has no lease of the delivery {}, which is {} with attempt {}",
+                                            attempt, delivery.id, name(delivery.status), delivery.attempt));
+}
+
+// Tells the session that a message of it was sent, so that what people do to it later finds it by its platform's id.
+Result<void> note_sent(DecisionBuilder& builder, const Delivery& delivery, const AckDelivery& command,
+                       const FetchedLines& lines) {
+  const Session* session = builder.state().find_key(delivery.key);
+  if (session == nullptr || session->archived_at) return {};
+  const std::string fixed = "{" + delivery.fixed + "}";
+  const json::Index about(fixed);
+  const auto topic = about.string_at("topic");
+  const auto* topics = builder.state().transcripts.topics(session->session_id);
+  const bool has_topic =
+      topic && about.string_at("sessionId") == session->session_id && topics != nullptr && topics->contains(*topic);
+  json::ObjectWriter target;
+  for (const std::string_view member : {"sessionId", "seq", "topic", "messageId"})
+    target.raw(member, about.find(member).value_or("null"));
+  json::ObjectWriter data;
+  data.raw("target", target.text());
+  data.string("deliveryId", delivery.id);
+  for (const std::string_view member : {"channel", "to", "accountId", "threadId"})
+    data.raw(member, about.find(member).value_or("null"));
+  data.raw("platformMessageId", command.platform_message_id.empty() ? "null" : command.platform_message_id);
+  if (!command.parts.empty()) data.raw("parts", command.parts);
+  json::ObjectWriter body;
+  body.string("customType", "sessiond.delivered");
+  body.raw("data", data.text());
+  const std::string members = body.text();
+  AppendRequest append{.topic = has_topic ? topic : std::nullopt};
+  append.entries = {{.type = "custom", .body = members.substr(1, members.size() - 2)}};
+  TRY(append_entries(builder, *session, append, lines, false));
+  return {};
+}
+
+}  // namespace
+
+std::int64_t retry_delay_ms(std::int64_t attempt) {
+  constexpr std::int64_t longest_s = 300;
+  const std::int64_t doublings = std::clamp<std::int64_t>(attempt - 1, 0, 9);
+  return 1'000 * std::min(std::int64_t{1} << doublings, longest_s);
+}
+
+std::unexpected<Problem> no_such_delivery(std::string_view id) {
+  return fail(Code::delivery_not_found, fmt::format("there is no delivery {}", id));
+}
+
+Result<Decision> decide(const AgentState& state, const ClaimDeliveries& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  std::string list = "[";
+  std::size_t claimed = 0;
+  for (const auto& [order, id] : state.deliveries.heads()) {
+    if (claimed == command.limit || list.size() > most_claimed_bytes) break;
+    const Delivery& delivery = *state.deliveries.find(id);
+    if (!command.wants(state, delivery) || command.waits(id)) continue;
+    Delivery now = delivery;
+    ++now.attempt;
+    emit_delivery(builder, EventType::delivery_leased, now, lease_members(command.lease_ms, context.now));
+    change_by(now, builder.out.events.back());
+    list.append(claimed++ == 0 ? "" : ",").append(delivery_json(now));
+  }
+  if (claimed == 0) return std::move(builder.out);
+  builder.out.status = 200;
+  builder.out.body = list + "]";
+  return std::move(builder.out);
+}
+
+Result<Decision> decide(const AgentState& state, const AckDelivery& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
+  if (delivery->status == DeliveryStatus::sent) return answer(builder, *delivery);
+  std::string more;
+  if (!command.platform_message_id.empty()) more = "\"platformMessageId\":" + command.platform_message_id;
+  if (!command.parts.empty()) more.append(more.empty() ? "" : ",").append("\"parts\":").append(command.parts);
+  emit_delivery(builder, EventType::delivery_sent, *delivery, more);
+  const std::size_t events = builder.out.events.size();
+  // It was sent, whether the transcript can take the note or not.
+  if (!note_sent(builder, *delivery, command, lines))
+    builder.out.events.erase(builder.out.events.begin() + static_cast<std::ptrdiff_t>(events),
+                             builder.out.events.end());
+  if (builder.out.need) return std::move(builder.out);
+  return answer(builder, *delivery);
+}
+
+Result<Decision> decide(const AgentState& state, const NackDelivery& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
+  TRY(check_lease(*delivery, command.attempt));
+  if (command.final) {
+    fail_delivery(builder, *delivery, command.error);
+  } else if (delivery->attempt >= context.rules->deliveries.max_attempts) {
+    fail_after_attempts(builder, *delivery, command.error);
+  } else {
+    const std::int64_t wait = command.retry_after_ms.value_or(retry_delay_ms(delivery->attempt));
+    emit_delivery(builder, EventType::delivery_expired, *delivery,
+                  fmt::format(R"("waitMs":{},"nextAt":{},"error":{})", wait, context.now + wait, command.error));
+  }
+  return answer(builder, *delivery);
+}
+
+Result<Decision> decide(const AgentState& state, const ExtendDelivery& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
+  TRY(check_lease(*delivery, command.attempt));
+  emit_delivery(builder, EventType::delivery_leased, *delivery, lease_members(command.lease_ms, context.now));
+  return answer(builder, *delivery);
+}
+
+Result<Decision> decide(const AgentState& state, const RetryDelivery& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
+  const bool has_content = json::find("{" + delivery->fixed + "}", "text") ||
+                           json::find("{" + delivery->fixed + "}", "content") ||
+                           json::find("{" + delivery->fixed + "}", "mediaUrls");
+  if (delivery->status == DeliveryStatus::failed && has_content) {
+    Delivery now = *delivery;
+    now.attempt = 0;
+    emit_delivery(builder, EventType::delivery_queued, now);
+  }
+  return answer(builder, *delivery);
+}
+
+Result<Decision> decide(const AgentState& state, const DropDelivery& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
+  if (delivery->is_unsent() || delivery->is_alarming())
+    fail_delivery(builder, *delivery, error_json("given_up", "an operator dropped it"));
+  return answer(builder, *delivery);
+}
+
+Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  builder.out.status = 204;
+  const Delivery* delivery = state.deliveries.find(command.id);
+  if (delivery == nullptr || delivery->attempt != command.attempt) return std::move(builder.out);
+  if (command.too_old && delivery->status == DeliveryStatus::pending) {
+    fail_delivery(builder, *delivery, error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs"));
+  } else if (!command.too_old && delivery->status == DeliveryStatus::leased) {
+    if (delivery->attempt >= context.rules->deliveries.max_attempts)
+      fail_after_attempts(builder, *delivery, delivery->error);
+    else
+      emit_delivery(builder, EventType::delivery_expired, *delivery, fmt::format(R"("nextAt":{})", context.now));
+  }
+  if (!builder.out.events.empty()) builder.out.status = 200;
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,199 @@
+#include "daemon/decide/delivery.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "store/json/crc.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+constexpr auto status_names = std::to_array<std::string_view>({"pending", "leased", "sent", "failed"});
+constexpr std::array<std::string_view, 3> content_members{"text", "content", "mediaUrls"};
+
+// What a bridge is given of a message's content: its text, and the parts if there are others than text to send.
+// `media_note`: the last part only status_names the media, which the delivery has as mediaUrls.
+struct Sendable {
+  std::string text{};
+  std::string content{};  // raw JSON array; empty: the text is all
+};
+
+Sendable sendable_of(std::string_view content, bool media_note) {
+  if (json::kind(content) != json::Kind::array) return {.text = transcripts::text_of(content)};
+  std::vector<std::string_view> parts;
+  bool only_text = true;
+  for (const std::string_view part : json::elements(content)) {
+    const std::string type = json::string_at(part, "type").value_or("");
+    const bool is_internal = type == "thinking" || type == "redacted_thinking" || type == "reasoning" ||
+                             type == "toolCall" || type == "tool_use" || type == "toolResult";
+    if (is_internal) continue;
+    parts.push_back(part);
+    only_text = only_text && type == "text";
+  }
+  if (media_note && !parts.empty()) parts.pop_back();
+  std::string array = "[";
+  for (const std::string_view part : parts) array.append(array.size() > 1 ? "," : "").append(part);
+  array += ']';
+  return {.text = transcripts::text_of(array), .content = only_text ? "" : array};
+}
+
+void put_raw(json::ObjectWriter& out, std::string_view name, std::string_view raw) {
+  out.raw(name, raw.empty() ? "null" : raw);
+}
+
+void put_state(json::ObjectWriter& out, const Delivery& delivery) {
+  out.string("status", name(delivery.status));
+  out.integer("attempt", delivery.attempt);
+  if (delivery.status == DeliveryStatus::leased) out.integer("leaseUntil", delivery.lease_until);
+  if (delivery.status == DeliveryStatus::pending && delivery.next_at != 0) out.integer("nextAt", delivery.next_at);
+  if (!delivery.platform_message_id.empty()) out.raw("platformMessageId", delivery.platform_message_id);
+  if (!delivery.parts.empty()) out.raw("parts", delivery.parts);
+  if (!delivery.error.empty()) out.raw("error", delivery.error);
+}
+
+}  // namespace
+
+std::string_view name(DeliveryStatus status) { return status_names.at(static_cast<std::size_t>(status)); }
+
+std::optional<DeliveryStatus> delivery_status(std::string_view text) {
+  const auto found = std::ranges::find(status_names, text);
+  if (found == status_names.end()) return {};
+  return static_cast<DeliveryStatus>(found - status_names.begin());
+}
+
+bool Delivery::is_alarming() const {
+  if (status != DeliveryStatus::failed) return false;
+  const std::string code = json::string_at(error, "code").value_or("");
+  return code != "given_up" && code != "purged";
+}
+
+void Delivery::forget_content() {
+  json::Edit edit;
+  for (const std::string_view member : content_members) edit.remove(std::string(member));
+  const std::string object = json::apply("{" + fixed + "}", edit);
+  fixed = object.substr(1, object.size() - 2);
+}
+
+std::optional<Delivery> made_delivery(const journal::Event& event) {
+  const json::Index data(event.data);
+  const json::Index about(data.find("delivery").value_or("{}"));
+  Delivery delivery{.id = about.string_at("deliveryId").value_or(""), .key = event.envelope.key};
+  if (delivery.id.empty()) return {};
+  const std::string_view message = data.find("message").value_or("{}");
+  const auto raw = [&about](std::string_view member) { return std::string(about.find(member).value_or("null")); };
+  delivery.channel = about.string_at("channel").value_or("");
+  delivery.account_id = about.string_at("accountId").value_or("");
+  delivery.conversation = "[" + raw("channel") + "," + raw("accountId") + "," + raw("to") + "," + raw("threadId") + "]";
+  delivery.order = event.envelope.seq;
+  delivery.created_at = event.envelope.time;
+  const auto noted_media = data.find("mediaUrls");
+  const Sendable sendable = sendable_of(json::find(message, "content").value_or("\"\""), noted_media.has_value());
+  json::ObjectWriter out;
+  out.string("deliveryId", delivery.id);
+  out.string("agent", event.envelope.agent);
+  out.string("key", delivery.key);
+  out.string("sessionId", event.envelope.session_id);
+  put_raw(out, "seq", json::find(message, "seq").value_or(""));
+  out.string_or_null("topic", event.envelope.topic);
+  put_raw(out, "messageId", json::find(message, "id").value_or(""));
+  for (const std::string_view member : {"channel", "to", "accountId", "threadId"})
+    put_raw(out, member, about.find(member).value_or(""));
+  if (!sendable.text.empty()) out.string("text", sendable.text);
+  if (!sendable.content.empty()) out.raw("content", sendable.content);
+  if (const auto media = noted_media ? noted_media : about.find("mediaUrls")) out.raw("mediaUrls", *media);
+  out.integer("createdAt", delivery.created_at);
+  const std::string object = out.text();
+  delivery.fixed = object.substr(1, object.size() - 2);
+  return delivery;
+}
+
+void change_by(Delivery& delivery, const journal::Event& event) {
+  using journal::EventType;
+  const json::Index data(event.data);
+  if (data.string_at("deliveryId") != delivery.id) return;
+  const auto raw = [&data](std::string_view member) { return std::string(data.find(member).value_or("")); };
+  const auto number = [&data](std::string_view member) {
+    return json::as_int(data.find(member).value_or("null")).value_or(0);
+  };
+  delivery.attempt = number("attempt");
+  delivery.wait_ms = delivery.next_at = delivery.lease_ms = delivery.lease_until = 0;
+  switch (event.envelope.type) {
+    case EventType::delivery_leased:
+      delivery.status = DeliveryStatus::leased;
+      delivery.lease_ms = number("leaseMs");
+      delivery.lease_until = number("leaseUntil");
+      break;
+    case EventType::delivery_expired:
+      delivery.status = DeliveryStatus::pending;
+      delivery.wait_ms = number("waitMs");
+      delivery.next_at = number("nextAt");
+      if (data.find("error")) delivery.error = raw("error");
+      break;
+    case EventType::delivery_queued:
+      delivery.status = DeliveryStatus::pending;
+      delivery.created_at = event.envelope.time;
+      delivery.error.clear();
+      break;
+    case EventType::delivery_sent:
+      delivery.status = DeliveryStatus::sent;
+      delivery.platform_message_id = raw("platformMessageId");
+      delivery.parts = raw("parts");
+      delivery.error.clear();
+      delivery.forget_content();
+      break;
+    default:
+      delivery.status = DeliveryStatus::failed;
+      delivery.error = raw("error");
+      if (json::string_at(delivery.error, "code") == "purged") delivery.forget_content();
+      break;
+  }
+}
+
+std::string delivery_json(const Delivery& delivery) {
+  json::ObjectWriter state;
+  put_state(state, delivery);
+  return "{" + delivery.fixed + "," + state.text().substr(1);
+}
+
+std::string stored_delivery(const Delivery& delivery) {
+  json::ObjectWriter out;
+  out.raw("fixed", "{" + delivery.fixed + "}");
+  out.string("conversation", delivery.conversation);
+  out.integer("order", static_cast<std::int64_t>(delivery.order));
+  out.integer("queuedAt", delivery.created_at);
+  put_state(out, delivery);
+  if (delivery.lease_ms != 0) out.integer("leaseMs", delivery.lease_ms);
+  if (delivery.wait_ms != 0) out.integer("waitMs", delivery.wait_ms);
+  return out.text();
+}
+
+Delivery read_delivery(std::string_view stored) {
+  const json::Index members(stored);
+  const std::string_view fixed = members.find("fixed").value_or("{}");
+  const auto number = [&members](std::string_view member) {
+    return json::as_int(members.find(member).value_or("null")).value_or(0);
+  };
+  const auto raw = [&members](std::string_view member) { return std::string(members.find(member).value_or("")); };
+  return {.id = json::string_at(fixed, "deliveryId").value_or(""),
+          .key = json::string_at(fixed, "key").value_or(""),
+          .channel = json::string_at(fixed, "channel").value_or(""),
+          .account_id = json::string_at(fixed, "accountId").value_or(""),
+          .conversation = members.string_at("conversation").value_or(""),
+          .fixed = std::string(fixed.substr(1, fixed.size() - 2)),
+          .order = static_cast<std::uint64_t>(number("order")),
+          .created_at = number("queuedAt"),
+          .status = delivery_status(members.string_at("status").value_or("")).value_or(DeliveryStatus::pending),
+          .attempt = number("attempt"),
+          .lease_ms = number("leaseMs"),
+          .lease_until = number("leaseUntil"),
+          .wait_ms = number("waitMs"),
+          .next_at = number("nextAt"),
+          .platform_message_id = raw("platformMessageId"),
+          .parts = raw("parts"),
+          .error = raw("error")};
+}
+
+std::string delivery_id_ending(std::string_view agent) { return json::crc_text(agent); }
+
+}  // namespace sessiond::decide

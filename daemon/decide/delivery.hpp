@@ -1,0 +1,58 @@
+// A delivery is an assistant message on its way to a channel (daemon/leases/README.md): made by the commit that appends
+// the message, claimed by a bridge, and ended as sent or failed. These are the deliveries as an agent's state has them,
+// and their JSON. Pure values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "store/journal/event.hpp"
+
+namespace sessiond::decide {
+
+enum class DeliveryStatus : std::uint8_t { pending, leased, sent, failed };
+std::string_view name(DeliveryStatus status);
+std::optional<DeliveryStatus> delivery_status(std::string_view name);
+
+struct Delivery {
+  std::string id{};
+  std::string key{};      // of the session
+  std::string channel{};  // of its address, as the next two
+  std::string account_id{};
+  std::string conversation{};  // channel, accountId, to and threadId as one text: what is sent in order
+  // What never changes, as members of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId, the
+  // address, text, content, mediaUrls, createdAt.
+  std::string fixed{};
+  std::uint64_t order = 0;      // the seq of the event that made it
+  std::int64_t created_at = 0;  // ms since the epoch, as all below; of one that was queued again: when it was
+  DeliveryStatus status = DeliveryStatus::pending;
+  std::int64_t attempt = 0;                             // 1 at the first claim
+  std::int64_t lease_ms = 0, lease_until = 0;           // while leased
+  std::int64_t wait_ms = 0, next_at = 0;                // while pending: not before; 0: at once
+  std::string platform_message_id{}, parts{}, error{};  // raw JSON; empty: none
+
+  bool is_unsent() const { return status == DeliveryStatus::pending || status == DeliveryStatus::leased; }
+  // A failed one that somebody should look at: it was neither dropped nor purged.
+  bool is_alarming() const;
+  // Drops text, content and media.
+  void forget_content();
+};
+
+// Makes the delivery of a message.appended; nothing if the event makes none.
+std::optional<Delivery> made_delivery(const journal::Event& event);
+
+// Applies an event to its delivery; one that is not about this delivery changes nothing.
+void change_by(Delivery& delivery, const journal::Event& event);
+
+// The delivery as the API shows it.
+std::string delivery_json(const Delivery& delivery);
+// The delivery as the book keeps it, and back.
+std::string stored_delivery(const Delivery& delivery);
+Delivery read_delivery(std::string_view stored);
+
+// The end of the ids that an agent's deliveries have, so that an id alone says whose it may be.
+std::string delivery_id_ending(std::string_view agent);
+
+}  // namespace sessiond::decide

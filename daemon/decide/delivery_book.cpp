@@ -1,0 +1,150 @@
+#include "daemon/decide/delivery_book.hpp"
+
+#include <algorithm>
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+constexpr std::size_t most_ended_deliveries = 1'000;  // of each kind: its file is written whole
+
+}  // namespace
+
+const Delivery* DeliveryBook::find(std::string_view id) const {
+  const auto found = all_.find(id);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+DeliveryBook::Counts DeliveryBook::counts() const {
+  return {.pending = unsent_by_age_.size() - leased_,
+          .leased = leased_,
+          .failed = alarming_.size(),
+          .oldest = unsent_by_age_.empty() ? 0 : unsent_by_age_.begin()->first};
+}
+
+void DeliveryBook::set_head(const std::string& name) {
+  const auto found = conversations_.find(name);
+  if (found == conversations_.end()) return;
+  Conversation& conversation = found->second;
+  if (conversation.head) heads_.erase(*conversation.head);
+  conversation.head.reset();
+  if (conversation.unsent.empty()) {
+    conversations_.erase(found);
+    return;
+  }
+  if (conversation.leased != 0) return;
+  conversation.head = *conversation.unsent.begin();
+  heads_.insert(*conversation.head);
+}
+
+void DeliveryBook::count(const Delivery& delivery, bool in) {
+  const bool leased = delivery.status == DeliveryStatus::leased;
+  if (delivery.is_alarming()) {
+    if (in)
+      alarming_.insert(delivery.id);
+    else
+      alarming_.erase(delivery.id);
+  }
+  if (!delivery.is_unsent()) return;
+  Conversation& conversation = conversations_[delivery.conversation];
+  const Place place{delivery.order, delivery.id};
+  if (in) {
+    conversation.unsent.insert(place);
+    conversation.leased += leased ? 1 : 0;
+    leased_ += leased ? 1 : 0;
+    unsent_by_age_.emplace(delivery.created_at, delivery.id);
+  } else {
+    conversation.unsent.erase(place);
+    conversation.leased -= leased ? 1 : 0;
+    leased_ -= leased ? 1 : 0;
+    unsent_by_age_.erase({delivery.created_at, delivery.id});
+  }
+}
+
+void DeliveryBook::put(Delivery delivery) {
+  const std::string conversation = delivery.conversation;
+  count(delivery, true);
+  set_head(conversation);
+  const std::string id = delivery.id;
+  all_.insert_or_assign(id, std::move(delivery));
+}
+
+void DeliveryBook::list_ended(const std::string& id) {
+  const Delivery& delivery = all_.at(id);
+  if (delivery.is_unsent()) return;
+  std::deque<std::string>& list = delivery.is_alarming() ? failed_ : ended_;
+  list.push_back(id);
+  while (list.size() > most_ended_deliveries) {
+    alarming_.erase(list.front());
+    all_.erase(list.front());
+    list.pop_front();
+  }
+}
+
+void DeliveryBook::change(const journal::Event& event) {
+  const auto found = all_.find(json::string_at(event.data, "deliveryId").value_or(""));
+  if (found == all_.end()) return;  // it ended long ago
+  Delivery& delivery = found->second;
+  if (!delivery.is_unsent()) {
+    std::erase(ended_, delivery.id);
+    std::erase(failed_, delivery.id);
+  }
+  count(delivery, false);
+  change_by(delivery, event);
+  count(delivery, true);
+  set_head(delivery.conversation);
+  list_ended(delivery.id);
+}
+
+void DeliveryBook::apply(const journal::Event& event) {
+  using journal::EventType;
+  const EventType type = event.envelope.type;
+  if (event.envelope.seq <= seq_) return;
+  if (type == EventType::message_appended) {
+    if (!event.envelope.delivers) return;
+    auto made = made_delivery(event);
+    if (!made) return;
+    put(std::move(*made));
+  } else if (type >= EventType::delivery_leased && type <= EventType::delivery_queued) {
+    change(event);
+  } else {
+    return;
+  }
+  seq_ = event.envelope.seq;
+  dirty_ = true;
+}
+
+std::string DeliveryBook::to_json() {
+  dirty_ = false;
+  std::string text = "{\"seq\":" + std::to_string(seq_) + ",\"unsent\":[";
+  const auto put = [&text](const Delivery& delivery) {
+    if (text.back() != '[') text += ',';
+    text += stored_delivery(delivery);
+  };
+  for (const auto& [id, delivery] : all_)
+    if (delivery.is_unsent()) put(delivery);
+  text += "],\"failed\":[";
+  for (const std::string& id : failed_) put(all_.at(id));
+  text += "],\"ended\":[";
+  for (const std::string& id : ended_) put(all_.at(id));
+  return text + "]}";
+}
+
+Result<DeliveryBook> DeliveryBook::from_json(std::string_view text) {
+  const auto seq = json::int_at(text, "seq");
+  if (!seq || !json::find(text, "unsent")) return fail(Code::degraded, "it has no deliveries");
+  DeliveryBook book;
+  book.seq_ = static_cast<std::uint64_t>(*seq);
+  for (const std::string_view list : {"unsent", "failed", "ended"}) {
+    for (const std::string_view stored : json::elements(json::find(text, list).value_or("[]"))) {
+      Delivery delivery = read_delivery(stored);
+      const std::string id = delivery.id;
+      book.put(std::move(delivery));
+      book.list_ended(id);
+    }
+  }
+  return book;
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,76 @@
+// The deliveries of an agent: those that are not sent yet, in the order of each conversation, and the last ended ones.
+// `apply` makes it from the journal's events, and journal/outbox/<agent>.json keeps it (to_json). The file says which
+// event it was made at, so that events which it already holds change nothing when they come again. Not thread-safe:
+// part of the agent's state.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/decide/delivery.hpp"
+#include "store/problem.hpp"
+
+namespace sessiond::decide {
+
+class DeliveryBook {
+ public:
+  using All = std::map<std::string, Delivery, std::less<>>;
+
+  const Delivery* find(std::string_view id) const;  // null: there is none, or it ended long ago
+  const All& all() const { return all_; }           // by id
+  // The delivery of each conversation that may be handed out: its oldest unsent one, unless one of it is leased. By
+  // order; a retry may still have to wait (next_at).
+  const std::set<std::pair<std::uint64_t, std::string>>& heads() const { return heads_; }
+
+  struct Counts {
+    std::size_t pending = 0, leased = 0, failed = 0;  // failed: those that are alarming
+    std::int64_t oldest = 0;                          // when the oldest unsent one was made; 0: there is none
+  };
+  Counts counts() const;
+
+  // Takes in an event of this agent.
+  void apply(const journal::Event& event);
+
+  // The last event that the book holds.
+  std::uint64_t seq() const { return seq_; }
+  // Whether it has changed since the last to_json().
+  bool is_dirty() const { return dirty_; }
+  void mark_dirty() { dirty_ = true; }
+  // The text of that file, without a checksum. The book then counts as clean.
+  std::string to_json();
+  // degraded: the text is not one of to_json().
+  static Result<DeliveryBook> from_json(std::string_view text);
+
+ private:
+  using Place = std::pair<std::uint64_t, std::string>;  // order and id
+  struct Conversation {
+    std::set<Place> unsent{};
+    std::size_t leased = 0;
+    std::optional<Place> head{};  // as heads_ has it
+  };
+
+  void put(Delivery delivery);  // a new one
+  void change(const journal::Event& event);
+  void count(const Delivery& delivery, bool in);  // in the lists that its status says, or out of them
+  void list_ended(const std::string& id);         // if it is; forgets the oldest beyond the limit
+  void set_head(const std::string& name);
+
+  All all_{};
+  std::map<std::string, Conversation, std::less<>> conversations_{};  // that have unsent deliveries
+  std::set<Place> heads_{};
+  std::set<std::pair<std::int64_t, std::string>> unsent_by_age_{};
+  std::set<std::string, std::less<>> alarming_{};
+  std::deque<std::string> ended_{};   // sent, dropped and purged ones, the newest last
+  std::deque<std::string> failed_{};  // the others that failed
+  std::size_t leased_ = 0;
+  std::uint64_t seq_ = 0;
+  bool dirty_ = false;
+};
+
+}  // namespace sessiond::decide

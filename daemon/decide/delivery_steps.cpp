@@ -1,0 +1,146 @@
+#include "daemon/decide/delivery_steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/adoptions.hpp"
+#include "store/delivery/delivery.hpp"
+#include "store/names.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+delivery::Delivery address_of(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                              const DeliverTo& wanted) {
+  const SessionRuns* runs = builder.context().run == nullptr ? nullptr : builder.state().runs.find(session.key());
+  if (reply_to.empty() && runs != nullptr && runs->active) reply_to = runs->active->reply_to;
+  delivery::Delivery address;
+  if (!reply_to.empty()) {
+    address = {.channel = json::string_at(reply_to, "channel"),
+               .to = json::string_at(reply_to, "to"),
+               .account_id = json::string_at(reply_to, "accountId")};
+    if (const auto thread = json::find(reply_to, "threadId"); thread && *thread != "null") address.thread_id = *thread;
+  } else {
+    address = delivery::read_delivery(json::Index(*session.entry_with_old_counters()));
+  }
+  if (!wanted.to.empty() && wanted.to != address.to) {
+    address.to = wanted.to;
+    address.thread_id.reset();  // it was one of the other receiver
+  }
+  if (!wanted.account_id.empty()) address.account_id = wanted.account_id;
+  if (!wanted.thread_id.empty()) address.thread_id = wanted.thread_id;
+  return address;
+}
+
+std::string planned(DecisionBuilder& builder, const Session& session, const delivery::Delivery& address,
+                    const DeliverTo& wanted, std::string_view denied_by) {
+  const Context& context = builder.context();
+  const std::string channel = address.channel.value_or("");
+  const bool kept =
+      denied_by.empty() && context.durable && !channel.empty() && context.adoptions != nullptr &&
+      context.adoptions->covers(builder.state().id(), session.key(), channel, address.account_id.value_or(""));
+  json::ObjectWriter out;
+  if (kept) out.string("deliveryId", context.ids->entry_id() + delivery_id_ending(builder.state().id()));
+  out.string_or_null("channel", address.channel);
+  out.string_or_null("to", address.to);
+  out.string_or_null("accountId", address.account_id);
+  out.raw("threadId", address.thread_id.value_or("null"));
+  out.string("status", kept ? "pending" : denied_by.empty() ? "event" : "denied");
+  if (!denied_by.empty()) out.raw("rule", denied_by);
+  if (!wanted.media_urls.empty()) out.raw("mediaUrls", json::array_of(wanted.media_urls));
+  return out.text();
+}
+
+}  // namespace
+
+std::string plan_allowed_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                                  const DeliverTo& to) {
+  return planned(builder, session, address_of(builder, session, reply_to, to), to, "");
+}
+
+std::string plan_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                          const DeliverTo& to) {
+  const delivery::Delivery address = address_of(builder, session, reply_to, to);
+  const policy::SendCall call{
+      .channel = address.channel, .chat_type = {}, .to = address.to, .account_id = address.account_id};
+  const policy::SendDecision send = policy::evaluate(builder.context().rules->send_policy, session.key(),
+                                                     json::Index(*session.entry_with_old_counters()), call);
+  const bool denied = send.action == policy::SendAction::deny;
+  const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
+  return planned(builder, session, address, to, denied ? rule : "");
+}
+
+std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                                         const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries) {
+  std::vector<std::string> deliveries(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool says = entries[i].role == "assistant" &&
+                      !transcripts::text_of(json::find(entries[i].body, "content").value_or("\"\"")).empty();
+    if (says) deliveries[i] = plan_delivery(builder, session, reply_to, to);
+  }
+  return deliveries;
+}
+
+void find_deliveries_made_before(const AgentState& state, std::vector<std::string>& deliveries,
+                                 const AppendResult& appended) {
+  for (std::size_t i = 0; i < deliveries.size(); ++i) {
+    const std::string& id = appended.ids.at(i);
+    if (deliveries[i].empty() || std::ranges::find(appended.again, id) == appended.again.end()) continue;
+    deliveries[i].clear();
+    const std::string member = "\"messageId\":" + json::quote(id) + ",";
+    for (const auto& [delivery_id, delivery] : state.deliveries.all()) {
+      if (!delivery.fixed.contains(member) || json::string_at("{" + delivery.fixed + "}", "messageId") != id) continue;
+      const std::string object = delivery_json(delivery);
+      const json::Index members(object);
+      json::ObjectWriter out;
+      for (const std::string_view name : {"deliveryId", "channel", "to", "accountId", "threadId", "status"})
+        out.raw(name, members.find(name).value_or("null"));
+      deliveries[i] = out.text();
+    }
+  }
+}
+
+std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids) {
+  std::string list = "[";
+  for (std::size_t i = 0; i < deliveries.size(); ++i) {
+    if (deliveries[i].empty()) continue;
+    list.append(list.size() > 1 ? "," : "").append(deliveries[i]);
+    list.pop_back();
+    list.append(",\"messageId\":").append(json::quote(ids.at(i))).append("}");
+  }
+  return list + "]";
+}
+
+void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, std::string_view more) {
+  const Context& context = builder.context();
+  const Session* session = builder.state().find_key(delivery.key);  // null: it is gone
+  std::string data = fmt::format(R"({{"deliveryId":{},"attempt":{})", json::quote(delivery.id), delivery.attempt);
+  if (!more.empty()) data.append(",").append(more);
+  const std::string fixed = "{" + delivery.fixed + "}";
+  builder.out.events.push_back(journal::make_event(
+      {.seq = builder.next_seq(),
+       .time = context.now,
+       .type = type,
+       .agent = builder.state().id(),
+       .key = delivery.key,
+       .session_id = json::string_at(fixed, "sessionId").value_or(""),
+       .channel = delivery.channel,
+       .chat_type = session == nullptr ? "" : session->chat_type,
+       .lineage =
+           session == nullptr || context.lineage == nullptr ? "" : context.lineage->of(builder.state(), *session),
+       .topic = json::string_at(fixed, "topic"),
+       .actor = std::string(context.actor),
+       .source = std::string(context.source)},
+      data + "}"));
+}
+
+void fail_purged_deliveries(DecisionBuilder& builder, const Session& session) {
+  for (const auto& [id, delivery] : builder.state().deliveries.all()) {
+    if (delivery.status == DeliveryStatus::sent || delivery.key != session.key()) continue;
+    emit_delivery(builder, journal::EventType::delivery_failed, delivery,
+                  R"("error":{"code":"purged","message":"the session was purged"})");
+  }
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,39 @@
+// Steps that the decisions about deliveries share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/decide/steps.hpp"
+#include "policy/send_policy.hpp"
+
+namespace sessiond::decide {
+
+// Plans the delivery of a message that is about to be appended: the member `delivery` of its event, whose status is
+// pending (it is kept for a bridge to claim), event (no bridge claims there: the event is all), or denied by the send
+// policy, which is asked. `reply_to`: the address of the run that answers, a raw object; empty: that of the run whose
+// lease the requester names, else the session's.
+std::string plan_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                          const DeliverTo& to);
+// The same without asking the send policy.
+std::string plan_allowed_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                                  const DeliverTo& to);
+// As AppendRequest::deliveries: plans the delivery of each assistant entry that has text.
+std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                                         const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries);
+// A message that was there already gets no second delivery: puts the one that it has in place of the planned one, or
+// nothing.
+void find_deliveries_made_before(const AgentState& state, std::vector<std::string>& deliveries,
+                                 const AppendResult& appended);
+// What a reply says of deliveries: each with its messageId, as an array.
+std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids);
+
+// Emits an event of a delivery. `more`: raw members behind deliveryId and attempt.
+void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery,
+                   std::string_view more = {});
+// A purge destroys what a session said: its deliveries that are not sent fail, and forget their text.
+void fail_purged_deliveries(DecisionBuilder& builder, const Session& session);
+
+}  // namespace sessiond::decide

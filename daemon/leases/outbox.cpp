@@ -1,0 +1,296 @@
+#include "daemon/leases/outbox.hpp"
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+
+#include "daemon/ledger/book_files.hpp"
+#include "daemon/ledger/show.hpp"
+#include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
+#include "store/clock.hpp"
+#include "store/files.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::leases {
+namespace {
+
+constexpr std::int64_t least_rest_of_lease_ms = 10'000;  // after a restart, if it was as long
+constexpr std::int64_t end_again_ms = 1'000;             // when a delivery could not be ended
+constexpr std::int64_t longest_look_ms = 60'000;
+
+template <class Command>
+ledger::Decide decide_by(Command command) {
+  return
+      [command = std::move(command)](const decide::AgentState& state, const decide::Context& context,
+                                     const decide::FetchedLines&) { return decide::decide(state, command, context); };
+}
+
+bool is_of_deliveries(const journal::Envelope& event) {
+  return event.delivers ||
+         (event.type >= journal::EventType::delivery_leased && event.type <= journal::EventType::delivery_queued);
+}
+
+}  // namespace
+
+Outbox::Outbox(ledger::Ledger& ledger)
+    : ledger_(ledger),
+      adopter_(ledger),
+      timer_(ledger.parts().env.io),
+      taken_up_(ledger.parts().env.io, asio::steady_timer::time_point::max()),
+      background_(ledger.parts().env.io) {}
+
+void Outbox::start() {
+  background_.run(take_up(), "take_up_deliveries");
+  background_.run(run(), "outbox");
+}
+
+asio::awaitable<void> Outbox::stop() {
+  stopping_ = true;
+  timer_.cancel();
+  taken_up_.cancel();
+  co_await background_.wait_until_all_ended();
+}
+
+void Outbox::drain() {
+  for (Waiter& waiter : waiting_) waiter.timer.cancel();
+}
+
+asio::awaitable<void> Outbox::take_up() {
+  for (const std::string& agent : co_await ledger_.agent_ids()) {
+    if (stopping_) co_return;
+    const auto look = [file = ledger::outbox_file(ledger_.parts().env.paths, agent)] {
+      return std::pair(store::stat_of(file).has_value(), ledger::may_have_open_deliveries(file));
+    };
+    const auto [there, open] = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(), look);
+    if (there) agents_[agent];
+    // One that was made shortly before the daemon ended is in the journal only; then recovery has loaded its agent.
+    if (!open && ledger::loaded_state(ledger_.parts(), agent, {}) == nullptr) continue;
+    const auto taken =
+        co_await ledger_.show(agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
+          if (state.deliveries.all().empty()) return true;
+          agents_[agent] = state.deliveries.counts();
+          for (const auto& [id, delivery] : state.deliveries.all())
+            if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
+          return true;
+        });
+    if (taken) continue;
+    agents_[agent];
+    log::error("deliveries_not_taken_up", {{"agent", agent},
+                                           {"error", taken.error().detail},
+                                           {"next", "they are not offered; mend the agent's store and restart"}});
+  }
+  is_taken_up_ = true;
+  taken_up_.cancel();
+  for (const auto& [agent, counts] : agents_) wake_claims(agent);
+}
+
+void Outbox::take_up_one(const decide::AgentState& state, const decide::Delivery& delivery) {
+  const std::int64_t now = store::steady_ms();
+  const std::int64_t wall = store::unix_ms();
+  const std::int64_t age = std::max<std::int64_t>(wall - delivery.created_at, 0);
+  Kept& kept = kept_[delivery.id];
+  due_.erase({kept.due, delivery.id});
+  kept = {.agent = state.id(), .attempt = delivery.attempt};
+  kept.too_old = now + std::max<std::int64_t>(ledger_.rules().deliveries.max_age_ms - age, 0);
+  if (delivery.status == decide::DeliveryStatus::leased)
+    kept.lease_until = now + std::clamp(delivery.lease_until - wall,
+                                        std::min(delivery.lease_ms, least_rest_of_lease_ms), delivery.lease_ms);
+  // A clock that was set back must not make it wait for longer than it was to wait at first.
+  if (delivery.next_at > wall) kept.ready = now + std::min(delivery.next_at - wall, delivery.wait_ms);
+  schedule(delivery.id, kept);
+}
+
+// Looks at the state for what has become of a delivery that could not be ended.
+asio::awaitable<void> Outbox::take_up_again(std::string agent, std::string id) {
+  static_cast<void>(
+      co_await ledger_.show(agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
+        agents_[agent] = state.deliveries.counts();
+        const decide::Delivery* delivery = state.deliveries.find(id);
+        if (delivery == nullptr || !delivery->is_unsent())
+          forget(id);
+        else
+          take_up_one(state, *delivery);
+        return true;
+      }));
+}
+
+asio::awaitable<void> Outbox::wait_until_taken_up() {
+  while (!is_taken_up_ && !stopping_) {
+    boost::system::error_code woken;
+    co_await taken_up_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+}
+
+asio::awaitable<std::vector<std::string>> Outbox::agents_with(std::string_view id) {
+  const std::string wanted(id);
+  co_await wait_until_taken_up();
+  std::vector<std::string> agents;
+  for (const auto& [agent, counts] : agents_)
+    if (wanted.empty() || wanted.ends_with(decide::delivery_id_ending(agent))) agents.push_back(agent);
+  co_return agents;
+}
+
+decide::DeliveryBook::Counts Outbox::counts() const {
+  decide::DeliveryBook::Counts all;
+  for (const auto& [agent, counts] : agents_) {
+    all.pending += counts.pending;
+    all.leased += counts.leased;
+    all.failed += counts.failed;
+    if (counts.oldest != 0 && (all.oldest == 0 || counts.oldest < all.oldest)) all.oldest = counts.oldest;
+  }
+  return all;
+}
+
+void Outbox::see(const journal::Event& event) {
+  using journal::EventType;
+  if (!is_of_deliveries(event.envelope) || event.envelope.seq == 0) return;
+  const std::string& agent = event.envelope.agent;
+  const bool is_made = event.envelope.type == EventType::message_appended;
+  const std::string_view about = is_made ? json::find(event.data, "delivery").value_or("{}") : event.data;
+  const std::string id = json::string_at(about, "deliveryId").value_or("");
+  if (id.empty()) return;  // an event only
+  const auto number = [&event](std::string_view name) { return json::int_at(event.data, name).value_or(0); };
+  if (const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {}))
+    agents_[agent] = state->deliveries.counts();
+  const std::int64_t now = store::steady_ms();
+  if (event.envelope.type == EventType::delivery_sent || event.envelope.type == EventType::delivery_failed) {
+    forget(id);
+    return wake_claims(agent);  // the next of the conversation
+  }
+  Kept& kept = kept_[id];
+  kept.agent = agent;
+  kept.attempt = number("attempt");
+  kept.lease_until = kept.ready = 0;
+  if (event.envelope.type == EventType::delivery_leased) kept.lease_until = now + number("leaseMs");
+  if (event.envelope.type == EventType::delivery_expired && number("waitMs") != 0) kept.ready = now + number("waitMs");
+  if (is_made || event.envelope.type == EventType::delivery_queued || kept.too_old == 0)
+    kept.too_old = now + ledger_.rules().deliveries.max_age_ms;
+  schedule(id, kept);
+  if (event.envelope.type != EventType::delivery_leased) wake_claims(agent);
+}
+
+void Outbox::forget(const std::string& id) {
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) return;
+  due_.erase({found->second.due, id});
+  kept_.erase(found);
+}
+
+void Outbox::schedule(const std::string& id, Kept& kept) {
+  due_.erase({kept.due, id});
+  kept.due = kept.lease_until != 0 ? kept.lease_until
+             : kept.ready != 0     ? std::min(kept.ready, kept.too_old)
+                                   : kept.too_old;
+  due_.emplace(kept.due, id);
+  if (kept.due < next_) timer_.cancel();
+}
+
+bool Outbox::waits(const std::string& id) const {
+  const auto found = kept_.find(id);
+  return found != kept_.end() && found->second.ready > store::steady_ms();
+}
+
+void Outbox::wake_claims(const std::string& agent) {
+  for (Waiter& waiter : waiting_) {
+    const std::vector<std::string>& agents = waiter.wish->part.agents;
+    if (!agents.empty() && std::ranges::find(agents, agent) == agents.end()) continue;
+    waiter.woken = true;
+    waiter.timer.cancel();
+  }
+}
+
+asio::awaitable<void> Outbox::run() {
+  while (!stopping_) {
+    const std::int64_t now = store::steady_ms();
+    const std::int64_t look_again =
+        std::clamp<std::int64_t>(ledger_.rules().deliveries.adopt_ms / 10, 100, longest_look_ms);
+    next_ = std::min(look(now), now + look_again);
+    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next_ - store::steady_ms(), 1)));
+    boost::system::error_code woken;
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    next_ = 0;
+    for (const Waiter& waiter : waiting_) adopter_.renew(waiter.wish->part);
+    if (!stopping_) co_await adopter_.drop_old();
+  }
+}
+
+std::int64_t Outbox::look(std::int64_t now) {
+  std::set<std::string> ready_in;
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const std::string id = due_.begin()->second;
+    Kept& kept = kept_.at(id);
+    if (kept.lease_until != 0) {
+      background_.run(end(id, kept.agent, kept.attempt, false), "end_delivery");
+      kept.lease_until = now + end_again_ms;  // its event comes before
+    } else if (kept.too_old <= now) {
+      background_.run(end(id, kept.agent, kept.attempt, true), "end_delivery");
+      kept.too_old = now + end_again_ms;
+      kept.ready = 0;
+    } else {
+      kept.ready = 0;
+      ready_in.insert(kept.agent);
+    }
+    schedule(id, kept);
+  }
+  for (const std::string& agent : ready_in) wake_claims(agent);
+  return due_.empty() ? INT64_MAX : due_.begin()->first;
+}
+
+asio::awaitable<void> Outbox::end(std::string id, std::string agent, std::int64_t attempt, bool too_old) {
+  const auto ended =
+      co_await ledger_.commit(agent, ledger::Requester{.actor = "sessiond"},
+                              decide_by(decide::ExpireDelivery{.id = id, .attempt = attempt, .too_old = too_old}));
+  if (ended && ended->status != 204) co_return;
+  if (ended) co_return co_await take_up_again(agent, id);
+  if (ended.error().code == Code::agent_not_found) co_return forget(id);
+  log::warn("delivery_not_ended",
+            {{"agent", agent}, {"delivery", id}, {"error", ended.error().detail}, {"next", "trying again"}});
+}
+
+asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish, const bool& draining) {
+  const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
+  CO_TRY(co_await adopter_.adopt(wish.part));
+  co_await wait_until_taken_up();
+  const auto wants = [&wish](const decide::AgentState& state, const decide::Delivery& delivery) {
+    return wish.part.covers(state.id(), delivery.key, delivery.channel, delivery.account_id) &&
+           wish.sees(state, delivery);
+  };
+  const auto place =
+      waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
+  const std::shared_ptr<void> leave(nullptr, [&](void*) { waiting_.erase(place); });
+  std::vector<std::string> claimed;
+  for (;;) {
+    place->woken = false;
+    std::size_t left = wish.limit;
+    std::vector<std::string> agents;
+    for (const auto& [agent, counts] : agents_)
+      if (counts.pending != 0) agents.push_back(agent);
+    for (const std::string& agent : agents) {
+      if (left == 0) break;
+      if (!wish.part.agents.empty() && std::ranges::find(wish.part.agents, agent) == wish.part.agents.end()) continue;
+      if (wish.gone && wish.gone()) break;
+      const decide::ClaimDeliveries command{.wants = wants,
+                                            .waits = [this](const std::string& id) { return waits(id); },
+                                            .limit = left,
+                                            .lease_ms = wish.lease_ms};
+      auto reply = co_await ledger_.commit(agent, ledger::Requester{.actor = wish.actor}, decide_by(command));
+      if (!reply && claimed.empty()) co_return std::unexpected(std::move(reply.error()));
+      if (!reply || reply->status == 204) continue;
+      for ([[maybe_unused]] const std::string_view each : json::elements(reply->body)) --left;
+      claimed.push_back(std::move(reply->body));
+    }
+    if (!claimed.empty()) co_return claimed;
+    if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
+    const std::int64_t now = store::steady_ms();
+    if (draining || stopping_ || now >= deadline) co_return claimed;
+    if (place->woken) continue;
+    place->timer.expires_after(std::chrono::milliseconds(deadline - now));
+    boost::system::error_code woken;
+    co_await place->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+  }
+}
+
+}  // namespace sessiond::leases

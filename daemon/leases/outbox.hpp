@@ -1,0 +1,96 @@
+// Hands deliveries to the bridges that claim them, and ends what is over: leases, the waiting of retries, the age of
+// deliveries that nobody sends (README.md).
+//
+// Times run on the monotonic clock. After a restart a lease has the rest that is known of it, and at least
+// min(leaseMs, 10 s). Thread: the loop.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/decide/delivery_commands.hpp"
+#include "daemon/leases/adopter.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal/event.hpp"
+
+namespace sessiond::leases {
+
+class Outbox {
+ public:
+  explicit Outbox(ledger::Ledger& ledger);
+
+  void start();                           // takes up the deliveries of before
+  asio::awaitable<void> stop();           // ends nothing
+  void drain();                           // those that wait get nothing
+  void see(const journal::Event& event);  // that became durable
+
+  struct Wish {
+    decide::Adoption part{};      // of all deliveries, that the claim is about
+    decide::SeesDelivery sees{};  // whether the requester may see a delivery
+    std::string actor{};
+    std::size_t limit = 10;
+    std::int64_t lease_ms = 60'000;
+    std::int64_t wait_ms = 0;
+    std::function<bool()> gone{};  // the client has closed its connection
+  };
+  // From here on the deliveries of the wish's part are kept; that is durable before this waits. Returns the deliveries
+  // as JSON arrays; none: nothing came in time. Ends early when `draining` becomes true and drain() is called.
+  asio::awaitable<Result<std::vector<std::string>>> claim(Wish wish, const bool& draining);
+
+  // The agents that may have the delivery with this id, or, without an id, that may have any. Waits until all
+  // deliveries of before are taken up.
+  asio::awaitable<std::vector<std::string>> agents_with(std::string_view id = {});
+
+  decide::DeliveryBook::Counts counts() const;  // of all agents, about
+
+ private:
+  struct Kept {  // an unsent delivery; times in steady ms
+    std::string agent{};
+    std::int64_t attempt = 0;
+    std::int64_t lease_until = 0;  // 0: it is not leased
+    std::int64_t ready = 0;        // a retry waits until then; 0: it does not wait
+    std::int64_t too_old = 0;
+    std::int64_t due = 0;  // the next of these, as in due_
+  };
+  struct Waiter {
+    const Wish* wish = nullptr;
+    asio::steady_timer timer;
+    bool woken = false;
+  };
+
+  asio::awaitable<void> take_up();
+  asio::awaitable<void> take_up_again(std::string agent, std::string id);
+  void take_up_one(const decide::AgentState& state, const decide::Delivery& delivery);
+  asio::awaitable<void> wait_until_taken_up();
+  asio::awaitable<void> run();
+  std::int64_t look(std::int64_t now);  // ends what is due; returns when the next is
+  asio::awaitable<void> end(std::string id, std::string agent, std::int64_t attempt, bool too_old);
+  void schedule(const std::string& id, Kept& kept);
+  void forget(const std::string& id);
+  void wake_claims(const std::string& agent);
+  bool waits(const std::string& id) const;
+
+  ledger::Ledger& ledger_;
+  Adopter adopter_;
+  asio::steady_timer timer_;
+  asio::steady_timer taken_up_;
+  ledger::Background background_;
+  std::map<std::string, Kept, std::less<>> kept_{};
+  std::set<std::pair<std::int64_t, std::string>> due_{};
+  std::map<std::string, decide::DeliveryBook::Counts, std::less<>> agents_{};  // that have a book of deliveries
+  std::list<Waiter> waiting_{};
+  std::int64_t next_ = 0;
+  bool is_taken_up_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace sessiond::leases

@@ -1,0 +1,137 @@
+#include "daemon/ledger/book_files.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "daemon/decide/apply.hpp"
+#include "store/fault_point.hpp"
+#include "store/files.hpp"
+#include "store/json/crc.hpp"
+#include "store/names.hpp"
+#include "store/sessions/disk.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::ledger {
+namespace {
+
+template <class Book>
+Result<Book> parse(std::string_view text) {
+  text = store::trim(text);
+  if (!json::check(text, {.max_depth = json::foreign_depth})) return fail(Code::degraded, "it is no JSON");
+  if (!json::find(text, "crc") || !json::crc_fits(text)) return fail(Code::degraded, "its checksum does not fit");
+  return Book::from_json(text);
+}
+
+// Reads a file of ours; nothing if there is none. A damaged one is moved away. `instead` says what holds then.
+template <class Book>
+Result<std::optional<Book>> read(const std::filesystem::path& file, std::string_view instead, bool& damaged,
+                                 std::vector<std::string>& repairs) {
+  const auto text = store::read_file(file);
+  if (!text && text.error().code == Code::not_found) return std::nullopt;
+  if (!text) return std::unexpected(text.error());
+  auto book = parse<Book>(*text);
+  if (book) return std::move(*book);
+  const std::filesystem::path kept = file.native() + ".damaged." + store::time_for_names();
+  TRY(sessions::move_file(file, kept));
+  repairs.push_back(fmt::format("{} was damaged ({}): it is now {}, and {}", file.native(), book.error().detail,
+                                kept.native(), instead));
+  damaged = true;
+  return std::nullopt;
+}
+
+template <class Book>
+Result<Book> read_book(const std::filesystem::path& file, const std::string& agent, const journal::Journal& journal,
+                       std::string_view instead, std::vector<std::string>& repairs) {
+  bool damaged = false;
+  TRY(auto there, read<Book>(file, instead, damaged, repairs));
+  if (there) return std::move(*there);
+  Book book;
+  if (!damaged) return book;
+  for (std::uint64_t from = journal.oldest(); from <= journal.head();) {
+    TRY(auto page, journal.read(from, decide::replay_page_bytes));
+    for (const journal::StoredBatch& batch : page.batches) {
+      for (const journal::Bytes& bytes : batch.events) {
+        const auto event = journal::parse_event(*bytes);
+        if (event && event->envelope.agent == agent) book.apply(*event);
+      }
+    }
+    from = page.next;
+  }
+  book.mark_dirty();
+  return book;
+}
+
+Result<void> write(const std::filesystem::path& file, std::string json) {
+  TRY(store::make_dirs(file.parent_path()));
+  return store::replace_file(file, json::with_crc(std::move(json)) + "\n");
+}
+
+}  // namespace
+
+std::filesystem::path runs_file(const Paths& paths, std::string_view agent) {
+  return paths.journal_dir() / "runs" / (std::string(agent) + ".json");
+}
+
+std::filesystem::path outbox_file(const Paths& paths, std::string_view agent) {
+  return paths.journal_dir() / "outbox" / (std::string(agent) + ".json");
+}
+
+std::filesystem::path adoptions_file(const Paths& paths) { return paths.journal_dir() / "adoptions"; }
+
+Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
+                        std::vector<std::string>& repairs) {
+  const std::string& id = state.id();
+  TRY(state.runs, read_book<decide::RunBook>(runs_file(paths, id), id, journal,
+                                             "the runs are those that the journal tells of", repairs));
+  TRY(state.deliveries, read_book<decide::DeliveryBook>(outbox_file(paths, id), id, journal,
+                                                        "the deliveries are those that the journal tells of", repairs));
+  return {};
+}
+
+bool may_have_open_runs(const std::filesystem::path& file) {
+  const auto text = store::read_file(file);
+  if (!text) return text.error().code != Code::not_found;
+  return text->contains("\"active\":{") || text->contains("\"queued\":[");
+}
+
+bool may_have_open_deliveries(const std::filesystem::path& file) {
+  const auto text = store::read_file(file);
+  if (!text) return text.error().code != Code::not_found;
+  return !text->contains("\"unsent\":[],\"failed\":[],");
+}
+
+ChangedBooks take_changed_books(decide::AgentState& state) {
+  ChangedBooks books;
+  if (state.runs.is_dirty()) books.runs = state.runs.to_json();
+  if (state.deliveries.is_dirty()) books.deliveries = state.deliveries.to_json();
+  return books;
+}
+
+void take_again(decide::AgentState& state, const ChangedBooks& books) {
+  if (books.runs) state.runs.mark_dirty();
+  if (books.deliveries) state.deliveries.mark_dirty();
+}
+
+Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books) {
+  if (books.runs) {
+    TRY(write(runs_file(paths, agent), std::move(*books.runs)));
+    store::fault_point("runs.written");
+  }
+  if (books.deliveries) {
+    TRY(write(outbox_file(paths, agent), std::move(*books.deliveries)));
+    store::fault_point("outbox.written");
+  }
+  return {};
+}
+
+Result<decide::Adoptions> read_adoptions(const std::filesystem::path& file, std::vector<std::string>& repairs) {
+  bool damaged = false;
+  TRY(auto there,
+      read<decide::Adoptions>(file, "deliveries are kept again when bridges claim again", damaged, repairs));
+  return there ? std::move(*there) : decide::Adoptions();
+}
+
+Result<void> write_adoptions(const std::filesystem::path& file, const std::string& json) { return write(file, json); }
+
+}  // namespace sessiond::ledger

@@ -1,0 +1,47 @@
+// journal/runs/<agent>.json keeps the runs of an agent (decide/run_book.hpp), and journal/outbox/<agent>.json its
+// deliveries (decide/delivery_book.hpp): one line with a checksum each, written whole with each checkpoint in which
+// they changed. They lie beside the journal and not in the agent's folder, which foreign programs clean up.
+//
+// journal/adoptions says which deliveries are kept (decide/adoptions.hpp). It is written when that changes, before
+// it holds. All of this blocks.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/decide/agent_state.hpp"
+#include "daemon/ledger/paths.hpp"
+#include "store/journal/journal.hpp"
+
+namespace sessiond::ledger {
+
+std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
+std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
+std::filesystem::path adoptions_file(const Paths& paths);
+
+// Reads the books of an agent. A file that is absent says that it never had any. A damaged one is moved away, and the
+// book is made from the events that the journal still has; `repairs` then says so.
+Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
+                        std::vector<std::string>& repairs);
+
+// Tells whether a file has a run that has not ended, or a delivery that is not sent or has failed. It may say yes
+// to one that has none.
+bool may_have_open_runs(const std::filesystem::path& file);
+bool may_have_open_deliveries(const std::filesystem::path& file);
+
+// The texts of those books of an agent that have changed since they were taken last.
+struct ChangedBooks {
+  std::optional<std::string> runs{}, deliveries{};
+};
+ChangedBooks take_changed_books(decide::AgentState& state);
+// They are to be taken again: they were not written.
+void take_again(decide::AgentState& state, const ChangedBooks& books);
+Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books);
+
+// A damaged file is moved away: nothing is kept until bridges claim again, which they do all the time.
+Result<decide::Adoptions> read_adoptions(const std::filesystem::path& file, std::vector<std::string>& repairs);
+Result<void> write_adoptions(const std::filesystem::path& file, const std::string& json);
+
+}  // namespace sessiond::ledger

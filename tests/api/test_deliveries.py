@@ -1,0 +1,411 @@
+"""Deliveries: how what an agent answers gets out, once each at least, in order (daemon/leases/README.md).
+
+test_1_… to test_4_… are the checks of the contract by number.
+"""
+
+import random
+import threading
+import time
+
+from harness.case import Case, S, uid
+
+
+class Deliveries(Case):
+    def setUp(self):
+        super().setUp()
+        self.channel = "c" + uid()[:8]
+
+    def session(self, api=None, channel=None, **delivery):
+        channel = channel or self.channel
+        key = f"agent:main:{channel}:direct:{uid()}"
+        return self.new(key, api=api, deliveryContext={"channel": channel, "to": "u1", **delivery})["key"]
+
+    def claim(self, status=200, api=None, **body):
+        body = {"channel": self.channel, **body}
+        reply = (api or self.api).post("/v1/deliveries/claim", body)
+        self.assertEqual(reply.status, status, reply)
+        return reply.json["data"] if status == 200 else None
+
+    def adopt(self, api=None, **body):
+        self.claim(204, api=api, **body)
+
+    def say(self, key, text="hi", api=None, **body):
+        return self.ok((api or self.api).post(S(key, "main", "outbound"), {"text": text, **body}), 201)
+
+    def act(self, delivery, verb, body=None, status=200, api=None):
+        id_ = delivery if isinstance(delivery, str) else delivery["deliveryId"]
+        reply = (api or self.api).post(f"/v1/deliveries/{id_}/{verb}", {} if body is None else body)
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def shown(self, delivery, status=200, api=None):
+        id_ = delivery if isinstance(delivery, str) else delivery["deliveryId"]
+        reply = (api or self.api).get("/v1/deliveries/" + id_)
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def nack(self, delivery, status=200, **body):
+        return self.act(delivery, "nack", {"attempt": delivery["attempt"], "error": {"code": "net", "message": "no route"}, **body}, status)
+
+    def events(self, key, types="delivery.*", api=None):
+        api = api or self.api
+        epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
+        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types={types}"), 200)
+        return [(event["type"], event["data"]) for event in reply["data"]]
+
+    # 1
+    def test_1_two_bridges_that_die_bring_everything_in_order(self):
+        conversations, answers = 64, 20
+        keys = [self.session(to=f"u{n}") for n in range(conversations)]
+        self.adopt()
+        first_acks, lock, done = {}, threading.Lock(), threading.Event()
+        total = conversations * answers
+        chance = random.Random(7)
+
+        def bridge(name):
+            """Claims and acks. Dies at random between the two, and another one takes its place."""
+            api = self.daemon.client(self.daemon.admin_token)
+            while not done.is_set():
+                reply = api.post("/v1/deliveries/claim", {"channel": self.channel, "limit": 16, "waitMs": 200, "leaseMs": 1000})
+                for delivery in reply.json["data"] if reply.status == 200 else []:
+                    with lock:
+                        dies = chance.random() < 0.02
+                    if dies:  # with all that it has claimed and not yet sent
+                        break
+                    with lock:
+                        first_acks.setdefault(delivery["to"], {}).setdefault(delivery["deliveryId"], int(delivery["text"]))
+                    ack = api.post(f"/v1/deliveries/{delivery['deliveryId']}/ack", {"platformMessageId": delivery["deliveryId"]})
+                    self.assertEqual(ack.status, 200, ack)
+                with lock:
+                    if sum(map(len, first_acks.values())) == total:
+                        done.set()
+
+        bridges = [threading.Thread(target=bridge, args=(n,)) for n in range(2)]
+        for thread in bridges:
+            thread.start()
+        for n in range(answers):
+            for key in keys:
+                self.say(key, str(n))
+        self.assertTrue(done.wait(180), {to: len(acks) for to, acks in first_acks.items() if len(acks) < answers})
+        for thread in bridges:
+            thread.join()
+        for to, acks in first_acks.items():
+            self.assertEqual(list(acks.values()), list(range(answers)), to)
+        self.claim(204)
+        left = self.ok(self.api.get(f"/v1/deliveries?channel={self.channel}&status=pending"), 200)["data"]
+        self.assertEqual(left, [])
+
+    # 2
+    def test_2_a_lease_survives_a_kill(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.session(api=api)
+        self.adopt(api=api)
+        made = self.say(key, "first", api=api)["delivery"]
+        self.say(key, "second", api=api)
+        claimed = self.claim(api=api, leaseMs=2000)
+        self.assertEqual([(d["deliveryId"], d["attempt"], d["status"], d["text"]) for d in claimed],
+                         [(made["deliveryId"], 1, "leased", "first")])
+        daemon.kill9()
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual(self.shown(made, api=api)["status"], "leased")
+        self.claim(204, api=api)  # its conversation waits
+        again = self.claim(api=api, waitMs=10_000)
+        self.assertEqual([(d["deliveryId"], d["attempt"]) for d in again], [(made["deliveryId"], 2)])
+        daemon.kill9()
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual(self.act(made, "ack", {"platformMessageId": "p1"}, api=api)["status"], "sent")
+        daemon.kill9()
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual(self.shown(made, api=api)["platformMessageId"], "p1")
+        self.assertEqual([d["text"] for d in self.claim(api=api)], ["second"])
+
+    # 3
+    def test_3_the_answer_goes_where_the_question_came_from(self):
+        daemon = self.spawn({"session": {"dmScope": "main"}, "runs": {"onInbound": False}})
+        api = daemon.client()
+        self.adopt(api=api, channel="slack")
+        self.adopt(api=api, channel="discord")
+        asked = self.inbound(api=api, channel="slack", peer="U1", text="question")
+        key = asked["sessionKey"]
+        claimed = None
+        run = self.ok(api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "do"}}), 201)
+        self.ok(api.post(S(key, "main", "messages"), {"role": "assistant", "text": "for slack", "deliver": True}), 201)
+        self.inbound(api=api, channel="discord", peer="D1", text="and now here")
+        said = self.ok(api.post(S(key, "main", "messages"), {"role": "assistant", "text": "for discord", "deliver": True}), 201)
+        self.assertEqual((said["delivery"]["channel"], said["delivery"]["to"], said["delivery"]["status"]), ("discord", "D1", "pending"))
+        claimed = self.claim(api=api, channel="slack")
+        self.assertEqual([(d["channel"], d["to"], d["text"]) for d in claimed], [("slack", "U1", "for slack")])
+        self.assertEqual([d["text"] for d in self.claim(api=api, channel="discord")], ["for discord"])
+        self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), {"fence": run["lease"]["fence"], "status": "done"}), 200)
+
+    def test_3_a_run_answers_to_its_reply_to(self):
+        daemon = self.spawn({"session": {"dmScope": "main"}, "runs": {"onInbound": True}, "policy": {}})
+        api = daemon.client()
+        self.adopt(api=api, channel="slack")
+        key = self.inbound(api=api, channel="slack", peer="U1", text="question")["sessionKey"]
+        reply = api.post("/v1/agents/main/runs/claim", {"waitMs": 5000})
+        self.assertEqual(reply.status, 200, reply)
+        run = reply.json
+        self.inbound(api=api, channel="discord", peer="D1", text="and now here")
+        body = {"fence": run["lease"]["fence"], "status": "done",
+                "entries": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "one"}]},
+                            {"role": "assistant", "content": [{"type": "toolCall", "id": "c", "name": "x", "arguments": {}}]},
+                            {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": "r"}]},
+                            {"role": "assistant", "text": "two"}]}
+        ended = self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), body), 200)
+        self.assertEqual([(d["channel"], d["to"], d["status"]) for d in ended["deliveries"]], [("slack", "U1", "pending")] * 2)
+        again = self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), body), 200)
+        self.assertEqual(again["deliveries"], ended["deliveries"])
+        first = self.claim(api=api, channel="slack")
+        self.assertEqual([(d["text"], "content" in d, d["messageId"]) for d in first], [("one", False, ended["deliveries"][0]["messageId"])])
+        self.act(first[0], "ack", api=api)
+        self.assertEqual([d["text"] for d in self.claim(api=api, channel="slack")], ["two"])
+
+    # 4
+    def test_4_denied_is_stored_and_not_sent(self):
+        key = self.session()
+        self.adopt()
+        self.ok(self.api.put(S(key, "main", "send-policy"), {"action": "deny"}), 200)
+        run = self.ok(self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "do"}}), 201)
+        ended = self.ok(self.api.post(S(key, "main", "runs", run["runId"], "finish"),
+                                      {"fence": run["lease"]["fence"], "status": "done", "deliver": True,
+                                       "entries": [{"role": "assistant", "text": "secret"}]}), 200)
+        self.assertEqual([(d["status"], d["rule"]) for d in ended["deliveries"]], [("denied", None)])
+        said = self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "more", "deliver": True}), 201)
+        self.assertEqual(said["delivery"]["status"], "denied")
+        self.assertEqual(self.texts(key, query="view=chat&limit=200&order=asc"), ["do", "secret", "more"])
+        self.claim(204)
+        appended = [data for _, data in self.events(key, "message.appended") if data.get("delivery")]
+        self.assertEqual([(data["delivery"]["status"], "deliver" in data) for data in appended], [("denied", False)] * 2)
+
+    def test_4_nacks_and_late_words(self):
+        key = self.session()
+        self.adopt()
+        ids = [self.say(key, text)["delivery"]["deliveryId"] for text in ("one", "two", "three")]
+        one = self.claim()[0]
+        failed = self.nack(one, final=True)
+        self.assertEqual((failed["status"], failed["error"]), ("failed", {"code": "net", "message": "no route"}))
+        two = self.claim()[0]
+        self.assertEqual(two["deliveryId"], ids[1])
+        waits = self.nack(two, retryAfterMs=300)
+        self.assertEqual((waits["status"], waits["attempt"]), ("pending", 1))
+        self.claim(204)  # and the third waits behind it
+        retried = self.claim(waitMs=5000)[0]
+        self.assertEqual((retried["deliveryId"], retried["attempt"]), (ids[1], 2))
+        self.nack(two, 409)
+        self.problem(self.api.post(f"/v1/deliveries/{ids[1]}/extend", {"attempt": 1, "leaseMs": 5000}), 409, "lease_lost")
+        longer = self.act(retried, "extend", {"attempt": 2, "leaseMs": 500_000})
+        self.assertGreater(longer["leaseUntil"], retried["leaseUntil"])
+        sent = self.act(two, "ack", {"platformMessageId": "p2", "parts": ["a", "b"]})
+        self.assertEqual((sent["status"], sent["parts"], "text" in sent), ("sent", ["a", "b"], False))
+        self.assertEqual(self.act(two, "ack", {"platformMessageId": "other"})["platformMessageId"], "p2")
+        self.assertEqual(self.act(one, "ack", {"platformMessageId": "p1"})["status"], "sent")  # it was, after all
+        self.assertEqual(self.claim()[0]["deliveryId"], ids[2])
+        noted = self.ok(self.api.get(S(key, "main", "messages") + "?types=custom"), 200)["data"]
+        self.assertEqual([(n["customType"], n["data"]["platformMessageId"], n["data"]["target"]["seq"]) for n in noted],
+                         [("sessiond.delivered", "p2", 1), ("sessiond.delivered", "p1", 0)])
+
+    def test_nothing_is_kept_where_nobody_claims(self):
+        key = self.session()
+        self.assertEqual(self.say(key)["delivery"], {"channel": self.channel, "to": "u1", "accountId": None, "threadId": None, "status": "event"})
+        self.adopt()
+        self.claim(204)
+        made = self.say(key, to="u2", threadId=7)["delivery"]
+        self.assertEqual((made["to"], made["threadId"], made["status"]), ("u2", 7, "pending"))
+        plain = self.session(channel="x" + self.channel)
+        self.assertEqual(self.say(plain)["delivery"]["status"], "event")
+        self.assertIsNone(self.say(key, mirrorOnly=True)["delivery"])
+        self.assertEqual([d["to"] for d in self.claim()], ["u2"])
+
+    def test_a_claim_waits_and_adopts_what_comes_later(self):
+        token = self.daemon.client(self.daemon.token("bridge", channel=self.channel))
+        got = []
+        waiter = threading.Thread(target=lambda: got.append(token.post("/v1/deliveries/claim", {"waitMs": 10_000})))
+        waiter.start()
+        time.sleep(0.3)
+        key = self.session()
+        self.say(key, "hello", mediaUrls=["https://x/y.png"])
+        waiter.join()
+        delivery = got[0].json["data"][0]
+        self.assertEqual((delivery["text"], delivery["mediaUrls"], len(delivery["deliveryId"])), ("hello", ["https://x/y.png"], 24))
+
+    def test_what_is_given_up_is_told(self):
+        daemon = self.spawn({"deliveries": {"maxAttempts": 2, "maxAgeMs": 2000}})
+        api = daemon.client()
+        key = self.session(api=api)
+        self.adopt(api=api)
+        tried = self.say(key, "a", api=api)["delivery"]["deliveryId"]
+        for attempt in (1, 2):
+            self.assertEqual(self.claim(api=api, waitMs=2000)[0]["attempt"], attempt)
+            self.act(tried, "nack", {"attempt": attempt, "error": {"code": "x"}, "retryAfterMs": 0}, api=api)
+        self.assertEqual(self.shown(tried, api=api)["error"]["code"], "too_many_attempts")
+        old = self.say(key, "b", api=api)["delivery"]["deliveryId"]
+        end = time.monotonic() + 10
+        while self.shown(old, api=api)["status"] == "pending" and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(self.shown(old, api=api)["error"]["code"], "too_old")
+        self.assertEqual(api.get("/readyz").json["failedDeliveries"], 2)
+        metrics = api.get("/metrics").raw.decode()
+        self.assertIn('sessiond_deliveries{status="failed"} 2', metrics)
+        self.assertIn("sessiond_delivery_oldest_seconds 0", metrics)
+        self.assertEqual([type_ for type_, _ in self.events(key, "delivery.failed", api=api)], ["delivery.failed"] * 2)
+        again = self.act(tried, "retry", api=api)
+        self.assertEqual((again["status"], again["attempt"], "error" in again), ("pending", 0, False))
+        self.assertEqual([(d["text"], d["attempt"]) for d in self.claim(api=api)], [("a", 1)])
+        dropped = self.ok(api.delete("/v1/deliveries/" + old), 200)
+        self.assertEqual(dropped["error"]["code"], "given_up")
+        self.assertEqual(api.get("/readyz").json["failedDeliveries"], 0)
+
+    def test_reset_and_deletion_leave_them_and_a_purge_does_not(self):
+        self.adopt()
+        key = self.session()
+        self.say(key, "before the reset")
+        self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+        claimed = self.claim()[0]
+        self.assertEqual(claimed["text"], "before the reset")
+        self.act(claimed, "ack", {"platformMessageId": "p"})
+        deleted = self.session()
+        self.say(deleted, "before the end")
+        self.assertEqual(self.api.delete(S(deleted)).status, 204)
+        self.assertEqual(self.act(self.claim()[0], "ack")["status"], "sent")
+        purged = self.session()
+        made = self.say(purged, "never to be seen")["delivery"]
+        self.assertEqual(self.api.delete(S(purged) + "?purge=true").status, 204)
+        shown = self.shown(made)
+        self.assertEqual((shown["status"], shown["error"]["code"], "text" in shown), ("failed", "purged", False))
+        self.claim(204)
+        self.assertEqual(self.act(made, "retry")["status"], "failed")  # there is nothing to send
+
+    def test_a_token_claims_and_names_only_what_it_sees(self):
+        mine, other = self.session(), self.session(channel="y" + self.channel)
+        self.adopt()
+        self.adopt(channel="y" + self.channel)
+        seen, hidden = self.say(mine)["delivery"], self.say(other)["delivery"]
+        bridge = self.daemon.client(self.daemon.token("bridge", channel=self.channel))
+        narrow = self.daemon.client(self.daemon.token("bridge", keyPrefix=mine))
+        for token in (bridge, narrow):
+            listed = self.ok(token.get("/v1/deliveries"), 200)["data"]
+            self.assertEqual([d["deliveryId"] for d in listed if d["deliveryId"] in (seen["deliveryId"], hidden["deliveryId"])], [seen["deliveryId"]])
+            for verb, body in (("ack", {}), ("nack", {"attempt": 1, "error": {"code": "x"}}), ("extend", {"attempt": 1})):
+                path = "/v1/deliveries/{}/" + verb
+                refused = self.problem(token.post(path.format(hidden["deliveryId"]), body), 404, "delivery_not_found")
+                absent = self.problem(token.post(path.format("0" * 24), body), 404, "delivery_not_found")
+                self.assertEqual(refused["detail"].replace(hidden["deliveryId"], "0" * 24), absent["detail"])
+        self.problem(bridge.post("/v1/deliveries/claim", {"channel": "y" + self.channel}), 404, "delivery_not_found")
+        self.problem(narrow.post("/v1/deliveries/claim", {"keyPrefix": other}), 404, "delivery_not_found")
+        limited = self.daemon.client(self.daemon.token("bridge", agents=["main"]))
+        self.problem(limited.post("/v1/deliveries/claim", {"agent": "else"}), 404, "delivery_not_found")
+        self.assertEqual([d["deliveryId"] for d in self.claim(api=narrow, channel="")], [seen["deliveryId"]])
+        self.problem(bridge.post(f"/v1/deliveries/{seen['deliveryId']}/retry", {}), 403, "forbidden")
+        self.problem(bridge.delete(f"/v1/deliveries/{seen['deliveryId']}"), 403, "forbidden")
+        runner = self.daemon.client(self.daemon.token("runner"))
+        self.problem(runner.post("/v1/deliveries/claim", {}), 403, "forbidden")
+        # What a token limited to a prefix adopts is within its prefix.
+        fresh = "z" + self.channel
+        prefixed = self.daemon.client(self.daemon.token("bridge", keyPrefix=f"agent:main:{fresh}:direct:a"))
+        self.claim(204, api=prefixed, channel=fresh)
+        inside = self.new(f"agent:main:{fresh}:direct:a1", deliveryContext={"channel": fresh, "to": "a1"})["key"]
+        outside = self.new(f"agent:main:{fresh}:direct:b1", deliveryContext={"channel": fresh, "to": "b1"})["key"]
+        self.assertEqual([self.say(key)["delivery"]["status"] for key in (inside, outside)], ["pending", "event"])
+
+    def test_a_message_sent_again_has_one_delivery(self):
+        key = self.session()
+        self.adopt()
+        first = self.say(key, "once", messageId="m1")["delivery"]
+        self.assertEqual(self.say(key, "once", messageId="m1")["delivery"], first)
+        self.assertEqual(len(self.claim()), 1)
+
+    def test_deliver_of_messages(self):
+        key = self.session()
+        self.adopt()
+        path = S(key, "main", "messages")
+        self.problem(self.api.post(path, {"role": "user", "text": "x", "deliver": True}), 422, "validation_failed")
+        self.assertNotIn("delivery", self.ok(self.api.post(path, {"role": "assistant", "text": "x", "deliver": False}), 201))
+        several = self.ok(self.api.post(path, {"deliver": {"to": "u9", "mediaUrls": ["https://x/z.png"]}, "entries": [
+            {"role": "user", "text": "q"}, {"role": "assistant", "text": "a"}]}), 201)
+        self.assertEqual([(d["to"], d["messageId"]) for d in several["deliveries"]], [("u9", several["ids"][1])])
+        claimed = self.claim()[0]
+        self.assertEqual((claimed["text"], claimed["mediaUrls"]), ("a", ["https://x/z.png"]))
+        of_session = self.daemon.client(self.daemon.token("session", agents=["main"], key=key))
+        self.problem(of_session.post(path, {"role": "assistant", "text": "x", "deliver": True}), 403, "forbidden")
+
+    def test_a_stream_of_deliveries(self):
+        key = self.session()
+        self.adopt()
+        self.ok(self.api.post(S(key, "main", "messages"), {"role": "user", "text": "x"}), 201)
+        self.say(key, "answer")
+        self.act(self.claim()[0], "ack")
+        epoch = self.ok(self.api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
+        reply = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&deliver=true"), 200)
+        self.assertEqual([event["type"] for event in reply["data"]], ["message.appended", "delivery.leased", "delivery.sent"])
+
+    def test_a_damaged_outbox_is_made_again_from_the_journal(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key = self.session(api=api)
+        self.adopt(api=api)
+        ids = [self.say(key, str(n), api=api)["delivery"]["deliveryId"] for n in range(3)]
+        self.act(self.claim(api=api)[0], "ack", {"platformMessageId": "p"}, api=api)
+        daemon.stop()
+        file = daemon.state / "journal" / "outbox" / "main.json"
+        text = bytearray(file.read_bytes())
+        text[len(text) // 2] ^= 1
+        file.write_bytes(bytes(text))
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual([self.shown(id_, api=api)["status"] for id_ in ids], ["sent", "pending", "pending"])
+        self.assertEqual([d["deliveryId"] for d in self.claim(api=api)], [ids[1]])
+
+    def test_the_command(self):
+        key = self.session()
+        self.adopt()
+        made = self.say(key, "hello")["delivery"]["deliveryId"]
+        self.assertIn(made, self.daemon.cli("deliveries", "--channel", self.channel).stdout)
+        self.assertIn("given_up", self.daemon.cli("deliveries", "drop", made).stdout)
+        self.assertIn("pending", self.daemon.cli("deliveries", "retry", made).stdout)
+        self.assertEqual(self.daemon.cli("deliveries", "drop", "0" * 24).returncode, 4)
+
+    def test_an_adoption_ends_when_no_claim_comes(self):
+        daemon = self.spawn({"deliveries": {"adoptMs": 6000}})
+        api = daemon.client()
+        key = self.session(api=api)
+        self.adopt(api=api)
+        daemon.kill9()
+        daemon.start()
+        api = daemon.client()
+        self.assertEqual(self.say(key, api=api)["delivery"]["status"], "pending")
+        self.assertEqual(len(self.claim(api=api)), 1)
+        end = time.monotonic() + 30
+        while self.say(key, api=api)["delivery"]["status"] == "pending" and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertEqual(self.say(key, api=api)["delivery"]["status"], "event")
+
+    def test_what_a_bridge_says_is_checked(self):
+        key = self.session()
+        self.adopt()
+        made = self.say(key)["delivery"]["deliveryId"]
+        for verb, body in (("nack", {"attempt": 1}), ("nack", {"attempt": None, "error": {"code": "x"}}), ("nack", {"attempt": 1, "error": None}),
+                           ("nack", {"attempt": 1, "error": {}}), ("nack", {"attempt": 1, "error": {"code": "x"}, "final": True, "retryAfterMs": 1}),
+                           ("extend", {"attempt": 1, "leaseMs": 1}), ("ack", {"parts": "x"}), ("ack", {"other": 1})):
+            self.problem(self.api.post(f"/v1/deliveries/{made}/{verb}", body), 422, "validation_failed")
+        for body in ({"limit": 0}, {"limit": 101}, {"waitMs": 30_001}, {"leaseMs": 999}):
+            self.problem(self.api.post("/v1/deliveries/claim", body), 422, "validation_failed")
+        self.problem(self.api.get("/v1/deliveries?status=denied"), 400, "bad_request")
+        self.problem(self.api.get("/v1/events?poll=1&deliver=maybe"), 422, "validation_failed")
+
+    def test_pages(self):
+        key = self.session()
+        self.adopt()
+        for n in range(5):
+            self.say(key, str(n))
+        path, seen = f"/v1/deliveries?limit=2&channel={self.channel}", []
+        cursor = ""
+        while cursor is not None:
+            page = self.ok(self.api.get(path + (f"&cursor={cursor}" if cursor else "")), 200)
+            seen += [d["text"] for d in page["data"]]
+            cursor = page["page"]["next"]
+        self.assertEqual(sorted(seen), ["0", "1", "2", "3", "4"])

@@ -1,0 +1,241 @@
+#include "daemon/decide/delivery_book.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "daemon/decide/delivery_commands.hpp"
+#include "tests/unit/daemon/decide/world.hpp"
+
+using namespace sessiond;
+using namespace sessiond::decide;
+
+namespace {
+
+constexpr const char* slack_key = "agent:main:slack:direct:u1";
+
+const SeesDelivery all = [](const AgentState&, const Delivery&) { return true; };
+
+struct WithDeliveries : World {
+  WithDeliveries() {
+    REQUIRE(kept.renew({.token = "t"}, 1'000));
+    adoptions = &kept;
+    run(CreateSession{
+        .key = slack_key,
+        .session_id = "s",
+        .entry = edit_of(R"({"deliveryContext":{"channel":"slack","to":"u1"},"lastChannel":"slack","lastTo":"u1"})")});
+  }
+  Adoptions kept{};
+
+  std::string send(const std::string& text, const std::string& to = "") {
+    const Decision done = run(Outbound{.target = {.key = slack_key}, .text = text, .deliver = {.to = to}});
+    return json::string_at(at(done.body, "delivery"), "deliveryId").value_or("");
+  }
+  std::vector<std::string> claim(std::size_t limit = 100, const std::set<std::string>& waiting = {}) {
+    const Decision done = run(ClaimDeliveries{
+        .wants = all, .waits = [&](const std::string& id) { return waiting.contains(id); }, .limit = limit});
+    std::vector<std::string> ids;
+    for (const std::string_view each : json::elements(done.body))
+      ids.push_back(json::string_at(each, "deliveryId").value_or(""));
+    return ids;
+  }
+  const Delivery& of(const std::string& id) const { return *state.deliveries.find(id); }
+  void ack(const std::string& id) { run(AckDelivery{.id = id, .sees = all}); }
+
+  // The book, as it is read from its file.
+  DeliveryBook again() {
+    auto read = DeliveryBook::from_json(state.deliveries.to_json());
+    REQUIRE(read);
+    return std::move(*read);
+  }
+  // The book, as the journal alone makes it.
+  DeliveryBook replayed() const {
+    DeliveryBook book;
+    for (const std::string& line : log) book.apply(*journal::parse_event(line));
+    return book;
+  }
+};
+
+// All that two books of the same history must agree on.
+std::string picture_of(DeliveryBook book) {
+  std::string out = book.to_json();
+  for (const auto& [order, id] : book.heads()) out += fmt::format("\nhead {} {}", order, id);
+  const DeliveryBook::Counts counts = book.counts();
+  return out + fmt::format("\n{} {} {} {}", counts.pending, counts.leased, counts.failed, counts.oldest);
+}
+
+}  // namespace
+
+TEST_CASE("a conversation's deliveries are offered one after the other") {
+  WithDeliveries world;
+  const std::string one = world.send("1");
+  const std::string two = world.send("2");
+  const std::string other = world.send("3", "u2");
+  CHECK(one.size() == 24);
+  CHECK(one.ends_with(delivery_id_ending("main")));
+  CHECK(world.claim(1) == std::vector{one});
+  CHECK(world.claim() == std::vector{other});
+  CHECK(world.claim().empty());
+  world.ack(one);
+  CHECK(world.of(one).status == DeliveryStatus::sent);
+  CHECK(json::find("{" + world.of(one).fixed + "}", "text") == std::nullopt);
+  CHECK(world.claim(100, {two}).empty());
+  CHECK(world.claim() == std::vector{two});
+}
+
+TEST_CASE("a delivery that was put back is not offered beside a leased one of its conversation") {
+  WithDeliveries world;
+  const std::string one = world.send("1");
+  const std::string two = world.send("2");
+  world.claim();
+  world.run(NackDelivery{.id = one, .attempt = 1, .error = R"({"code":"x"})", .final = true, .sees = all});
+  CHECK(world.state.deliveries.counts().failed == 1);
+  CHECK(world.claim() == std::vector{two});
+  world.run(RetryDelivery{.id = one, .sees = all});
+  CHECK(world.of(one).attempt == 0);
+  CHECK(world.claim().empty());
+  world.ack(two);
+  CHECK(world.claim() == std::vector{one});
+  CHECK(world.state.deliveries.counts().failed == 0);
+}
+
+TEST_CASE("retries wait longer each time, and end") {
+  CHECK(retry_delay_ms(1) == 1'000);
+  CHECK(retry_delay_ms(2) == 2'000);
+  CHECK(retry_delay_ms(9) == 256'000);
+  CHECK(retry_delay_ms(10) == 300'000);
+  CHECK(retry_delay_ms(1'000) == 300'000);
+  WithDeliveries world;
+  world.rules.deliveries.max_attempts = 2;
+  const std::string id = world.send("1");
+  world.claim();
+  world.run(NackDelivery{.id = id, .attempt = 1, .error = R"({"code":"x"})", .sees = all});
+  CHECK(world.of(id).next_at == world.now + 1'000);
+  world.claim();
+  CHECK(world.refused(NackDelivery{.id = id, .attempt = 1, .error = "{}", .sees = all}).code == Code::lease_lost);
+  CHECK(world.run(ExpireDelivery{.id = id, .attempt = 1}).status == 204);
+  CHECK(world.run(ExpireDelivery{.id = id, .attempt = 2}).status == 200);
+  CHECK(at(world.of(id).error, "code") == "\"too_many_attempts\"");
+}
+
+TEST_CASE("what nobody claims is not kept, and what the policy denies is not sent") {
+  WithDeliveries world;
+  world.adoptions = nullptr;
+  CHECK(world.send("1").empty());
+  CHECK(world.state.deliveries.all().empty());
+  world.adoptions = &world.kept;
+  world.rules.send_policy.rules = {{.match = {.to = "u1"}, .action = policy::SendAction::deny}};
+  transcripts::NewEntry entry{.type = "message", .role = "assistant", .stamp = true};
+  entry.body = R"({"role":"assistant","content":"x"})";
+  const Decision done =
+      world.run(AppendMessages{.target = {.key = slack_key}, .append = {.entries = {entry}}, .deliver = DeliverTo{}});
+  CHECK(at(at(done.body, "delivery"), "status") == "\"denied\"");
+  CHECK(at(at(done.body, "delivery"), "rule") == "0");
+  CHECK(at(done.events[0].data, "deliver") == "-");
+  CHECK(world.state.deliveries.all().empty());
+}
+
+TEST_CASE("an adoption covers what its claim named") {
+  const Adoption part{.agents = {"main"}, .channel = "slack", .account_id = "a", .key_prefix = "agent:main:slack:dm:"};
+  CHECK(part.covers("main", "agent:main:slack:direct:u", "Slack", "a"));
+  CHECK_FALSE(part.covers("other", "agent:main:slack:direct:u", "slack", "a"));
+  CHECK_FALSE(part.covers("main", "agent:main:slack:direct:u", "discord", "a"));
+  CHECK_FALSE(part.covers("main", "agent:main:slack:direct:u", "slack", "b"));
+  CHECK_FALSE(part.covers("main", "agent:main:slack:group:u", "slack", "a"));
+  Adoptions all_of;
+  Adoption first{.token = "t", .channel = "slack", .claimed_at = 10};
+  CHECK(all_of.renew(first, 5).value());
+  first.claimed_at = 14;
+  CHECK_FALSE(all_of.renew(first, 5).value());
+  first.claimed_at = 15;
+  CHECK(all_of.renew(first, 5).value());
+  CHECK(all_of.newest() == 15);
+  auto read = Adoptions::from_json(all_of.to_json());
+  REQUIRE(read);
+  CHECK(read->to_json() == all_of.to_json());
+  CHECK_FALSE(read->drop_older(15));
+  CHECK(read->drop_older(16));
+  CHECK_FALSE(read->covers("main", "k", "slack", ""));
+  for (std::size_t n = 1; n < Adoptions::most_of_token; ++n)
+    REQUIRE(all_of.renew({.token = "t", .key_prefix = std::to_string(n)}, 5));
+  CHECK_FALSE(all_of.renew({.token = "t", .key_prefix = "more"}, 5));
+  CHECK(all_of.renew({.token = "u", .key_prefix = "more"}, 5));
+}
+
+TEST_CASE("the book is the same from its file, from the journal, and from both") {
+  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+    CAPTURE(seed);
+    WithDeliveries world;
+    world.rules.deliveries.max_attempts = 3;
+    std::mt19937 random(seed);
+    const auto roll = [&random](unsigned sides) { return static_cast<unsigned>(random()) % sides; };
+    std::vector<std::string> ids;
+    for (int step = 0; step < 200; ++step) {
+      world.now += 10;
+      const std::string id = ids.empty() ? "" : ids[roll(static_cast<unsigned>(ids.size()))];
+      const std::int64_t attempt = id.empty() ? 0 : world.of(id).attempt;
+      switch (roll(8)) {
+        case 0:
+        case 1:
+          ids.push_back(world.send("text", "u" + std::to_string(roll(4))));
+          break;
+        case 2:
+          world.claim(1 + roll(3));
+          break;
+        case 3:
+          if (!id.empty()) world.ack(id);
+          break;
+        case 4:
+          if (!id.empty() && world.of(id).status == DeliveryStatus::leased)
+            world.run(NackDelivery{
+                .id = id, .attempt = attempt, .error = R"({"code":"x"})", .final = roll(3) == 0, .sees = all});
+          break;
+        case 5:
+          if (!id.empty()) world.run(ExpireDelivery{.id = id, .attempt = attempt, .too_old = roll(4) == 0});
+          break;
+        case 6:
+          if (!id.empty()) world.run(RetryDelivery{.id = id, .sees = all});
+          break;
+        default:
+          if (!id.empty() && roll(4) == 0) world.run(DropDelivery{.id = id, .sees = all});
+          break;
+      }
+      for (const auto& [order, head] : world.state.deliveries.heads()) {
+        for (const auto& [other_id, other] : world.state.deliveries.all()) {
+          if (other.conversation != world.of(head).conversation || !other.is_unsent()) continue;
+          CHECK(other.status == DeliveryStatus::pending);
+          CHECK(other.order >= order);
+        }
+      }
+      if (step % 20 != 0) continue;
+      const std::string wanted = picture_of(world.state.deliveries);
+      DeliveryBook read = world.again();
+      CHECK(picture_of(read) == wanted);
+      CHECK(picture_of(world.replayed()) == wanted);
+      for (const std::string& line : world.log) read.apply(*journal::parse_event(line));  // it holds them all
+      CHECK(picture_of(read) == wanted);
+    }
+  }
+}
+
+TEST_CASE("a purge fails what is not sent, and forgets its text") {
+  WithDeliveries world;
+  const std::string id = world.send("secret");
+  world.run(DeleteSession{.target = {.key = slack_key}, .purge = true});
+  CHECK(world.of(id).status == DeliveryStatus::failed);
+  CHECK_FALSE(world.state.deliveries.to_json().contains("secret"));
+  CHECK(world.state.deliveries.counts().failed == 0);
+  world.run(RetryDelivery{.id = id, .sees = all});
+  CHECK(world.of(id).status == DeliveryStatus::failed);
+}
+
+TEST_CASE("a bridge is not given what a model thinks") {
+  WithDeliveries world;
+  transcripts::NewEntry entry{.type = "message", .role = "assistant", .stamp = true};
+  entry.body =
+      R"({"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"},{"type":"image","data":"x"}]})";
+  world.run(AppendMessages{.target = {.key = slack_key}, .append = {.entries = {entry}}, .deliver = DeliverTo{}});
+  const std::string shown = delivery_json(world.state.deliveries.all().begin()->second);
+  CHECK(at(shown, "text") == "\"a\"");
+  CHECK(at(shown, "content") == R"([{"type":"text","text":"a"},{"type":"image","data":"x"}])");
+}

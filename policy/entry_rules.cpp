@@ -70,8 +70,9 @@ constexpr std::array<std::string_view, 12> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
 
-// Fields in which the daemon keeps how a session's runs stand (policy/runs).
-constexpr std::array<std::string_view, 5> of_runs{"status", "activeRun", "runCount", "turnCount", "allowedTools"};
+// Fields in which the daemon keeps how a session's runs stand (policy/runs), and which messages wait for an answer.
+constexpr std::array<std::string_view, 6> of_runs{"status",    "activeRun",    "runCount",
+                                                  "turnCount", "allowedTools", "needs"};
 
 template <std::size_t N>
 bool is_among(const std::array<std::string_view, N>& names, std::string_view field) {

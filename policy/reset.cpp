@@ -9,7 +9,7 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 22> cleared{
+constexpr std::array<std::string_view, 23> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
@@ -19,7 +19,9 @@ constexpr std::array<std::string_view, 22> cleared{
     // the runs, and what a person allowed for them
     "systemSent", "abortedLastRun", "status", "activeRun", "runCount", "turnCount", "allowedTools",
     // the transcript that ends
-    "sessionFile", "archivedAt"};
+    "sessionFile", "archivedAt",
+    // messages that wait for an answer
+    "needs"};
 
 // The fields that every reset keeps, unless they are cleared above: which session and chat this is, where its replies
 // go, which agent it has, and what that may do. A reset is no way around a guardrail.

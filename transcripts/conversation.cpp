@@ -157,6 +157,53 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
   return out;
 }
 
+template <class Source>
+Result<ShownChanges> changes_in(Source& source, const Landmarks& marks, std::string_view name, const EntryIds* ids) {
+  ShownChanges shown;
+  const Changes::ById* there = marks.changes.of(name);
+  if (there == nullptr) return shown;
+  std::map<std::uint64_t, std::string> edits;  // ids, by the seq of the entry with the text
+  const auto take = [&](const std::string& id, const Change& change) {
+    shown[id] = {.deleted = change.deleted, .reactions = change.reactions};
+    if (change.edit) edits.emplace(*change.edit, id);
+  };
+  if (ids == nullptr)
+    for (const auto& [id, change] : *there) take(id, change);
+  else
+    for (const std::string& id : *ids)
+      if (const auto change = there->find(id); change != there->end()) take(id, change->second);
+  std::vector<SeqSpan> spans;
+  for (const auto& [seq, id] : edits) spans.push_back({seq, seq});
+  TRY(source.each(spans, [&](std::uint64_t seq, std::string_view line) {
+    shown[edits.at(seq)].edit = edit_in(line);
+    return true;
+  }));
+  return shown;
+}
+
+// Gives the messages of a conversation their newest text, and takes out those that were deleted.
+template <class Source>
+Result<void> show_changes(Source& source, const Landmarks& marks, const ReadLimits& limits,
+                          context::Conversation& conversation) {
+  const Changes::ById* there = marks.changes.of(limits.name);
+  if (there == nullptr && (limits.later == nullptr || limits.later->empty())) return {};
+  EntryIds ids;
+  for (const auto* lines : {&conversation.before, &conversation.after})
+    for (const context::Line& line : *lines)
+      if (there != nullptr && there->contains(line.id)) ids.insert(line.id);
+  TRY(auto changes, changes_in(source, marks, limits.name, &ids));
+  if (limits.later != nullptr) add_later(changes, *limits.later);
+  for (auto* lines : {&conversation.before, &conversation.after})
+    std::erase_if(*lines, [&changes](context::Line& line) {
+      const auto change = line.type == "message" ? changes.find(line.id) : changes.end();
+      if (change == changes.end()) return false;
+      auto message = changed_message(line.body, change->second);
+      if (message) line.body = std::move(*message);
+      return !message;
+    });
+  return {};
+}
+
 // Leaves only the last entries of what is shown: at least `messages` of them, if they have no more than max_bytes, and
 // at least one.
 template <class Source>
@@ -197,9 +244,19 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
   TRY(const Landmarks* marks, landmarks_of(source, held));
   TRY(auto shown, shown_of(source, *marks));
   TRY(auto out, read_shown(source, *marks, shown, limits.bytes));
-  if (!out.cut || !limits.messages) return out;
-  TRY(shown, last_of(source, std::move(shown), *limits.messages, limits.bytes / 2));
-  return read_shown(source, *marks, shown, limits.bytes);
+  if (out.cut && limits.messages) {
+    TRY(shown, last_of(source, std::move(shown), *limits.messages, limits.bytes / 2));
+    TRY(out, read_shown(source, *marks, shown, limits.bytes));
+  }
+  TRY(show_changes(source, *marks, limits, out));
+  return out;
+}
+
+template <class Source>
+Result<ShownChanges> read_changes_of(Source& source, std::string_view name, const EntryIds* ids) {
+  Landmarks held;
+  TRY(const Landmarks* marks, landmarks_of(source, held));
+  return changes_in(source, *marks, name, ids);
 }
 
 // Measures line by line: what there is may be long.
@@ -270,6 +327,13 @@ Result<context::Conversation> read_conversation(Transcript& transcript, const Re
 }
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits) {
   return read(transcript, limits);
+}
+
+Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids) {
+  return read_changes_of(source, name, ids);
+}
+Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids) {
+  return read_changes_of(source, name, ids);
 }
 
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,9 +28,17 @@ namespace sessiond::transcripts {
 struct ReadLimits {
   std::uint64_t bytes = 64 << 20;
   std::optional<std::int64_t> messages{};
+  std::string name{};           // of the transcript, for changes of its messages: transcript_name()
+  const ShownChanges* later{};  // changes that other transcripts tell of; null: none
 };
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits);
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits);
+
+// Reads what happened later to messages of the transcript `name`, as far as `source` tells: to those with these ids, or
+// to all (null). `source` may be another transcript than that one.
+using EntryIds = std::set<std::string, std::less<>>;
+Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids);
+Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids);
 
 // Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
 // a checkpoint.

@@ -23,6 +23,8 @@
 
 namespace sessiond::transcripts {
 
+struct ShownChange;
+
 // An entry before it is appended, as parse_entry reads it from a request.
 struct NewEntry {
   std::string type{};                      // "message", "compaction", "custom", …
@@ -61,7 +63,8 @@ std::string line_of(std::string_view message, bool unstamped = false);
 
 enum class View : std::uint8_t {
   full,  // the Message
-  chat,  // only messages of user and assistant: {seq,id,timestamp,role,text}, the text parts joined
+  chat,  // only messages of user and assistant: {seq,id,timestamp,role,from?,text}, the text parts joined; edited:true
+         // with the newest text, deleted:true without a text, reactions:[{emoji,count}]
   raw,   // {"seq":n,"line":<stored line as JSON, or as a JSON string when unreadable>}
 };
 // Shows a stored line, as Transcript returns it. Reads all forms that exist: entries of version 3, flat lines
@@ -70,13 +73,18 @@ enum class View : std::uint8_t {
 // {"seq","id","parentId":null,"type":"unreadable","bytes","text":<the first 200 bytes>}; an object with neither type
 // nor role has the type "unknown". A time that cannot be read is null. Values keep their bytes, but bytes that are not
 // UTF-8 become U+FFFD. Returns nothing if the view leaves the entry out.
-std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view);
+// `change`: what people did to the message later, which only View::chat shows; null: nothing.
+std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view,
+                                      const ShownChange* change = nullptr);
 std::string entry_type(std::string_view line);                     // "unreadable" if it is not a JSON object
 std::string entry_id(std::string_view line, std::uint64_t seq);    // stored or derived
 std::string derived_id(std::string_view line, std::uint64_t seq);  // CRC-32 of seq and line, 8 hex digits
 
 // Returns the text of a content: the string itself, or the text parts of the array, one per line.
 std::string text_of(std::string_view content);
+
+// Returns `content` with its text replaced by `text`; "" if nothing is left.
+std::string with_text(std::string_view content, std::string_view text);
 
 // Writes 2026-11-21T22:00:00.000Z. A time outside store/time_range.hpp is written as the nearer end of that range.
 std::string iso_time(std::int64_t ms);

@@ -5,6 +5,7 @@
 
 #include "store/crc32.hpp"
 #include "store/utf8.hpp"
+#include "transcripts/changes.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/members.hpp"
@@ -73,17 +74,23 @@ std::string spoken(std::string_view message) {
 }
 
 std::optional<std::string> view_chat(const EntryFields& fields, std::string_view line, std::string_view id,
-                                     std::uint64_t seq) {
+                                     std::uint64_t seq, const ShownChange* change) {
   if (fields.shape != EntryShape::nested && fields.shape != EntryShape::flat) return {};
   const std::string_view message = fields.shape == EntryShape::nested ? fields.message : line;
   const std::string role = fields.shape == EntryShape::nested ? json::string_at(message, "role").value_or("")
                                                               : json::as_string(fields.role).value_or("");
   if (role != "user" && role != "assistant") return {};
-  const std::string text = spoken(message);
+  const bool edited = change != nullptr && !change->edit.empty();
+  const std::string text = edited ? edited_text(*change) : spoken(message);
   if (text.empty()) return {};
   const auto from = json::find(message, "from");
-  return fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"{}",{}"text":{}}})", seq, id, time_json(fields), role,
-                     from ? fmt::format("\"from\":{},", *from) : "", json::quote(text));
+  std::string out = fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"{}",)", seq, id, time_json(fields), role);
+  if (from) out.append("\"from\":").append(*from).append(",");
+  if (change != nullptr && change->deleted)
+    out += R"("deleted":true)";
+  else
+    out.append("\"text\":").append(json::quote(text)).append(edited ? ",\"edited\":true" : "");
+  return out.append(change == nullptr ? "" : reactions_member(*change)).append("}");
 }
 
 }  // namespace
@@ -102,11 +109,26 @@ std::string text_of(std::string_view content) {
   return all;
 }
 
+std::string with_text(std::string_view content, std::string_view text) {
+  const std::string said_part = R"({"type":"text","text":)" + json::quote(text) + "}";
+  if (!is_array(content)) return text.empty() ? "" : json::quote(text);
+  std::string out = "[";
+  bool said = text.empty();
+  for (const std::string_view part : json::elements(content)) {
+    const bool is_text = is_object(part) && json::string_at(part, "type") == "text";
+    if (is_text && std::exchange(said, true)) continue;
+    if (out.size() > 1) out += ',';
+    out += is_text ? said_part : json::compact(part);
+  }
+  if (!said) out.insert(1, said_part + (out.size() > 1 ? "," : ""));
+  return out.size() == 1 ? "" : out + "]";
+}
+
 std::string derived_id(std::string_view line, std::uint64_t seq) {
   return fmt::format("{:08x}", store::crc32_of(line, store::crc32_of(std::to_string(seq))));
 }
 
-std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view) {
+std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, View view, const ShownChange* change) {
   EntryFields fields = read_fields(line);
   if (fields.shape == EntryShape::unreadable) {
     if (view == View::chat) return {};
@@ -122,7 +144,7 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
   }
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);
   const std::string_view id = derived.empty() ? fields.id : derived;
-  if (view == View::chat) return view_chat(fields, line, id, seq);
+  if (view == View::chat) return view_chat(fields, line, id, seq, change);
   return view_full(fields, line, id, seq);
 }
 

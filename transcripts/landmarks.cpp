@@ -13,9 +13,9 @@
 namespace sessiond::transcripts {
 namespace {
 
-// The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count and the
-// meter (empty: nothing).
-constexpr std::string_view landmarks_magic = "sdmarkv1";  // the last character is the version
+// The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count, the
+// meter (empty: nothing) and the changes.
+constexpr std::string_view landmarks_magic = "sdmarkv2";  // the last character is the version
 
 // Returns the id that an entry names as its parent; empty: it says that it has none. Nothing: it follows the one
 // before.
@@ -40,6 +40,7 @@ void Landmarks::add(std::string_view line) {
     meter.reset();
   }
   last_id = entry_id(fields, line, seq);
+  if (fields.type == "\"custom\"") changes.add(line, seq);
   std::string held;
   const auto [type, body] = spoken_of(fields, line, held);
   const context::Entry entry = context::read_entry(type, body);
@@ -80,6 +81,7 @@ std::string encode_sidecar(const Landmarks& landmarks, std::uint64_t inode) {
   out.numbers(parents);
   out.number(static_cast<std::uint64_t>(landmarks.doom_count));
   out.text(landmarks.meter ? context::to_text(*landmarks.meter) : "");
+  out.text(landmarks.changes.to_json());
   return std::move(out).finish();
 }
 
@@ -95,6 +97,7 @@ std::optional<Landmarks> Landmarks::decode(std::string_view sidecar, std::uint64
   for (std::size_t at = 0; at < seqs.size(); ++at) marks.branches.push_back({.seq = seqs[at], .parent = parents[at]});
   marks.doom_count = static_cast<std::int64_t>(in->number());
   marks.meter = context::meter_of(in->text());
+  marks.changes = Changes::from_json(in->text());
   if (!in->complete()) return {};
   return marks;
 }

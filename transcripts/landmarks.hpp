@@ -1,5 +1,5 @@
 // Finds what a model's view of a transcript needs without reading the rest: where branches begin, the system messages,
-// the checkpoints, and how full the window is (policy/context/meter.hpp).
+// the checkpoints, how full the window is (policy/context/meter.hpp), and which messages were changed later.
 //
 // The entries of a transcript form a tree by `parentId`. A model is shown the path from the first entry to the leaf,
 // which is the last entry of the file. Nearly always each entry's parent is the one before it, so a path is a few spans
@@ -20,6 +20,7 @@
 #include "policy/context/meter.hpp"
 #include "store/problem.hpp"
 #include "store/try.hpp"
+#include "transcripts/changes.hpp"
 #include "transcripts/sidecar.hpp"
 
 namespace sessiond::transcripts {
@@ -45,6 +46,7 @@ struct Landmarks {
   std::vector<Unresolved> unresolved{};
   std::vector<std::uint64_t> systems{};      // seqs of system messages
   std::vector<std::uint64_t> checkpoints{};  // seqs of compactions, and of messages that summarise
+  Changes changes{};
   // Of the path to the last entry. Nothing: it has to be measured, because there was a branch or a checkpoint.
   std::optional<context::Meter> meter = context::Meter{};
   std::int64_t doom_count = 3;  // with which the meter counted

@@ -47,7 +47,8 @@ void add_archive_routes(http::Router& router, Api& api);  // lists of archived t
 void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
 void add_context_routes(http::Router& router, Api& api);    // what a model is shown
-void add_bridge_routes(http::Router& router, Api& api);     // inbound, outbound
+void add_inbound_routes(http::Router& router, Api& api);    // what people say and do on chat platforms
+void add_bridge_routes(http::Router& router, Api& api);     // outbound
 void add_run_routes(http::Router& router, Api& api);        // runs
 void add_approval_routes(http::Router& router, Api& api);   // approvals of tools
 void add_delivery_routes(http::Router& router, Api& api);   // deliveries

@@ -177,7 +177,9 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
     asked.options.prune = context::Prune::aggressive;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked.window);
-  const transcripts::ReadLimits limits{.bytes = limits::view_bytes, .messages = asked.options.max_messages};
+  CO_TRY(const auto later, co_await later_changes(api, source));
+  const transcripts::ReadLimits limits{
+      .bytes = limits::view_bytes, .messages = asked.options.max_messages, .name = source.name, .later = &later};
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
            TRY(const auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
@@ -225,8 +227,8 @@ HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
   if (const auto& of_agents = api.ledger.rules().compact_instructions; instructions.empty())
     if (const auto of_agent = of_agents.find(source.agent); of_agent != of_agents.end())
       instructions = of_agent->second;
-  CO_TRY(auto conversation, co_await read_source(api, source, [](auto& transcript) {
-           return transcripts::read_conversation(transcript, {.bytes = limits::view_bytes});
+  CO_TRY(auto conversation, co_await read_source(api, source, [&source](auto& transcript) {
+           return transcripts::read_conversation(transcript, {.bytes = limits::view_bytes, .name = source.name});
          }));
   if (conversation.cut) co_return std::unexpected(too_long());
   const auto plan = context::plan_compaction(conversation, settings.compaction);

@@ -1,6 +1,6 @@
 // Event streams over everything, an agent or a session, as Server-Sent Events or, with ?poll=1, as JSON pages. Also
 // ephemeral events (typing, text deltas), which are published to open streams and not stored.
-#include "daemon/api/handler.hpp"
+#include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/tickets.hpp"
 
 namespace sessiond::api {
@@ -76,6 +76,7 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type)
       fields.fault("text", "is missing");
     }
   }
+  if (!delta) event.from = person_of(fields, "from").json;
   CO_TRY(fields.done());
   CO_TRY(event.envelope, co_await envelope_of(api, request, path));
   event.envelope.type = type;
@@ -99,7 +100,7 @@ void add_event_routes(http::Router& router, Api& api) {
   on("GET", "/v1/events", auth::Permission::stream, whole_stream, query);
   on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
   on("GET", session + "/events", auth::Permission::stream, session_stream, query);
-  on("POST", session + "/typing", auth::Permission::write, typing);
+  on("POST", session + "/typing", auth::Permission::send, typing);
   on("POST", session + "/deltas", auth::Permission::write, deltas);
 }
 

@@ -43,8 +43,8 @@ ledger::IdempotencyScope scope_of(const http::Request& request, std::string_view
 }
 
 // The parts of a request that must be the same when it is sent again: body, query (in any order), If-Match.
-std::string repeatable_part(const http::Request& request) {
-  std::string part = request.body;
+std::string repeatable_part(const http::Request& request, std::string_view body) {
+  std::string part(body.empty() ? std::string_view(request.body) : body);
   const std::multimap<std::string, std::string> query(request.query.begin(), request.query.end());
   for (const auto& [name, value] : query)
     part += fmt::format("{0}{1}:{2}={3}:{4}", '\0', name.size(), name, value.size(), value);
@@ -65,10 +65,10 @@ bool is_json_type(std::string_view type) {
 
 void add_routes(http::Router& router, Api& api) {
   for (const auto add :
-       {add_health_routes, add_agent_routes, add_list_routes, add_session_routes, add_archive_routes,
-        add_lifecycle_routes, add_message_routes, add_context_routes, add_bridge_routes, add_run_routes,
-        add_approval_routes, add_delivery_routes, add_policy_routes, add_event_routes, add_ticket_routes,
-        add_admin_routes, add_maintenance_routes, add_lock_routes, add_login_routes})
+       {add_health_routes,    add_agent_routes,    add_list_routes,        add_session_routes, add_archive_routes,
+        add_lifecycle_routes, add_message_routes,  add_context_routes,     add_inbound_routes, add_bridge_routes,
+        add_run_routes,       add_approval_routes, add_delivery_routes,    add_policy_routes,  add_event_routes,
+        add_ticket_routes,    add_admin_routes,    add_maintenance_routes, add_lock_routes,    add_login_routes})
     add(router, api);
   router.show_problems(as_seen);
 }
@@ -210,7 +210,7 @@ bool wants_fresh(const http::Request& request) {
   return request.header("cache-control").find("no-cache") != std::string_view::npos;
 }
 
-Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key) {
+Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key, std::string_view body) {
   ledger::Requester requester{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
   requester.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
   std::string_view key = request.header("idempotency-key");
@@ -228,7 +228,7 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
   }
   if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
   requester.scope = scope_of(request, key);
-  requester.request = answers::digest(repeatable_part(request));
+  requester.request = answers::digest(repeatable_part(request, body));
   return requester;
 }
 

@@ -90,7 +90,9 @@ Result<Fields> body_fields(const http::Request& request, const Api& api, Body bo
 
 // The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
 // bad_request for a malformed key; validation_failed when header and body differ.
-Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {});
+// `body`: the part of the body that asks for the commit; empty: all of it.
+Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {},
+                                       std::string_view body = {});
 
 // The lease that a request names in X-Run: <runId>;<fence>. Nothing: it names none. bad_request.
 Result<std::optional<decide::RunHold>> run_of(const http::Request& request);

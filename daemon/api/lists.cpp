@@ -28,6 +28,7 @@ struct Query {
   std::optional<std::string> channel, chat_type, key_prefix, label, name, spawned_by, sdk_session_id, text;
   std::optional<std::int64_t> updated_since;
   std::optional<bool> archived = false;  // nothing: both
+  bool needs_answer = false;
   decide::SessionView view{.snapshots = false};
   std::string filters;  // the query without cursor and limit; a cursor is valid for the same filters only
 };
@@ -88,6 +89,9 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   } else {
     query.archived = archived == "true";
   }
+  const auto needs = text("needs");
+  if (needs && *needs != "answer") return fail(Code::bad_request, "needs may only be answer");
+  query.needs_answer = needs.has_value();
   const auto include = text("include");
   if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
   query.view.snapshots = include.has_value();
@@ -101,6 +105,7 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
 
 bool matches(const Query& query, const decide::Session& session) {
   if (query.archived && *query.archived != session.archived_at.has_value()) return false;
+  if (query.needs_answer && !session.needs_answer) return false;
   if (query.channel && store::lower(*query.channel) != session.channel) return false;
   if (query.chat_type && *query.chat_type != session.chat_type) return false;
   if (query.key_prefix && !store::starts_with_nocase(session.key(), *query.key_prefix) &&
@@ -363,7 +368,7 @@ void add_list_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   http::QueryNames query{"limit",    "cursor", "sort",      "channel",      "chatType",     "keyPrefix",
                          "label",    "name",   "spawnedBy", "sdkSessionId", "updatedSince", "activeMinutes",
-                         "archived", "q",      "fields",    "include"};
+                         "archived", "q",      "fields",    "include",      "needs"};
   on("GET", "/v1/agents/{agent}/sessions", auth::Permission::read, of_agent, query);
   query.emplace_back("agent");
   on("GET", "/v1/sessions", auth::Permission::read, of_all, query);

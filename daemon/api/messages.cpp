@@ -96,8 +96,19 @@ HandlerResult get_page(Api& api, http::Request& request) {
     co_return co_await get_model_view(api, request);
   CO_TRY(auto reading, read_reading(request));
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto page_json = [&reading](auto& transcript) -> Result<std::string> {
+  transcripts::ShownChanges later;
+  if (reading.view == transcripts::View::chat) {
+    CO_TRY(later, co_await later_changes(api, source));
+  }
+  const auto page_json = [&](auto& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
+    transcripts::ShownChanges changes;
+    if (reading.view == transcripts::View::chat) {
+      transcripts::EntryIds ids;
+      for (const transcripts::StoredLine& line : page.lines) ids.insert(transcripts::entry_id(line.line, line.seq));
+      TRY(changes, transcripts::read_changes(transcript, source.name, &ids));
+      transcripts::add_later(changes, later);
+    }
     std::string out = "{\"data\":[";
     std::size_t bytes = 0;
     for (const transcripts::StoredLine& line : page.lines) bytes += line.line.size() + 32;
@@ -105,7 +116,11 @@ HandlerResult get_page(Api& api, http::Request& request) {
     for (const transcripts::StoredLine& line : page.lines) {
       if (reading.view == transcripts::View::full) {
         append_element(out, transcript.show(line));
-      } else if (auto message = transcripts::view_entry(line.line, line.seq, reading.view)) {
+        continue;
+      }
+      const auto change = changes.empty() ? changes.end() : changes.find(transcripts::entry_id(line.line, line.seq));
+      if (auto message = transcripts::view_entry(line.line, line.seq, reading.view,
+                                                 change == changes.end() ? nullptr : &change->second)) {
         append_element(out, *message);
       }
     }

@@ -3,9 +3,31 @@
 #include <fmt/format.h>
 
 #include "daemon/api/archives.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::api {
+namespace {
+
+constexpr std::size_t most_later = 16;
+
+// Notes which transcripts of the key follow an archived one.
+void note_later(const decide::AgentState& state, const auth::Principal& principal, const std::string& session_id,
+                TranscriptSource& into) {
+  const auto of_id = state.archives.of_id(session_id);
+  if (of_id.empty() || of_id.back()->key.empty()) return;
+  const decide::ArchiveRecord& own = *of_id.back();
+  for (const decide::ArchiveRecord* record : state.archives.of_key(own.key)) {
+    const bool follows = std::pair(record->time, record->seq) > std::pair(own.time, own.seq);
+    if (!follows || record->purged || record->topic || !sees(principal, state, record->key, record->channel)) continue;
+    into.later.push_back(record->session_id);
+    if (into.later.size() == most_later) break;
+  }
+  const decide::Session* now = state.find_key(own.key);
+  if (now != nullptr && sees(principal, state, *now)) into.now = decide::AgentState::file_of(*now, {});
+}
+
+}  // namespace
 
 Result<std::optional<std::string>> topic_of(const http::Request& request) {
   auto topic = query_text(request, "topic");
@@ -14,13 +36,25 @@ Result<std::optional<std::string>> topic_of(const http::Request& request) {
 }
 
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto topic, topic_of(request));
-  const auto guard = query_text(request, "sessionId");
+  TranscriptAsked asked{.guard = query_text(request, "sessionId"), .fresh = wants_fresh(request)};
+  CO_TRY(asked.path, session_path(request, api));
+  CO_TRY(asked.topic, topic_of(request));
+  co_return co_await source_at(api, request, std::move(asked));
+}
+
+asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked) {
+  const auto& [path, topic, guard, fresh] = asked;
+  TranscriptSource archived;
+  archived.agent = path.agent;
+  archived.session_id = path.target.key;
   const auto of_session = [&](const decide::AgentState& state,
                               ledger::Seen& seen) -> Result<std::optional<TranscriptSource>> {
     TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
-    if (session == nullptr) return std::nullopt;
+    if (session == nullptr) {
+      archived.later.clear();
+      note_later(state, request.principal, path.target.key, archived);
+      return std::nullopt;
+    }
     seen.only(*session, path.target.key);
     const std::string& id = session->session_id;
     if (guard && *guard != id) {
@@ -35,7 +69,8 @@ asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Reques
                          .session_id = id,
                          .file = std::move(file),
                          .as_of = api.ledger.as_of(seen.seq()),
-                         .entry = session->entry()};
+                         .entry = session->entry(),
+                         .name = transcripts::transcript_name(id, topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
     if (&state == api.ledger.parts().memory.of(path.agent)) {
       const auto* memory = api.ledger.parts().memory.transcript(path.agent, out.file);
@@ -44,8 +79,7 @@ asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Reques
     }
     return out;
   };
-  CO_TRY(auto source,
-         co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), of_session));
+  CO_TRY(auto source, co_await ledger::show_of(api.ledger, path.agent, path.target.key, fresh, of_session));
   if (source) co_return std::move(*source);
   const std::string& id = path.target.key;
   if (guard && *guard != id)
@@ -53,8 +87,29 @@ asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Reques
   CO_TRY(const auto archives, co_await archives_of(api, path.agent, id));
   const auto found = archives.find(topic.value_or(""));
   if (found == archives.end()) co_return no_such_session(path.agent, id);
-  co_return TranscriptSource{
-      .agent = path.agent, .session_id = id, .file = found->second, .as_of = api.ledger.as_of(0)};
+  archived.file = found->second;
+  archived.as_of = api.ledger.as_of(0);
+  archived.name = transcripts::transcript_name(id, topic);
+  co_return archived;
+}
+
+asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source) {
+  transcripts::ShownChanges all;
+  std::vector<std::string> files;
+  for (const std::string& id : source.later) {
+    const auto archives = co_await archives_of(api, source.agent, id);
+    if (!archives) continue;  // destroyed
+    if (const auto own = archives->find(""); own != archives->end()) files.push_back(own->second);
+  }
+  if (!source.now.empty()) files.push_back(source.now);
+  for (std::string& file : files) {
+    CO_TRY(const auto changes,
+           co_await api.ledger.read_transcript(source.agent, std::move(file), [&](transcripts::Transcript& transcript) {
+             return transcripts::read_changes(transcript, source.name, nullptr);
+           }));
+    transcripts::add_later(all, changes);
+  }
+  co_return all;
 }
 
 }  // namespace sessiond::api

@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/api/handler.hpp"
+#include "transcripts/conversation.hpp"
 #include "transcripts/memory_transcript.hpp"
 
 namespace sessiond::api {
@@ -19,6 +21,19 @@ struct TranscriptSource {
   std::shared_ptr<const context::Meter> meter{};  // null: not known without reading the transcript
   // Of an ephemeral session, as it is now. Null: the transcript is a file.
   std::shared_ptr<const transcripts::MemoryTranscript> memory{};
+  std::string name{};  // transcripts::transcript_name()
+  // Of an archived transcript: the session ids that its key had later, and the file of the one that it has now, where
+  // what people did to its messages is kept. Only what the token sees, and the first ones.
+  std::vector<std::string> later{};
+  std::string now{};  // empty: none
+};
+
+// What source_at() reads.
+struct TranscriptAsked {
+  SessionPath path{};
+  std::optional<std::string> topic{};
+  std::optional<std::string> guard{};  // the session id that the client expects
+  bool fresh = false;
 };
 
 // ?topic=
@@ -26,6 +41,10 @@ Result<std::optional<std::string>> topic_of(const http::Request& request);
 // Errors: those of session_path(); session_not_found, not_found for a topic; session_reset if ?sessionId= names another
 // one.
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
+asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
+
+// What later transcripts tell of the messages of an archived one. Nothing of a session's own.
+asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source);
 
 // Runs call(transcript) on a disk thread, with a Transcript or a MemoryTranscript.
 template <class Call>

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/decide/apply.hpp"
+#include "daemon/decide/needs.hpp"
 #include "policy/context/doom_loop.hpp"
 #include "policy/context/window.hpp"
 #include "policy/usage.hpp"
@@ -38,6 +39,7 @@ class EntryAppender {
         request_(request),
         fetched_(fetched),
         counters_(static_cast<const Counters&>(session)) {
+    if (session.needs_answer) needs_ = json::find(*session.entry_with_old_counters(), "needs").value_or("");
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh;
     if (fresh) return;
@@ -300,12 +302,14 @@ class EntryAppender {
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
+    note_needs(entry, edit);
     std::string data;
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
     data += "{\"set\":";
     json::ObjectWriter members(data);
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
     members.close();
+    if (!edit.unset.empty()) data.append(",\"unset\":").append(json::array_of(edit.unset));
     if (const RunHold* run = builder_.context().run) {
       data.append(",\"runId\":").append(json::quote(run->run_id));
       if (entry.role == "assistant") data.append(",\"saidByRun\":true");
@@ -317,6 +321,21 @@ class EntryAppender {
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
     builder_.out.events.back().envelope.delivers = delivers;
+  }
+
+  // Notes that the entry waits for an answer, or is one.
+  void note_needs(const transcripts::NewEntry& entry, json::Edit& edit) {
+    std::string now = needs_;
+    if (request_.needs_answer && &entry == request_.entries.data())
+      now = with_need(needs_, request_.topic, end_.count, builder_.context().now);
+    else if (!needs_.empty() && entry.role == "assistant" && is_answer(entry.body))
+      now = without_need(needs_, request_.topic);
+    if (now == needs_) return;
+    needs_ = std::move(now);
+    if (needs_.empty())
+      edit.unset.emplace_back("needs");
+    else
+      edit.set.push_back({"needs", needs_});
   }
 
   // Notes where a line goes: behind all others. `position` has only what is said of the line itself.
@@ -346,6 +365,7 @@ class EntryAppender {
   bool has_seqs_ = false;                  // first_seq and last_seq are set
   std::shared_ptr<context::Meter> meter_;  // null: unknown
   std::vector<std::uint32_t> new_ids_;
+  std::string needs_;  // of the session, with the entries so far; empty: nothing waits
 };
 
 }  // namespace

@@ -140,8 +140,17 @@ struct RepairSession {
   std::optional<std::string> topic{};
   bool dry_run = false;
 };
+// A person on a chat platform.
+struct Person {
+  std::string id{};    // or the name, if that is all that is known; empty: nobody is named
+  std::string json{};  // as given: a string, or {"id","name"?,"username"?}
+  std::string name{}, username{};
+  const std::string& shown_name() const { return !name.empty() ? name : !username.empty() ? username : id; }
+};
+
 struct Inbound {
-  std::string channel{}, account_id{}, chat_type{}, peer{}, from{}, surface{}, provider{};
+  std::string channel{}, account_id{}, chat_type{}, peer{}, surface{}, provider{};
+  Person from{};
   struct Names {
     std::string label{}, subject{}, space{}, group_channel{}, display_name{};
   };
@@ -151,7 +160,7 @@ struct Inbound {
   std::optional<std::string> text{};
   std::string content{};      // raw JSON; exclusive with text
   std::string attachments{};  // raw JSON array
-  std::string message_id{};
+  std::string message_id{};   // the platform's
   std::optional<std::int64_t> timestamp{};
   bool mentioned = false;
   std::optional<bool> activate{};
@@ -159,6 +168,19 @@ struct Inbound {
 };
 // Computes the route of an inbound message. Errors: those of policy::route().
 Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command);
+
+// What people did to a message later (transcripts/changes.hpp).
+struct ChangeMessage {
+  enum class What : std::uint8_t { edit, remove, react };
+  What what = What::edit;
+  Target target{};  // the session with the message's key, as it is now
+  MessagePlace place{};
+  std::optional<std::string> text{};  // of an edit
+  std::string content{};              // raw JSON; exclusive with text
+  std::string emoji{};                // of a reaction
+  Person from{};
+  bool removed = false;
+};
 
 struct Outbound {
   Target target{};
@@ -197,6 +219,8 @@ Result<Decision> decide(const AgentState& state, const FailCompaction& command, 
 Result<Decision> decide(const AgentState& state, const RepairSession& command, const Context& context,
                         const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const Inbound& command, const Context& context,
+                        const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
                         const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const Outbound& command, const Context& context,
                         const FetchedLines& lines);

@@ -15,20 +15,6 @@
 namespace sessiond::decide {
 namespace {
 
-// Returns `content` with its text replaced by `text`; "" if nothing is left.
-std::string with_text(std::string_view content, std::string_view text) {
-  if (json::kind(content) != json::Kind::array) return text.empty() ? "" : json::quote(text);
-  std::string out = "[";
-  bool said = text.empty();
-  for (const std::string_view part : json::elements(content)) {
-    const bool is_text = json::kind(part) == json::Kind::object && json::string_at(part, "type") == "text";
-    if (is_text && std::exchange(said, true)) continue;
-    if (out.size() > 1) out += ',';
-    out += is_text ? text_part(text) : json::compact(part);
-  }
-  return out.size() == 1 ? "" : out + "]";
-}
-
 class InboundDecision {
  public:
   InboundDecision(const AgentState& state, const Inbound& command, const Context& context, const FetchedLines& lines)
@@ -61,7 +47,7 @@ class InboundDecision {
     if (command_.text)
       text_ = std::string(*rest);
     else
-      content_ = with_text(command_.content, *rest);
+      content_ = transcripts::with_text(command_.content, *rest);
   }
 
   bool has_message() const { return !content_.empty() || !text_.empty() || !command_.attachments.empty(); }
@@ -173,7 +159,7 @@ class InboundDecision {
     put("provider", command_.provider.empty() ? route_.channel : command_.provider);
     put("surface", command_.surface.empty() ? route_.channel : command_.surface);
     put("chatType", route_.chat_type);
-    put("from", command_.from.empty() ? route_.peer : command_.from);
+    put("from", command_.from.id.empty() ? route_.peer : command_.from.id);
     put("to", route_.peer);
     put("accountId", command_.account_id);
     if (!command_.thread_id.empty()) writer.raw("threadId", command_.thread_id);
@@ -184,7 +170,7 @@ class InboundDecision {
     if (!command_.names.subject.empty()) return command_.names.subject;
     if (!command_.names.group_channel.empty()) return command_.names.group_channel;
     if (!command_.names.label.empty()) return command_.names.label;
-    if (route_.chat_type == "direct" && !command_.from.empty()) return command_.from;
+    if (route_.chat_type == "direct" && !command_.from.id.empty()) return command_.from.shown_name();
     return route_.peer;
   }
 
@@ -195,8 +181,8 @@ class InboundDecision {
     writer.string("role", "user");
     writer.raw("content", content_.empty() ? content_of_text(text_) : json::compact(content_));
     if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
-    if (!command_.from.empty()) writer.string("from", command_.from);
-    if (!command_.message_id.empty()) writer.string("messageId", command_.message_id);
+    if (!command_.from.id.empty()) writer.raw("from", command_.from.json);
+    if (!command_.message_id.empty()) writer.string("platformMessageId", command_.message_id);
     return transcripts::NewEntry{
         .type = "message", .time = command_.timestamp, .body = writer.text(), .role = "user", .stamp = true};
   }
@@ -205,7 +191,11 @@ class InboundDecision {
     const bool fresh = created_ || !reset_reason_.empty();
     std::optional<AppendResult> appended;
     AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
+    const policy::SendDecision send =
+        policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     if (auto message = new_entry()) {
+      append.needs_answer = activate_;
+      append.event_extra = inbound_member(send);
       append.entries.push_back(std::move(*message));
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
       if (builder_.out.need) return std::move(builder_.out);
@@ -213,8 +203,6 @@ class InboundDecision {
     }
     const std::string run =
         appended && activate_ && context_.rules->runs.on_inbound ? place_run(session, *appended) : "null";
-    const policy::SendDecision send =
-        policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     std::string& body = builder_.out.body;
     body.reserve(512);
     json::ObjectWriter writer(body);
@@ -236,6 +224,17 @@ class InboundDecision {
     writer.close();
     builder_.out.status = 201;
     return std::move(builder_.out);
+  }
+
+  // What the event tells of the message, as the reply does.
+  std::string inbound_member(const policy::SendDecision& send) const {
+    json::ObjectWriter writer;
+    writer.boolean("activate", activate_);
+    writer.boolean("systemIntro", intro_);
+    writer.boolean("mentioned", command_.mentioned);
+    writer.raw("send", policy::to_json(send));
+    writer.raw("run", "null");  // the run is made after the message
+    return ",\"inbound\":" + writer.text();
   }
 
   // The address that the answer goes to, whatever becomes of the session's.

@@ -5,6 +5,7 @@
 
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
@@ -185,6 +186,14 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   }
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
+  if (session.needs_answer) {
+    std::string needs =
+        without_need(json::find(*session.entry_with_old_counters(), "needs").value_or(""), command.topic);
+    if (needs.empty())
+      edit.remove("needs");
+    else
+      edit.put("needs", std::move(needs));
+  }
   std::vector<std::string> names;
   if (context.durable) names = archive_names({file}, "deleted", context.ids->archive_time(context.now));
   json::ObjectWriter data;

@@ -83,7 +83,8 @@ class RunStart {
     RunInput input{.topic = command_.topic};
     if (command_.input.empty()) return input;
     TRY(auto appended,
-        append_entries(builder_, session, {.topic = command_.topic, .entries = command_.input}, lines_, false));
+        append_entries(builder_, session, {.topic = command_.topic, .entries = command_.input, .needs_answer = true},
+                       lines_, false));
     input.ids = std::move(appended.ids);
     for (const transcripts::NewEntry& entry : command_.input) input.texts.push_back(text_in(entry));
     return input;

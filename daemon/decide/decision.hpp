@@ -22,6 +22,7 @@
 #include "daemon/decide/adoptions.hpp"
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/lineage.hpp"
+#include "daemon/decide/platform_message.hpp"
 #include "daemon/decide/rules.hpp"
 #include "store/journal/event.hpp"
 #include "store/journal/line_position.hpp"
@@ -136,6 +137,14 @@ struct Decision {
   std::vector<TranscriptUpdate> transcript_updates;
   std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
   std::optional<Need> need;
+
+  // Messages that went out, by the names that their platform gave them: they are then found, edited and deleted as
+  // those that came in.
+  struct Named {
+    std::string name;  // platform_name()
+    MessagePlace place;
+  };
+  std::vector<Named> named{};
 
   int status = 200;
   std::string body;      // JSON

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/decide/needs.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
@@ -157,6 +158,8 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   std::int64_t updated = session.updated_at;
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
+  std::string needs;
+  if (session.needs_answer) needs = json::find(*session.entry_with_old_counters(), "needs").value_or("");
   for (const transcripts::WholeLine& line : theirs.lines) {
     // Compacted, because whitespace in the line could break the event's line.
     const std::string message = json::compact(
@@ -169,7 +172,11 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
       set.integer("lastInteractionAt", interacted = std::max(interacted, time));
     messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
     set.integer("messageCount", *messages);
+    const bool answers = !needs.empty() && is_answer(message);
+    if (answers) needs = without_need(needs, owner.topic);
+    if (answers && !needs.empty()) set.raw("needs", needs);
     set.close();
+    if (answers && needs.empty()) data += R"(,"unset":["needs"])";
     data.append(",\"message\":").append(message).append("}");
     builder.emit(journal::EventType::message_appended, session, data, owner.topic);
   }

@@ -111,6 +111,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     *counter = policy::counted(value);
   else if (field == "ephemeral")
     ephemeral = json::as_bool(value).value_or(false);
+  else if (field == "needs")
+    needs_answer = json::kind(value) == json::Kind::array && value != "[]";
 }
 
 void Session::read_fields() {
@@ -121,6 +123,7 @@ void Session::read_fields() {
   const std::int64_t chosen = std::exchange(created_at, 0);
   updated_at = 0;
   ephemeral = false;
+  needs_answer = false;
   std::string legacy_channel;
   std::string last_channel;
   SdkSessionId sdk;

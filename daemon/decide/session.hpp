@@ -51,6 +51,7 @@ class Session : public Counters, public Linked {
   std::optional<std::int64_t> archived_at, last_interaction_at;
   std::optional<std::int64_t> started_at;  // sessionStartedAt of the entry, else its createdAt
   bool ephemeral = false;
+  bool needs_answer = false;  // a message waits for an answer (needs.hpp)
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;

@@ -22,8 +22,8 @@ namespace {
 constexpr off_t cursor_key_bytes = 64;
 constexpr std::array<std::string_view, 8> expected{"EPOCH",     "CHECKPOINT", "cursor.key", "tickets",
                                                    "adoptions", "clock",      "logouts",    "retention"};
-constexpr std::array<std::string_view, 8> folders{"archives", "ends",   "index",    "kept",
-                                                  "keys",     "outbox", "previous", "runs"};
+constexpr std::array<std::string_view, 9> folders{"archives", "ends",   "index",    "kept", "keys",
+                                                  "messages", "outbox", "previous", "runs"};
 
 class JournalFiles {
  public:
@@ -46,7 +46,7 @@ class JournalFiles {
                              "given out before are refused");
       if (std::ranges::find(expected, file.name) != expected.end() || file.name.ends_with(".idx")) continue;
       if (parse_segment_name(file.name)) continue;
-      if (file.name == "keys") {
+      if (file.name == "keys" || file.name == "messages") {
         look_at_keys(path, modes);
       } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
                  file.name == "runs" || file.name == "outbox") {

@@ -17,7 +17,7 @@ constexpr std::int64_t refusal_told_ms = 5000;  // so long a refused write makes
 }  // namespace
 
 Commits::Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal,
-                 std::unique_ptr<answers::AnswerStore> answers, std::unique_ptr<journal::AgeClock> clock)
+                 std::unique_ptr<answers::KeptAnswers> answers, std::unique_ptr<journal::AgeClock> clock)
     : env_(env),
       ids_(decide::IdSource::secure()),
       answers_(std::move(answers)),

@@ -16,7 +16,7 @@
 #include "daemon/decide/decision.hpp"
 #include "daemon/ledger/env.hpp"
 #include "daemon/runtime/waiters.hpp"
-#include "store/answers/answers.hpp"
+#include "store/answers/kept_answers.hpp"
 #include "store/journal/age_clock.hpp"
 #include "store/journal/journal.hpp"
 
@@ -39,7 +39,7 @@ class Commits {
   };
 
   // Nothing may be staged before set_hooks().
-  Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal, std::unique_ptr<answers::AnswerStore> answers,
+  Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal, std::unique_ptr<answers::KeptAnswers> answers,
           std::unique_ptr<journal::AgeClock> clock);
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
 
@@ -69,7 +69,7 @@ class Commits {
   void on_outcome(journal::BatchOutcome outcome);
 
   journal::Journal& journal() const { return *journal_; }
-  answers::AnswerStore& answers() const { return *answers_; }
+  answers::KeptAnswers& answers() const { return *answers_; }
   journal::AgeClock& clock() const { return *clock_; }
   const Counters& counters() const { return counters_; }
 
@@ -89,7 +89,7 @@ class Commits {
   LedgerEnv& env_;
   Hooks hooks_{};
   decide::IdSource ids_;
-  std::unique_ptr<answers::AnswerStore> answers_;
+  std::unique_ptr<answers::KeptAnswers> answers_;
   std::unique_ptr<journal::AgeClock> clock_;
   std::deque<InFlight> in_flight_{};
   std::uint64_t next_seq_;

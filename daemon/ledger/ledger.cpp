@@ -57,28 +57,6 @@ Reply replay(const answers::Answer& answer) {
           .replayed = true};
 }
 
-// Makes the answers to keep: the same one under each scope.
-std::vector<answers::Answer> answers_of(const std::vector<answers::Digest>& scopes, const answers::Digest& request,
-                                        const decide::Decision& decision, const journal::AgeClock& clock) {
-  std::vector<answers::Answer> answers;
-  if (scopes.empty() || decision.status == 204) return answers;  // nothing was done that must not be done twice
-  const std::int64_t now = clock.now();
-  std::string headers;
-  json::ObjectWriter writer(headers);
-  if (!decision.etag.empty()) writer.string("etag", decision.etag);
-  if (!decision.location.empty()) writer.string("location", decision.location);
-  writer.close();
-  for (const answers::Digest& scope : scopes) {
-    answers.push_back({.scope = scope,
-                       .request = request,
-                       .time = now,
-                       .status = decision.status,
-                       .headers = headers,
-                       .body = decision.body});
-  }
-  return answers;
-}
-
 // Ends a commit that was answered before it was durable. The key is in flight until the answer is kept, and the
 // transcript is held until the lines are in it. A failure is reported by the parts that it happens in.
 asio::awaitable<void> finish(LedgerParts& parts, std::uint64_t seq, std::string agent,
@@ -105,6 +83,14 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
   if (state->find_key(scope.session) != nullptr) scopes.clear();
   scopes.insert(scopes.begin(), scope.of(session->key()));
   co_return scopes;
+}
+
+// The answer to a message that came before.
+Reply duplicate(const answers::Answer& answer) {
+  Reply reply{.status = 200, .body = answer.body};
+  reply.body.pop_back();
+  reply.body += R"(,"duplicate":true})";
+  return reply;
 }
 
 // Finds the answer that is kept for a request, of a durable session or an ephemeral one.
@@ -143,6 +129,12 @@ std::unexpected<Problem> is_there_already() {
   return fail(Code::session_exists, "a session with this key or id is there already");
 }
 
+std::unexpected<Problem> still_running(std::string_view what) {
+  return std::unexpected(Problem{.code = Code::idempotency_in_flight,
+                                 .detail = fmt::format("a request with this {} is still running", what),
+                                 .retry_after_s = 1});
+}
+
 asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string agent, Requester intent,
                                                 Decide decide) {
   MemorySessions::Facts facts;
@@ -152,12 +144,18 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     const decide::AgentState* durable = parts.agents.find_or_add(agent).state.get();
     if (durable == nullptr) continue;
     // No wait from here on, unless the decision needs a fact: then all begins again.
-    std::vector<answers::Digest> scopes;
+    KeptUnder under{.request = intent.request};
     if (intent.scope) {
       const decide::AgentState* held = parts.memory.holding(agent, intent.scope->session);
-      scopes = {intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
-      CO_TRY(const auto known, kept_answer(parts, scopes.front(), intent.request));
+      under.scopes = {
+          intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
+      CO_TRY(const auto known, kept_answer(parts, under.scopes.front(), intent.request));
       if (known) co_return replay(*known);
+    }
+    if (!intent.message.name.empty()) {
+      const KnownMessage known = known_message(parts, intent.message);
+      if (known.answer) co_return duplicate(*known.answer);
+      under.message = known.scope;
     }
     CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide, facts));
     if (decision.need) {
@@ -170,7 +168,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       decision.body.pop_back();
       decision.body += R"(,"durable":false})";
     }
-    parts.memory.apply(agent, decision, answers_of(scopes, intent.request, decision, parts.commits.clock()));
+    parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
     co_return Reply{.status = decision.status,
                     .body = std::move(decision.body),
                     .etag = std::move(decision.etag),
@@ -183,17 +181,14 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
 asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester intent, Decide decide, bool create) {
   if (intent.in_memory)
     co_return co_await commit_in_memory(parts_, std::move(agent), std::move(intent), std::move(decide));
-  std::vector<answers::Digest> scopes;  // an answer is looked for under the first
+  KeptUnder under{.request = intent.request};
   std::shared_ptr<InFlightKey> guard;
+  std::shared_ptr<InFlightKey> message_guard;
   if (intent.scope) {
-    scopes = co_await scopes_of(parts_, agent, *intent.scope);
-    std::string key = scope_key(scopes.front());
-    if (in_flight_keys_.contains(key)) {
-      co_return std::unexpected(Problem{.code = Code::idempotency_in_flight,
-                                        .detail = "a request with this Idempotency-Key is still running",
-                                        .retry_after_s = 1});
-    }
-    CO_TRY(const auto known, kept_answer(parts_, scopes.front(), intent.request));
+    under.scopes = co_await scopes_of(parts_, agent, *intent.scope);
+    std::string key = scope_key(under.scopes.front());
+    if (in_flight_keys_.contains(key)) co_return still_running("Idempotency-Key");
+    CO_TRY(const auto known, kept_answer(parts_, under.scopes.front(), intent.request));
     if (known) {
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
         CO_TRY(co_await parts_.flusher.wait_until_written(agent));
@@ -201,6 +196,22 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       co_return replay(*known);
     }
     guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
+  }
+  if (!intent.message.name.empty()) {
+    std::string key = scope_key(answers::digest(intent.message.name));
+    if (in_flight_keys_.contains(key)) co_return still_running("messageId");
+    const KnownMessage known = known_message(parts_, intent.message);
+    if (known.answer) {
+      if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
+      Reply reply = duplicate(*known.answer);
+      decide::Decision again;
+      again.body = reply.body;
+      for (const answers::Answer& answer : answers_of(under, again, parts_.commits.clock()))
+        parts_.commits.answers().put(answer);
+      co_return reply;
+    }
+    under.message = known.scope;
+    message_guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
   }
 
   decide::FetchedLines lines;
@@ -267,7 +278,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       if (const decide::AgentState* memory = parts_.memory.of(agent); memory && makes_one_of(*memory, decision))
         co_return is_there_already();
       committed = !decision.events.empty();
-      last = parts_.agents.stage(state, decision, answers_of(scopes, intent.request, decision, parts_.commits.clock()));
+      last = parts_.agents.stage(state, decision, answers_of(under, decision, parts_.commits.clock()));
       break;
     }
     if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
@@ -276,7 +287,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
 
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
-  if (!committed) unstored = answers_of(scopes, intent.request, decision, parts_.commits.clock());
+  if (!committed) unstored = answers_of(under, decision, parts_.commits.clock());
   Reply reply{.status = decision.status,
               .body = std::move(decision.body),
               .etag = std::move(decision.etag),
@@ -284,7 +295,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   if (intent.respond_async && committed) {
     reply.status = 202;
     parts_.env.background.run(
-        finish(parts_, last, agent, std::move(decision.transcript_updates), guard, std::move(hold)), "finish");
+        finish(parts_, last, agent, std::move(decision.transcript_updates),
+               std::make_shared<std::pair<std::shared_ptr<InFlightKey>, std::shared_ptr<InFlightKey>>>(
+                   std::move(guard), std::move(message_guard)),
+               std::move(hold)),
+        "finish");
     co_return reply;
   }
   CO_TRY(co_await parts_.commits.wait_until_durable(last));
@@ -316,6 +331,11 @@ const decide::AgentState* loaded_state(const LedgerParts& parts, const std::stri
   if (const auto* memory = parts.memory.holding(agent, key)) return memory;
   const auto found = parts.agents.all().find(agent);
   return found == parts.agents.all().end() ? nullptr : found->second->state.get();
+}
+
+std::optional<decide::MessagePlace> Ledger::find_message(const MessageName& wanted) const {
+  const auto known = known_message(parts_, wanted);
+  return known.answer ? decide::read_place(known.answer->body) : std::nullopt;
 }
 
 std::string Ledger::as_of(std::uint64_t last_seq) const {

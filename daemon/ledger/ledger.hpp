@@ -14,6 +14,7 @@
 
 #include "config/config.hpp"
 #include "daemon/decide/decision.hpp"
+#include "daemon/ledger/known_messages.hpp"
 #include "daemon/ledger/parts.hpp"
 
 namespace sessiond::journal {
@@ -38,6 +39,7 @@ struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
   answers::Digest request{};   // of everything that the request asks for; used with a scope
+  MessageName message{};       // a message that comes a second time is answered as the first time, with duplicate:true
   bool respond_async = false;  // answer 202 before it is durable
   // Commit on the agent's ephemeral sessions (memory_sessions.hpp): nothing is journaled, and the reply says so. The
   // agent is made if it is not there yet, in memory. session_exists if it makes a session that exists durably.
@@ -95,6 +97,9 @@ class Ledger {
   // Decides, commits and answers once durable (`respond_async`: at once). `create` makes an agent that is not there yet
   // (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
+  // Finds where a message is that its platform has named. Nothing: no such message is known, or the requester may not
+  // see what was answered to it.
+  std::optional<decide::MessagePlace> find_message(const MessageName& wanted) const;
   // A commit that concerns no agent (tokens, policy, locks): one event.
   asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,
                                          std::string agent = {}) {
@@ -159,7 +164,7 @@ class Ledger {
 
  private:
   Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
-         std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
+         std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::KeptAnswers> answers,
          std::unique_ptr<journal::AgeClock> clock, std::string secret);
 
   LedgerParts parts_;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array single_files{"CHECKPOINT", "adoptions", "EPOCH",     "clock",
                                   "cursor.key", "logouts",   "retention", "tickets"};
-constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "outbox", "previous", "runs"};
-constexpr std::array flat_folders{"archives", "ends",     "keys",
+constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "messages", "outbox", "previous", "runs"};
+constexpr std::array flat_folders{"archives", "ends",     "keys", "messages",
                                   "outbox",   "previous", "runs"};  // that hold files and nothing else
 
 bool is_ours(const fs::path& path) {

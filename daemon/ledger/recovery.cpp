@@ -266,7 +266,7 @@ class Recovery {
 }  // namespace
 
 Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Config& config, decide::Rules rules,
-               std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::AnswerStore> answers,
+               std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::KeptAnswers> answers,
                std::unique_ptr<journal::AgeClock> clock, std::string secret)
     : parts_{.env = {io, disk, config, std::move(rules), std::move(secret)},
              .journal_files = *journal,
@@ -340,11 +340,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                                                 .on_check = [&io](const journal::JournalCheck& check) {
                                                   asio::post(io, [check] { log_check(check); });
                                                 }}));
-  TRY(auto answers, answers::AnswerStore::open(
-                        {.dir = paths.journal_dir() / "keys",
-                         .retention_ms = config.idempotency.retention_ms,
-                         .max_bytes = config.idempotency.max_bytes,
-                         .segment_bytes = std::min<std::uint64_t>(16ULL << 20, config.idempotency.max_bytes / 16)}));
+  TRY(auto answers, answers::KeptAnswers::open({.dir = paths.journal_dir(),
+                                                .key_retention_ms = config.idempotency.retention_ms,
+                                                .message_retention_ms = config.journal.retention_ms,
+                                                .max_bytes = config.idempotency.max_bytes}));
   std::vector<std::string> adoption_repairs;
   TRY(auto adoptions, read_adoptions(adoptions_file(paths), adoption_repairs));
   auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", std::max(answers->newest(), adoptions.newest()),

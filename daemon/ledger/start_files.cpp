@@ -77,7 +77,7 @@ void remove_left_temps(const Paths& paths) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
   for (const std::string_view folder :
-       {"", "archives", "ends", "index", "keys", "outbox", "previous", "runs"}) {  // not "kept"
+       {"", "archives", "ends", "index", "keys", "messages", "outbox", "previous", "runs"}) {  // not "kept"
     store::each_in(paths.journal_dir() / folder, remove);
   }
   store::each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {

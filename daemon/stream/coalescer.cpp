@@ -18,7 +18,7 @@ bool Coalescer::add(Ephemeral event, std::chrono::milliseconds interval) {
   const auto same = std::ranges::find_if(waiting_, [&](const Ephemeral& one) {
     return one.type == event.type && one.envelope.key == event.envelope.key &&
            one.envelope.topic == event.envelope.topic && one.envelope.actor == event.envelope.actor &&
-           one.run_id == event.run_id;
+           one.run_id == event.run_id && one.from == event.from;
   });
   if (bytes_ + event.text.size() > most_waiting_bytes || (same == waiting_.end() && waiting_.size() >= most_waiting))
     return false;
@@ -53,6 +53,7 @@ void Coalescer::send_waiting() {
     json::ObjectWriter out;
     if (!one.run_id.empty()) out.string("runId", one.run_id);
     if (one.type == journal::EventType::text_delta) out.string("text", one.text);
+    if (!one.from.empty()) out.raw("from", one.from);
     events.push_back(journal::make_event(std::move(one.envelope), out.text()));
   }
   if (!events.empty()) send_(std::move(events));

@@ -19,6 +19,7 @@ struct Ephemeral {
   journal::Envelope envelope{};
   std::string run_id{};  // empty: none
   std::string text{};    // of text.delta
+  std::string from{};    // of session.typing: the person, raw JSON; empty: not named
 };
 
 class Coalescer {

@@ -26,12 +26,15 @@ using Digest = std::array<std::uint8_t, 16>;  // the first 16 bytes of a SHA-256
 Digest digest(std::string_view bytes);
 
 struct Answer {
-  Digest scope{};         // of token, method, path and Idempotency-Key, joined by NUL
-  Digest request{};       // of the request's body, query and If-Match: another request with the same key is refused
+  Digest scope{};  // of token, method, path and Idempotency-Key, joined by NUL
+  // Of the request's body, query and If-Match: another request with the same key is refused. Zeros: the answer is to a
+  // message that its platform has named, whatever else the request says.
+  Digest request{};
   std::int64_t time = 0;  // of the AgeClock (store/journal/age_clock.hpp), as is every `now` below
   int status = 0;         // of the HTTP reply
   std::string headers{};  // JSON object of the reply's headers (ETag, Location)
   std::string body{};     // as sent
+  bool of_message() const { return request == Digest{}; }
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 // As in a batch's `answers` and in journal/keys:

@@ -24,6 +24,7 @@ class Place:
         self.markers = set(markers) | {session_id}
         self.named = set(named)  # of the markers, those that its key consists of
         self.message_id = None
+        self.platform = None  # channel, peer and messageId, as a bridge names its message
 
     def seen_by(self, scope) -> bool:
         if "key" in scope and scope["key"] not in (self.key, *self.parents):
@@ -75,6 +76,7 @@ class Store:
         if agent not in AGENTS:
             place.markers.add(agent)
         place.message_id = made["messageId"]
+        place.platform = {"agent": agent, "channel": channel, "peer": peer, "messageId": message}
         place.markers.add(place.message_id)
         self.places.append(place)
         self.done(self.api.patch(S(place.key, agent), {"label": self.mark(place), "name": self.mark(place),

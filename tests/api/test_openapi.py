@@ -75,6 +75,19 @@ class Document(Case):
             "surface": "x", "provider": "slack", "mentioned": True}, 201)
         key = got["sessionKey"]
         post("/v1/inbound", "/v1/inbound", {"channel": "slack", "chatType": "direct", "peer": "u", "text": "/new"}, 201)
+        named = {"channel": "slack", "peer": "p" + uid(), "messageId": "m-2"}
+        said = {**named, "chatType": "direct", "text": "hi", "from": {"id": "U1", "name": "Ada", "username": "ada"}}
+        post("/v1/inbound", "/v1/inbound", said, 201)
+        post("/v1/inbound", "/v1/inbound", said, 200)
+        post("/v1/inbound", "/v1/inbound", [said, {}], 200)
+        post("/v1/inbound/edits", "/v1/inbound/edits", {**named, "text": "hi!"}, 201)
+        post("/v1/inbound/reactions", "/v1/inbound/reactions", {**named, "emoji": "+1", "from": "U2"}, 201)
+        found = get("/v1/agents/{agent}/messages", f"/v1/agents/main/messages?channel=slack&peer={named['peer']}&platformMessageId=m-2")
+        changed = get(one + "/messages", S(found["data"][0]["key"], "main", "messages") + "?view=chat")["data"][0]
+        self.assertEqual((changed["edited"], changed["reactions"]), (True, [{"emoji": "+1", "count": 1}]))
+        post("/v1/inbound/deletes", "/v1/inbound/deletes", named, 201)
+        get(one + "/messages", S(found["data"][0]["key"], "main", "messages") + "?view=chat")
+        self.assertTrue(get("/v1/sessions", "/v1/sessions?needs=answer")["data"][0]["needs"])
         post(one + "/messages", S(key, "main", "messages"), {"role": "assistant", "text": "a", "usage": {"input": 1}}, 201)
         post(one + "/outbound", S(key, "main", "outbound"), {"text": "b", "mediaUrls": ["https://x/y.png"], "usage": {"output": 2}}, 201)
         self.check("patch", one, self.api.request("PATCH", S(key), {"label": "x", "queueCap": 3}, {"Content-Type": "application/json"}), 200)

@@ -62,6 +62,12 @@ class Scope(Case):
                     if path.endswith(("/messages", "/transcript")):
                         ask(filled + "?topic=" + getattr(place, "topic", "t"))
                         ask(filled.replace(place.key, place.session_id))
+            elif path.endswith("{agent}/messages"):
+                for place in self.store.places:
+                    if place.platform:
+                        named = place.platform
+                        ask(path.replace("{agent}", place.agent) +
+                            f"?channel={named['channel']}&peer={named['peer']}&platformMessageId={named['messageId']}")
             elif "{agent}" in path:
                 for agent in (*AGENTS, self.store.third, "nosuch"):
                     for query in LISTS if path.endswith("/sessions") else ("",):
@@ -195,6 +201,20 @@ class Scope(Case):
                     agents = self.ok(token.ask("GET", "/v1/agents"), 200)["data"]
                     self.assertEqual({a["agent"]: a["sessions"] for a in agents},
                                      {a: sum(p.agent == a for p in shown) for a in {p.agent for p in shown}})
+                self.settle(token)
+
+    def test_messages_of_another_conversation(self):
+        """By the names that bridges give them."""
+        for name in SCOPES:
+            with self.subTest(name):
+                token = self.token(name)
+                for place in [p for p in self.store.hidden_from(token.scope) if p.platform]:
+                    for what, more in (("edits", {"text": "x"}), ("deletes", {}), ("reactions", {"emoji": "x", "from": "x"})):
+                        answers = [token.ask("POST", "/v1/inbound/" + what, {**place.platform, **more, **other})
+                                   for other in ({}, {"messageId": marker()})]
+                        plain = [(reply.status, re.sub(rb'"requestId":"[^"]*"', b"", reply.raw)) for reply in answers]
+                        self.assertEqual(plain[0], plain[1])
+                        self.assertIn(plain[0][0], (403, 404))
                 self.settle(token)
 
     def test_kept_answers_of_another_token(self):

@@ -15,7 +15,11 @@ Inbound from_user(std::string text = "hi") {
   return {.channel = "Slack", .chat_type = "dm", .peer = "U1", .text = std::move(text)};
 }
 Inbound in_group(std::string text = "hi") {
-  return {.channel = "slack", .chat_type = "group", .peer = "G1", .from = "U1", .text = std::move(text)};
+  return {.channel = "slack",
+          .chat_type = "group",
+          .peer = "G1",
+          .from = {.id = "U1", .json = R"("U1")"},
+          .text = std::move(text)};
 }
 std::vector<std::string> types(const Decision& decision) {
   std::vector<std::string> out;
@@ -215,7 +219,7 @@ TEST_CASE("content, attachments, time and the platform's id stay with the messag
   CHECK(at(stored, "content") == R"([{"type":"image","n":1e400}])");
   CHECK(at(stored, "attachments") == R"([{"url":"x"}])");
   CHECK(at(stored, "from") == "\"U1\"");
-  CHECK(at(stored, "messageId") == "\"platform-1\"");
+  CHECK(at(stored, "platformMessageId") == "\"platform-1\"");
   CHECK(at(stored, "timestamp") == "1000");
   CHECK(at(line, "timestamp") == "\"1970-01-01T00:00:01.000Z\"");
   CHECK(world.session(group).updated_at == world.now);  // the bridge's clock moves nothing of ours

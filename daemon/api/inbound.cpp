@@ -1,0 +1,229 @@
+// What people say and do on a chat platform, as its bridge tells it: messages, and what becomes of them later. A
+// message is known by the id that the platform gave it (daemon/decide/platform_message.hpp).
+#include <fmt/format.h>
+
+#include "daemon/api/bridge_fields.hpp"
+#include "daemon/api/transcript_source.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "policy/context/entry.hpp"
+#include "store/names.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::size_t most_messages = 100;  // in one request
+constexpr std::size_t longest_emoji = 256;  // bytes
+
+// A message by what its platform calls it.
+struct Named {
+  std::string channel{}, account_id{}, peer{}, id{};
+};
+
+// The name under which the request asks for a message. Its token must see the session and the channel.
+ledger::MessageName name_of(const http::Request& request, const std::string& agent, const Named& message) {
+  const auto sees_answer = [principal = request.principal, agent,
+                            channel = store::lower(store::trim(message.channel))](std::string_view answer) {
+    return principal.sees(agent, json::string_at(answer, "sessionKey").value_or(""), channel);
+  };
+  return {.name = decide::platform_name(agent, message.channel, message.account_id, message.peer, message.id),
+          .actor = request.principal.id,
+          .sees = sees_answer};
+}
+
+void check_files(Fields& fields, const decide::Inbound& command, std::int64_t most) {
+  json::ObjectWriter message;
+  if (!command.content.empty()) message.raw("content", command.content);
+  if (!command.attachments.empty()) message.raw("attachments", command.attachments);
+  const std::int64_t files = context::files_in(message.text());
+  if (files > most)
+    fields.fault(command.attachments.empty() ? "content" : "attachments",
+                 fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", files, most));
+}
+
+// Takes one message. `message` is the body, or an element of the array in it.
+HandlerResult receive(Api& api, const http::Request& request, std::string_view message) {
+  CO_TRY(auto fields, Fields::of(message));
+  const auto text = [&fields](std::string_view name) { return fields.string(name).value_or(""); };
+  decide::Inbound command;
+  const std::string agent = agent_of(fields);
+  command.channel = text("channel");
+  command.account_id = text("accountId");
+  command.chat_type = text("chatType");
+  command.peer = text("peer");
+  command.from = person_of(fields, "from");
+  command.surface = text("surface");
+  command.provider = text("provider");
+  command.names.label = text("label");
+  command.names.subject = text("subject");
+  command.names.space = text("space");
+  command.names.group_channel = text("groupChannel");
+  command.names.display_name = text("displayName");
+  command.message_id = text("messageId");
+  command.timestamp = fields.time("timestamp");
+  command.mentioned = fields.boolean("mentioned").value_or(false);
+  command.activate = fields.boolean("activate");
+  read_thread(fields, command.thread_id);
+  command.topic = checked_topic(fields);
+  command.text = fields.string("text", api.config.limits.body_bytes);
+  check_content(fields, command.text, fields.raw("content"), command.content);
+  if (const auto attachments = fields.array("attachments")) command.attachments = json::compact(*attachments);
+  if (command.attachments == "[]") command.attachments.clear();
+  check_not_empty(fields, command.text, "attachments", !command.attachments.empty());
+  check_files(fields, command, api.ledger.rules().context.files_per_message);
+  const std::string key = text("idempotencyKey");
+  CO_TRY(fields.done());
+  if (!request.principal.sees_agent(agent))
+    co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
+
+  // The key is known before the decision, so scope is too.
+  CO_TRY(command.route, decide::route_of(api.ledger.rules().routing, agent, command));
+  const policy::Route route = command.route;
+  const auto refusal = [&route] {
+    return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
+  };
+  if (!request.principal.sees(agent, route.key, route.channel)) co_return refusal();
+  CO_TRY(auto requester, requester_of(request, key, message));
+  if (!command.message_id.empty())
+    requester.message = name_of(request, agent, {route.channel, command.account_id, route.peer, command.message_id});
+  // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
+  // another channel must not take it over, since it would then see the messages. When the key itself names the token's
+  // channel, the conversation belongs to that channel.
+  requester.in_memory = is_in_memory(api, agent, command);
+  const ledger::Decide within = scoped(std::move(command), request.principal);
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    const decide::Session* there = state.find_key(route.key);
+    if (there != nullptr && !sees(request.principal, state, *there) &&
+        !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
+      return refusal();
+    }
+    return within(state, context, lines);
+  };
+  CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(requester), decide, true));
+  co_return to_response(std::move(reply));
+}
+
+// Takes the messages of an array in order. One that is refused does not stop the others.
+HandlerResult receive_all(Api& api, const http::Request& request, std::string_view array) {
+  std::vector<std::string_view> messages;
+  for (const std::string_view message : json::elements(array)) messages.push_back(message);
+  if (messages.empty() || messages.size() > most_messages)
+    co_return fail_at("", fmt::format("has {} messages; a request takes 1 to {}", messages.size(), most_messages));
+  if (!request.header("idempotency-key").empty())
+    co_return fail_at("", "each message of an array has an idempotencyKey of its own; the header is for one message");
+  std::string results = "{\"results\":[";
+  for (const std::string_view message : messages) {
+    auto done = co_await receive(api, request, message);
+    const http::Response reply = done ? std::move(*done) : http::to_response(done.error(), request);
+    begin_element(results);
+    if (done)
+      results.append(fmt::format(R"({{"status":{},)", reply.status)).append(std::string_view(reply.body).substr(1));
+    else
+      results += reply.body;
+  }
+  co_return json_response(results + "]}");
+}
+
+HandlerResult inbound(Api& api, http::Request& request) {
+  CO_TRY(const auto body, body_of(request, api));
+  if (json::kind(body) == json::Kind::array) co_return co_await receive_all(api, request, body);
+  co_return co_await receive(api, request, body);
+}
+
+std::unexpected<Problem> no_such_message() {
+  return fail(Code::message_not_found, "no message with this messageId is known in this conversation");
+}
+
+// Finds the session of a message that a request names, and commits what was done to it.
+HandlerResult change_message(Api& api, const http::Request& request, Fields& fields, decide::ChangeMessage command) {
+  const std::string agent = agent_of(fields);
+  const auto needed = [&fields](std::string_view name) {
+    auto text = fields.string(name);
+    if (!text || store::trim(*text).empty()) fields.fault(name, text ? "is empty" : "is missing");
+    return text.value_or("");
+  };
+  const Named message{.channel = needed("channel"),
+                      .account_id = fields.string("accountId").value_or(""),
+                      .peer = needed("peer"),
+                      .id = needed("messageId")};
+  const std::string key = fields.string("idempotencyKey").value_or("");
+  CO_TRY(fields.done());
+  if (!request.principal.sees_agent(agent))
+    co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
+  auto place = api.ledger.find_message(name_of(request, agent, message));
+  if (!place) co_return no_such_message();
+  command.target.key = place->key;
+  command.place = std::move(*place);
+  co_return co_await commit(api, request, agent, std::move(command), requester_of(request, key));
+}
+
+HandlerResult edit_message(Api& api, http::Request& request) {
+  CO_TRY(auto fields, body_fields(request, api));
+  decide::ChangeMessage command{.what = decide::ChangeMessage::What::edit};
+  command.text = fields.string("text", api.config.limits.body_bytes);
+  check_content(fields, command.text, fields.raw("content"), command.content);
+  check_not_empty(fields, command.text, "nothing else", false);
+  co_return co_await change_message(api, request, fields, std::move(command));
+}
+
+HandlerResult delete_message(Api& api, http::Request& request) {
+  CO_TRY(auto fields, body_fields(request, api));
+  co_return co_await change_message(api, request, fields, {.what = decide::ChangeMessage::What::remove});
+}
+
+HandlerResult react_to_message(Api& api, http::Request& request) {
+  CO_TRY(auto fields, body_fields(request, api));
+  decide::ChangeMessage command{.what = decide::ChangeMessage::What::react};
+  const auto emoji = fields.string("emoji", longest_emoji);
+  if (emoji ? emoji->empty() : !fields.has("emoji")) fields.fault("emoji", emoji ? "is empty" : "is missing");
+  command.emoji = emoji.value_or("");
+  command.from = person_of(fields, "from");
+  if (const auto from = fields.raw("from").value_or("null"); from == "null" || from == "\"\"")
+    fields.fault("from", "is missing");
+  command.removed = fields.boolean("removed").value_or(false);
+  co_return co_await change_message(api, request, fields, std::move(command));
+}
+
+// Finds a message by its platform's id. A message that the token may not see is none.
+HandlerResult find_message(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  for (const std::string_view name : {"channel", "peer", "platformMessageId"})
+    if (query_text(request, name).value_or("").empty())
+      co_return fail(Code::bad_request, fmt::format("{} is needed", name));
+  const Named message{.channel = *query_text(request, "channel"),
+                      .account_id = query_text(request, "accountId").value_or(""),
+                      .peer = *query_text(request, "peer"),
+                      .id = *query_text(request, "platformMessageId")};
+  const auto none = [&api] { return as_of_response(api, R"({"data":[]})", 0); };
+  const auto place = api.ledger.find_message(name_of(request, agent, message));
+  if (!place) co_return none();
+  auto source = co_await source_at(api, request,
+                                   {.path = {.agent = agent, .target = {.key = place->session_id}},
+                                    .topic = place->topic,
+                                    .fresh = wants_fresh(request)});
+  if (!source && (source.error().code == Code::session_not_found || source.error().code == Code::agent_not_found ||
+                  source.error().code == Code::not_found))
+    co_return none();
+  CO_TRY(const auto there, std::move(source));
+  CO_TRY(const auto line,
+         co_await read_source(api, there, [id = place->entry_id](auto& transcript) { return transcript.find(id); }));
+  if (!line) co_return none();
+  std::string body = transcripts::view_entry(line->line, line->seq, transcripts::View::full).value_or("{}");
+  body.pop_back();
+  body += fmt::format(R"(,"key":{},"sessionId":{}}})", json::quote(place->key), json::quote(place->session_id));
+  co_return as_of_response("{\"data\":[" + body + "]}", there.as_of);
+}
+
+}  // namespace
+
+void add_inbound_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  on("POST", "/v1/inbound", auth::Permission::bridge, inbound);
+  on("POST", "/v1/inbound/edits", auth::Permission::bridge, edit_message);
+  on("POST", "/v1/inbound/deletes", auth::Permission::bridge, delete_message);
+  on("POST", "/v1/inbound/reactions", auth::Permission::bridge, react_to_message);
+  on("GET", "/v1/agents/{agent}/messages", auth::Permission::read, find_message,
+     {"channel", "accountId", "peer", "platformMessageId"});
+}
+
+}  // namespace sessiond::api

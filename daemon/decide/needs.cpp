@@ -1,0 +1,45 @@
+#include "daemon/decide/needs.hpp"
+
+#include "store/json/raw_json.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+// What waits in the other topics, with a comma behind each.
+std::string others(std::string_view needs, const std::optional<std::string>& topic) {
+  std::string out;
+  if (json::kind(needs) != json::Kind::array) return out;
+  for (const std::string_view need : json::elements(needs))
+    if (json::kind(need) == json::Kind::object && json::string_at(need, "topic") != topic) out.append(need).append(",");
+  return out;
+}
+
+}  // namespace
+
+std::string with_need(std::string_view needs, const std::optional<std::string>& topic, std::uint64_t seq,
+                      std::int64_t since) {
+  if (json::kind(needs) == json::Kind::array)
+    for (const std::string_view need : json::elements(needs))
+      if (json::kind(need) == json::Kind::object && json::string_at(need, "topic") == topic) return std::string(needs);
+  json::ObjectWriter need;
+  need.integer("seq", static_cast<std::int64_t>(seq));
+  need.string_or_null("topic", topic);
+  need.integer("since", since);
+  return "[" + others(needs, topic) + need.text() + "]";
+}
+
+std::string without_need(std::string_view needs, const std::optional<std::string>& topic) {
+  std::string rest = others(needs, topic);
+  if (rest.empty()) return rest;
+  rest.back() = ']';
+  return "[" + rest;
+}
+
+bool is_answer(std::string_view message) {
+  const json::Index members(message);
+  if (members.string_at("role") != "assistant" || members.string_at("state") == "interrupted") return false;
+  return !transcripts::text_of(members.find("content").value_or("\"\"")).empty();
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,41 @@
+#include "daemon/decide/platform_message.hpp"
+
+#include "store/json/raw_json.hpp"
+#include "store/names.hpp"
+
+namespace sessiond::decide {
+
+std::string platform_name(std::string_view agent, std::string_view channel, std::string_view account,
+                          std::string_view peer, std::string_view id) {
+  json::ObjectWriter out;
+  out.string("agent", agent);
+  out.string("channel", store::lower(store::trim(channel)));
+  if (const std::string_view name = store::trim(account); !name.empty()) out.string("account", store::lower(name));
+  out.string("peer", store::trim(peer));
+  out.string("id", id);
+  return out.text();
+}
+
+std::optional<MessagePlace> read_place(std::string_view answer) {
+  const json::Index members(answer);
+  const auto seq = json::as_int(members.find("seq").value_or("null"));
+  MessagePlace place{.key = members.string_at("sessionKey").value_or(""),
+                     .session_id = members.string_at("sessionId").value_or(""),
+                     .topic = members.string_at("topic"),
+                     .entry_id = members.string_at("messageId").value_or("")};
+  if (!seq || place.key.empty() || place.session_id.empty() || place.entry_id.empty()) return {};
+  place.seq = static_cast<std::uint64_t>(*seq);
+  return place;
+}
+
+std::string place_json(const MessagePlace& place) {
+  json::ObjectWriter out;
+  out.string("sessionKey", place.key);
+  out.string("sessionId", place.session_id);
+  out.string_or_null("topic", place.topic);
+  out.integer("seq", static_cast<std::int64_t>(place.seq));
+  out.string("messageId", place.entry_id);
+  return out.text();
+}
+
+}  // namespace sessiond::decide

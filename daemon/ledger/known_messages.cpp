@@ -1,0 +1,53 @@
+#include "daemon/ledger/known_messages.hpp"
+
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::ledger {
+
+KnownMessage known_message(const LedgerParts& parts, const MessageName& wanted) {
+  const auto find = [&parts](const answers::Digest& scope) -> std::optional<answers::Answer> {
+    if (const answers::Answer* in_memory = parts.memory.find_answer(scope)) return *in_memory;
+    return parts.commits.answers().find_message(scope, parts.commits.clock().now());
+  };
+  KnownMessage known{.scope = answers::digest(wanted.name)};
+  known.answer = find(known.scope);
+  if (!known.answer || wanted.sees(known.answer->body)) return known;
+  known.scope = answers::digest(wanted.name + wanted.actor);
+  known.answer = find(known.scope);
+  if (known.answer && !wanted.sees(known.answer->body)) known.answer.reset();
+  return known;
+}
+
+std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,
+                                        const journal::AgeClock& clock) {
+  std::vector<answers::Answer> answers;
+  if (decision.status == 204) return answers;  // nothing was done that must not be done twice
+  if (under.scopes.empty() && !under.message && decision.named.empty()) return answers;
+  const std::int64_t now = clock.now();
+  for (const decide::Decision::Named& named : decision.named) {
+    answers.push_back({.scope = answers::digest(named.name),
+                       .time = now,
+                       .status = 200,
+                       .headers = "{}",
+                       .body = decide::place_json(named.place)});
+  }
+  if (under.message)
+    answers.push_back(
+        {.scope = *under.message, .time = now, .status = decision.status, .headers = "{}", .body = decision.body});
+  std::string headers;
+  json::ObjectWriter writer(headers);
+  if (!decision.etag.empty()) writer.string("etag", decision.etag);
+  if (!decision.location.empty()) writer.string("location", decision.location);
+  writer.close();
+  for (const answers::Digest& scope : under.scopes) {
+    answers.push_back({.scope = scope,
+                       .request = under.request,
+                       .time = now,
+                       .status = decision.status,
+                       .headers = headers,
+                       .body = decision.body});
+  }
+  return answers;
+}
+
+}  // namespace sessiond::ledger

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "daemon/decide/approval_commands.hpp"
-#include "daemon/ledger/runs_file.hpp"
-#include "daemon/ledger/show.hpp"
+#include "daemon/leases/take_up.hpp"
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
-#include "daemon/runtime/run_on.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
@@ -28,7 +27,7 @@ Approvals::Approvals(ledger::Ledger& ledger)
     : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
 
 void Approvals::start() {
-  background_.run(take_up(), "take_up_approvals");
+  background_.run(take_up(recovered_agents(ledger_)), "take_up_approvals");
   background_.run(run(), "approvals");
 }
 
@@ -42,26 +41,16 @@ void Approvals::drain() {
   for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
-asio::awaitable<void> Approvals::take_up() {
-  for (const std::string& agent : co_await ledger_.agent_ids()) {
-    if (stopping_) break;
-    // Only an active run has open approvals. Agents of which the journal had something beyond their files are in
-    // memory.
-    const bool open = is_in_memory(ledger_.parts().agents, agent) ||
-                      co_await runtime::run_on(
-                          ledger_.parts().env.disk.get_executor(),
-                          [file = ledger_.parts().env.paths.runs(agent)] { return ledger::may_have_open_runs(file); });
-    if (!open) continue;
-    const auto taken =
-        co_await ledger_.show(agent, false, [this](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
-          take_up_agent(state);
-          return true;
-        });
-    if (!taken)
-      log::error("approvals_not_taken_up", {{"agent", agent},
-                                            {"error", taken.error().detail},
-                                            {"next", "their deadlines do not pass; mend the store and restart"}});
-  }
+asio::awaitable<void> Approvals::take_up(std::set<std::string> recovered) {
+  co_await take_up_open(ledger_,
+                        {.what = "approvals",
+                         .recovered = std::move(recovered),
+                         .may_be_open =  // only an active run has open approvals
+                         [this](const std::string& agent) {
+                           return ledger::may_have_open_runs(ledger::runs_file(ledger_.parts().env.paths, agent));
+                         },
+                         .take = [this](const decide::AgentState& state) { take_up_agent(state); }},
+                        stopping_);
   is_taken_up_ = true;
   taken_up_.release(UINT64_MAX);
 }

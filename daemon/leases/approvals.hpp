@@ -58,7 +58,7 @@ class Approvals {
     bool decided = false;
   };
 
-  asio::awaitable<void> take_up();
+  asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_agent(const decide::AgentState& state);
   void keep(const Place& place, const decide::Approval& approval, std::int64_t rest);
   void forget(const std::string& id);

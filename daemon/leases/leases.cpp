@@ -5,10 +5,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
+#include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
-#include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
-#include "daemon/runtime/run_on.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -31,10 +30,20 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
       background_(ledger.parts().env.io) {}
 
 void Leases::start() {
-  std::set<std::string> recovered;  // agents of which the journal had something beyond their files
-  for (const auto& [id, agent] : ledger_.parts().agents.all())
-    if (is_in_memory(ledger_.parts().agents, id)) recovered.insert(id);
-  background_.run(take_up(std::move(recovered)), "take_up_runs");
+  background_.run(
+      take_up_open(ledger_,
+                   {.what = "leases",
+                    .recovered = recovered_agents(ledger_),
+                    .may_be_open =
+                        [this](const std::string& agent) {
+                          return ledger::may_have_open_runs(ledger::runs_file(ledger_.parts().env.paths, agent));
+                        },
+                    .take =
+                        [this](const decide::AgentState& state) {
+                          for (const auto& [key, runs] : state.runs.sessions()) take_up_session(state.id(), key, runs);
+                        }},
+                   stopping_),
+      "take_up_runs");
   background_.run(run(), "leases");
 }
 
@@ -46,29 +55,6 @@ asio::awaitable<void> Leases::stop() {
 
 void Leases::wake(std::int64_t at) {
   if (at < next_) timer_.cancel();
-}
-
-// Looks into the files of the agents that were not recovered, so that it keeps no agent in memory that others only
-// look at.
-asio::awaitable<void> Leases::take_up(std::set<std::string> recovered) {
-  for (const std::string& agent : co_await ledger_.agent_ids()) {
-    if (stopping_) co_return;
-    const bool open = recovered.contains(agent) ||
-                      co_await runtime::run_on(ledger_.parts().env.disk.get_executor(),
-                                               [file = ledger::runs_file(ledger_.parts().env.paths, agent)] {
-                                                 return ledger::may_have_open_runs(file);
-                                               });
-    if (!open) continue;
-    const auto taken =
-        co_await ledger_.show(agent, false, [this](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
-          for (const auto& [key, runs] : state.runs.sessions()) take_up_session(state.id(), key, runs);
-          return true;
-        });
-    if (!taken)
-      log::error("runs_not_taken_up", {{"agent", agent},
-                                       {"error", taken.error().detail},
-                                       {"next", "their leases do not end; mend the agent's store and restart"}});
-  }
 }
 
 void Leases::take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs) {

@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
+#include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::int64_t least_rest_of_lease_ms = 10'000;  // after a restart, if it was as long
 constexpr std::int64_t end_again_ms = 1'000;             // when a delivery could not be ended
-constexpr std::int64_t longest_look_ms = 60'000;
+constexpr std::int64_t longest_wait_for_due_ms = 60'000;
 
 template <class Command>
 ledger::Decide decide_by(Command command) {
@@ -43,7 +44,7 @@ Outbox::Outbox(ledger::Ledger& ledger)
       background_(ledger.parts().env.io) {}
 
 void Outbox::start() {
-  background_.run(take_up(), "take_up_deliveries");
+  background_.run(take_up(recovered_agents(ledger_)), "take_up_deliveries");
   background_.run(run(), "outbox");
 }
 
@@ -58,30 +59,31 @@ void Outbox::drain() {
   for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
-asio::awaitable<void> Outbox::take_up() {
-  for (const std::string& agent : co_await ledger_.agent_ids()) {
-    if (stopping_) co_return;
-    const auto look = [file = ledger::outbox_file(ledger_.parts().env.paths, agent)] {
-      return std::pair(store::stat_of(file).has_value(), ledger::may_have_open_deliveries(file));
-    };
-    const auto [there, open] = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(), look);
-    if (there) agents_[agent];
-    // One that was made shortly before the daemon ended is in the journal only; then recovery has loaded its agent.
-    if (!open && ledger::loaded_state(ledger_.parts(), agent, {}) == nullptr) continue;
-    const auto taken =
-        co_await ledger_.show(agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
-          if (state.deliveries.all().empty()) return true;
-          agents_[agent] = state.deliveries.counts();
-          for (const auto& [id, delivery] : state.deliveries.all())
-            if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
-          return true;
-        });
-    if (taken) continue;
-    agents_[agent];
-    log::error("deliveries_not_taken_up", {{"agent", agent},
-                                           {"error", taken.error().detail},
-                                           {"next", "they are not offered; mend the agent's store and restart"}});
-  }
+asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
+  const auto file_of = [this](const std::string& agent) {
+    return ledger::outbox_file(ledger_.parts().env.paths, agent);
+  };
+  auto agents = co_await ledger_.agent_ids();
+  agents = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(), [&] {
+    std::erase_if(agents, [&](const std::string& agent) { return !store::stat_of(file_of(agent)); });
+    return std::move(agents);
+  });
+  for (const std::string& agent : agents) agents_[agent];
+  co_await take_up_open(
+      ledger_,
+      {.what = "deliveries",
+       .recovered = std::move(recovered),
+       .may_be_open = [&](const std::string& agent) { return ledger::may_have_open_deliveries(file_of(agent)); },
+       .take =
+           [this](const decide::AgentState& state) {
+             if (state.deliveries.all().empty()) return;
+             agents_[state.id()] = state.deliveries.counts();
+             for (const auto& [id, delivery] : state.deliveries.all())
+               if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
+           },
+       .on_failure = [this](const std::string& agent) { agents_[agent]; }},
+      stopping_);
+  if (stopping_) co_return;
   is_taken_up_ = true;
   taken_up_.cancel();
   for (const auto& [agent, counts] : agents_) wake_claims(agent);
@@ -206,7 +208,7 @@ asio::awaitable<void> Outbox::run() {
   while (!stopping_) {
     const std::int64_t now = store::steady_ms();
     const std::int64_t look_again =
-        std::clamp<std::int64_t>(ledger_.rules().deliveries.adopt_ms / 10, 100, longest_look_ms);
+        std::clamp<std::int64_t>(ledger_.rules().deliveries.adopt_ms / 10, 100, longest_wait_for_due_ms);
     next_ = std::min(look(now), now + look_again);
     timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next_ - store::steady_ms(), 1)));
     boost::system::error_code woken;

@@ -67,7 +67,7 @@ class Outbox {
     bool woken = false;
   };
 
-  asio::awaitable<void> take_up();
+  asio::awaitable<void> take_up(std::set<std::string> recovered);
   asio::awaitable<void> take_up_again(std::string agent, std::string id);
   void take_up_one(const decide::AgentState& state, const decide::Delivery& delivery);
   asio::awaitable<void> wait_until_taken_up();

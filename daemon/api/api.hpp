@@ -11,9 +11,7 @@
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
 #include "daemon/http/router.hpp"
-#include "daemon/leases/approvals.hpp"
-#include "daemon/leases/claims.hpp"
-#include "daemon/leases/outbox.hpp"
+#include "daemon/leases/work.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/maintenance/stock.hpp"
 #include "daemon/stream/streams.hpp"
@@ -26,9 +24,7 @@ struct Api {
   ledger::Ledger& ledger;
   auth::Tokens& tokens;
   stream::Streams& streams;
-  leases::Claims& claims;
-  leases::Approvals& approvals;
-  leases::Outbox& outbox;
+  leases::Work& work;
   auth::Tickets& tickets;
   Authenticator& authenticator;
   AuditLog& audit;

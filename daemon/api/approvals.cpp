@@ -68,8 +68,8 @@ HandlerResult answer_when_decided(Api& api, const http::Request& request, const 
     if (asks && !decided) response.status = 201;
     co_return decided;
   };
-  CO_TRY(co_await api.approvals.follow({.id = id, .wait_ms = wait_ms, .gone = request.client_gone, .look = look},
-                                       api.draining));
+  CO_TRY(co_await api.work.approvals.follow({.id = id, .wait_ms = wait_ms, .gone = request.client_gone, .look = look},
+                                            api.draining));
   co_return response;
 }
 
@@ -98,7 +98,7 @@ HandlerResult ask_approval(Api& api, http::Request& request) {
   if (api.ledger.rules().runs.require_approver) command.can_be_seen = co_await can_be_seen(api, request, path);
   const decide::RunHold hold = command.hold;
   CO_TRY(auto response, co_await commit(api, request, path.agent, std::move(command)));
-  api.claims.leases().renew(path.agent, json::string_at(response.body, "key").value_or(""), hold, {});
+  api.work.claims.leases().renew(path.agent, json::string_at(response.body, "key").value_or(""), hold, {});
   if (response.status != 201 || wait_ms == 0) co_return response;
   const std::string id = json::string_at(response.body, "id").value_or("");
   co_return co_await answer_when_decided(api, request, path, id, wait_ms, true);
@@ -162,7 +162,7 @@ HandlerResult all_approvals(Api& api, http::Request& request) {
   if (open && !*open) co_return fail(Code::bad_request, "open may only be true: a session lists the others");
   const auto only = query_text(request, "agent");
   const auto channel = query_text(request, "channel");
-  auto places = co_await api.approvals.places();
+  auto places = co_await api.work.approvals.places();
   std::erase_if(places, [&](const leases::Approvals::Place& place) {
     return !request.principal.sees_agent(place.first) || (only && *only != place.first);
   });

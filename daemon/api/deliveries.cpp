@@ -80,7 +80,7 @@ HandlerResult claim_deliveries(Api& api, http::Request& request) {
   wish.lease_ms = between(fields, "leaseMs", 60'000, least_delivery_lease_ms, most_delivery_lease_ms);
   wish.gone = request.client_gone;
   CO_TRY(wish.part, read_part(request.principal, fields));
-  CO_TRY(const auto claimed, co_await api.outbox.claim(std::move(wish), api.draining));
+  CO_TRY(const auto claimed, co_await api.work.outbox.claim(std::move(wish), api.draining));
   if (claimed.empty()) co_return no_content();
   std::string body = "{\"data\":[";
   for (const std::string& list : claimed)
@@ -102,7 +102,7 @@ HandlerResult commit_about(Api& api, http::Request& request, Command command) {
     }
   };
   CO_TRY(const auto requester, requester_of(request));
-  for (const std::string& agent : co_await api.outbox.agents_with(command.id)) {
+  for (const std::string& agent : co_await api.work.outbox.agents_with(command.id)) {
     if (!request.principal.sees_agent(agent)) continue;
     auto reply = co_await api.ledger.commit(agent, requester, decide);
     if (reply) co_return to_response(std::move(*reply));
@@ -171,7 +171,7 @@ HandlerResult drop_delivery(Api& api, http::Request& request) {
 
 HandlerResult get_delivery(Api& api, http::Request& request) {
   const std::string id = request.params.at(0);
-  for (const std::string& agent : co_await api.outbox.agents_with(id)) {
+  for (const std::string& agent : co_await api.work.outbox.agents_with(id)) {
     if (!request.principal.sees_agent(agent)) continue;
     auto shown = co_await api.ledger.show(
         agent, wants_fresh(request), [&](const decide::AgentState& state, ledger::Seen&) -> Result<http::Response> {
@@ -240,7 +240,7 @@ bool is_asked_for(const ListQuery& query, const Delivery& delivery) {
 
 HandlerResult list_deliveries(Api& api, http::Request& request) {
   CO_TRY(const auto query, read_list_query(api, request));
-  std::vector<std::string> agents = co_await api.outbox.agents_with();
+  std::vector<std::string> agents = co_await api.work.outbox.agents_with();
   std::erase_if(agents, [&](const std::string& agent) {
     return !request.principal.sees_agent(agent) || (!query.agent.empty() && agent != query.agent);
   });

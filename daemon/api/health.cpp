@@ -68,7 +68,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
   writer.raw("reasons", json::array_of(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
   writer.raw("repairs", json::array_of(status.repairs));
-  writer.integer("failedDeliveries", details ? static_cast<std::int64_t>(api.outbox.counts().failed) : 0);
+  writer.integer("failedDeliveries", details ? static_cast<std::int64_t>(api.work.outbox.counts().failed) : 0);
   writer.raw("damage", json::array_of(status.damage));
   writer.raw("journalCheck", journal_check_json(status.journal_check));
   writer.raw("degraded", json::array_of(status.degraded));

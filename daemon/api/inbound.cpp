@@ -150,7 +150,7 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   CO_TRY(fields.done());
   if (!request.principal.sees_agent(agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
-  auto place = api.ledger.find_message(name_of(request, agent, message));
+  auto place = ledger::find_message(api.ledger.parts(), name_of(request, agent, message));
   if (!place) co_return no_such_message();
   command.target.key = place->key;
   command.place = std::move(*place);
@@ -195,7 +195,7 @@ HandlerResult find_message(Api& api, http::Request& request) {
                       .peer = *query_text(request, "peer"),
                       .id = *query_text(request, "platformMessageId")};
   const auto none = [&api] { return as_of_response(api, R"({"data":[]})", 0); };
-  const auto place = api.ledger.find_message(name_of(request, agent, message));
+  const auto place = ledger::find_message(api.ledger.parts(), name_of(request, agent, message));
   if (!place) co_return none();
   auto source = co_await source_at(api, request,
                                    {.path = {.agent = agent, .target = {.key = place->session_id}},

@@ -163,11 +163,11 @@ std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams
   Families families;
   add_ledger(families, ledger::status_of(api.ledger.parts()));
   if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
-  add_runs(families, api.claims.leases().counters());
+  add_runs(families, api.work.claims.leases().counters());
   families.gauge("sessiond_approvals_open", "Tools that runs wait to be allowed.",
-                 static_cast<double>(api.approvals.open()));
+                 static_cast<double>(api.work.approvals.open()));
   add_streams(families, api.streams.counters(), std::move(streams));
-  add_deliveries(families, api.outbox.counts());
+  add_deliveries(families, api.work.outbox.counts());
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
                  static_cast<double>(api.started_at) / 1e3);
   return prometheus::TextSerializer().Serialize(families.all);

@@ -125,7 +125,7 @@ HandlerResult claim(Api& api, http::Request& request) {
         if (reply.status == 204) co_return std::nullopt;
         co_return reply;
       }};
-  CO_TRY(auto reply, co_await api.claims.claim(std::move(wish), api.draining));
+  CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish), api.draining));
   co_return reply ? to_response(std::move(*reply)) : no_content();
 }
 
@@ -203,7 +203,7 @@ HandlerResult tell(Api& api, http::Request& request) {
     bool is_new = true;
     bool stored = false;
   } outcome;
-  leases::Leases& leases = api.claims.leases();
+  leases::Leases& leases = api.work.claims.leases();
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::RunEvents now = command;
@@ -267,7 +267,7 @@ HandlerResult finish(Api& api, http::Request& request) {
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::FinishRun now = command;
     if (const decide::Session* session = session_named(state, command.target))
-      now.pulse = api.claims.leases().pulse(path.agent, session->key(), command.hold);
+      now.pulse = api.work.claims.leases().pulse(path.agent, session->key(), command.hold);
     return scoped(std::move(now), request.principal)(state, context, lines);
   };
   ledger::Requester requester{.actor = request.principal.id};

@@ -20,12 +20,12 @@ struct NewToken {
   std::string channel{};
   std::string key{};  // of role session: its session
   std::string note{};
-  std::vector<std::string> permissions{};  // beside those of the role
+  std::vector<std::string> permissions{};    // beside those of the role
   std::optional<std::int64_t> expires_at{};  // ms since the epoch, in the future
 };
 
-// Parses {"role","agents"?,"keyPrefix"?,"channel"?,"key"?,"expiresAt"?,"note"?,"permissions"?}; a null counts as absent. bad_request
-// when the body is not a JSON object, else validation_failed.
+// Parses {"role","agents"?,"keyPrefix"?,"channel"?,"key"?,"expiresAt"?,"note"?,"permissions"?}; a null counts as
+// absent. bad_request when the body is not a JSON object, else validation_failed.
 Result<NewToken> parse_new_token(std::string_view body, std::int64_t now);
 
 // Returns the token's properties without an id: the channel trimmed and lower-cased, each agent once, the key in

@@ -48,9 +48,9 @@ struct Principal {
   std::string note{};
   std::vector<std::string> permissions{};  // that the token has beside those of its role: approve
 
-  // Says whether the role or the permissions allow it. An anonymous sender may only use open routes. `tokens` also requires
-  // sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted here: routes
-  // that reach every agent check sees_everything() themselves.
+  // Says whether the role or the permissions allow it. An anonymous sender may only use open routes. `tokens` also
+  // requires sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted
+  // here: routes that reach every agent check sees_everything() themselves.
   bool may(Permission permission) const;
   bool sees_agent(std::string_view agent) const;
   // `session_channel` is the session's committed channel. Of role session this tells only of its own session: those

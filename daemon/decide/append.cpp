@@ -71,14 +71,11 @@ class EntryAppender {
     }
     TRY(know_ids());
     if (builder_.out.need) return std::move(done_);
-    if (end_.count == 0) {
-      meter_ = std::make_shared<context::Meter>();
-    } else if (end_.meter) {
-      meter_ = std::make_shared<context::Meter>(*end_.meter);
-    } else {
+    if (end_.count != 0 && !end_.meter) {
       need(Need::What::meter);
       return std::move(done_);
     }
+    meter_ = std::make_shared<context::Meter>(end_.count == 0 ? context::Meter() : *end_.meter);
     const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
     builder_.out.events.reserve(builder_.out.events.size() + most);
     builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);

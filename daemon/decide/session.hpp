@@ -28,7 +28,14 @@ struct Linked {
   std::size_t linked_bytes = 0;  // size of the entry that was counted
 };
 
-class Session : public Counters, public Linked {
+// Times of the entry, in ms since the epoch.
+struct Times {
+  std::int64_t created_at = 0, updated_at = 0;
+  std::optional<std::int64_t> archived_at{}, last_interaction_at{};
+  std::optional<std::int64_t> started_at{};  // sessionStartedAt of the entry, else its createdAt
+};
+
+class Session : public Counters, public Linked, public Times {
  public:
   Session(std::string key, sessions::RawEntry entry);
 
@@ -47,9 +54,6 @@ class Session : public Counters, public Linked {
   std::string session_id, session_file, channel, chat_type, label, name, spawned_by;
   std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
   std::uint64_t rev = 0;
-  std::int64_t created_at = 0, updated_at = 0;
-  std::optional<std::int64_t> archived_at, last_interaction_at;
-  std::optional<std::int64_t> started_at;  // sessionStartedAt of the entry, else its createdAt
   bool ephemeral = false;
   bool needs_answer = false;  // a message waits for an answer (needs.hpp)
 

@@ -27,7 +27,7 @@ Approvals::Approvals(ledger::Ledger& ledger)
     : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
 
 void Approvals::start() {
-  background_.run(take_up(recovered_agents(ledger_)), "take_up_approvals");
+  background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_approvals");
   background_.run(run(), "approvals");
 }
 

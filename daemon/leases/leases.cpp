@@ -33,7 +33,7 @@ void Leases::start() {
   background_.run(
       take_up_open(ledger_,
                    {.what = "leases",
-                    .recovered = recovered_agents(ledger_),
+                    .recovered = ledger::all_in_memory(ledger_.parts().agents),
                     .may_be_open =
                         [this](const std::string& agent) {
                           return ledger::may_have_open_runs(ledger::runs_file(ledger_.parts().env.paths, agent));

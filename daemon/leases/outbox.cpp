@@ -44,7 +44,7 @@ Outbox::Outbox(ledger::Ledger& ledger)
       background_(ledger.parts().env.io) {}
 
 void Outbox::start() {
-  background_.run(take_up(recovered_agents(ledger_)), "take_up_deliveries");
+  background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_deliveries");
   background_.run(run(), "outbox");
 }
 

@@ -8,13 +8,6 @@
 
 namespace sessiond::leases {
 
-std::set<std::string> recovered_agents(const ledger::Ledger& ledger) {
-  std::set<std::string> recovered;
-  for (const auto& [id, agent] : ledger.parts().agents.all())
-    if (ledger::is_in_memory(ledger.parts().agents, id)) recovered.insert(id);
-  return recovered;
-}
-
 asio::awaitable<void> take_up_open(ledger::Ledger& ledger, TakeUp how, const bool& stopping) {
   for (const std::string& agent : co_await ledger.agent_ids()) {
     if (stopping) co_return;

@@ -11,12 +11,9 @@
 
 namespace sessiond::leases {
 
-// The agents of which the journal had something beyond their files. To be asked before requests are served.
-std::set<std::string> recovered_agents(const ledger::Ledger& ledger);
-
 struct TakeUp {
-  std::string what{};                                           // for the log: "leases"
-  std::set<std::string> recovered{};                            // of recovered_agents()
+  std::string what{};                 // for the log: "leases"
+  std::set<std::string> recovered{};  // agents of which the journal had something beyond their files
   std::function<bool(const std::string& agent)> may_be_open{};  // looks at the agent's file; blocks
   std::function<void(const decide::AgentState& state)> take{};  // called with each agent that may have something open
   std::function<void(const std::string& agent)> on_failure{};   // the agent cannot be read; may be empty

@@ -380,4 +380,11 @@ bool is_in_memory(const Agents& agents, std::string_view id) {
   return found != agents.all().end() && found->second->state;
 }
 
+std::set<std::string> all_in_memory(const Agents& agents) {
+  std::set<std::string> ids;
+  for (const auto& [id, agent] : agents.all())
+    if (agent->state) ids.insert(id);
+  return ids;
+}
+
 }  // namespace sessiond::ledger

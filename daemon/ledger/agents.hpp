@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -126,5 +127,6 @@ class Agents {
 // Describes an agent's files. All zero for an agent that is not known.
 AgentFiles files_of(const Agents& agents, std::string_view id);
 bool is_in_memory(const Agents& agents, std::string_view id);
+std::set<std::string> all_in_memory(const Agents& agents);
 
 }  // namespace sessiond::ledger

@@ -18,6 +18,11 @@ KnownMessage known_message(const LedgerParts& parts, const MessageName& wanted) 
   return known;
 }
 
+std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageName& wanted) {
+  const auto known = known_message(parts, wanted);
+  return known.answer ? decide::read_place(known.answer->body) : std::nullopt;
+}
+
 std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,
                                         const journal::AgeClock& clock) {
   std::vector<answers::Answer> answers;

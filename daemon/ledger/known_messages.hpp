@@ -27,6 +27,9 @@ struct KnownMessage {
 };
 KnownMessage known_message(const LedgerParts& parts, const MessageName& wanted);
 
+// Finds where such a message is. Nothing: none is known, or the requester may not see what was answered to it.
+std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageName& wanted);
+
 // Under what an answer is kept.
 struct KeptUnder {
   std::vector<answers::Digest> scopes{};  // of the Idempotency-Key; an answer is looked for under the first

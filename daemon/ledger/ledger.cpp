@@ -333,11 +333,6 @@ const decide::AgentState* loaded_state(const LedgerParts& parts, const std::stri
   return found == parts.agents.all().end() ? nullptr : found->second->state.get();
 }
 
-std::optional<decide::MessagePlace> Ledger::find_message(const MessageName& wanted) const {
-  const auto known = known_message(parts_, wanted);
-  return known.answer ? decide::read_place(known.answer->body) : std::nullopt;
-}
-
 std::string Ledger::as_of(std::uint64_t last_seq) const {
   const fmt::format_int seq(std::max(parts_.commits.durable(), last_seq));
   const std::string& epoch = parts_.commits.journal().epoch();

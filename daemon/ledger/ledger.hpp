@@ -97,9 +97,6 @@ class Ledger {
   // Decides, commits and answers once durable (`respond_async`: at once). `create` makes an agent that is not there yet
   // (else agent_not_found).
   asio::awaitable<Result<Reply>> commit(std::string agent, Requester intent, Decide decide, bool create = false);
-  // Finds where a message is that its platform has named. Nothing: no such message is known, or the requester may not
-  // see what was answered to it.
-  std::optional<decide::MessagePlace> find_message(const MessageName& wanted) const;
   // A commit that concerns no agent (tokens, policy, locks): one event.
   asio::awaitable<Result<void>> announce(journal::EventType type, std::string data, std::string actor,
                                          std::string agent = {}) {

@@ -20,9 +20,7 @@
 #include "daemon/auth/first_token.hpp"
 #include "daemon/http/cors.hpp"
 #include "daemon/http/server.hpp"
-#include "daemon/leases/approvals.hpp"
-#include "daemon/leases/claims.hpp"
-#include "daemon/leases/outbox.hpp"
+#include "daemon/leases/work.hpp"
 #include "daemon/maintenance/keeper.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -127,25 +125,16 @@ class Daemon {
                   .disk = disk,
                   .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
                   .token_generation = [&tokens] { return tokens.generation(); },
-                  .observe =
-                      [this](const journal::Event& event) {
-                        claims_.leases().see(event);
-                        approvals_.see(event);
-                        outbox_.see(event);
-                      }},
+                  .observe = [this](const journal::Event& event) { work_.see(event); }},
                  stream_settings(config), config.network.threads),
-        claims_(ledger),
-        approvals_(ledger),
-        outbox_(ledger),
+        work_(ledger),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,
              .streams = streams_,
-             .claims = claims_,
-             .approvals = approvals_,
-             .outbox = outbox_,
+             .work = work_,
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
@@ -169,9 +158,7 @@ class Daemon {
       api_.draining = true;
       api_.ledger.drain();
       streams_.drain();
-      claims_.drain();
-      approvals_.drain();
-      outbox_.drain();
+      work_.drain();
     });
   }
 
@@ -218,9 +205,7 @@ class Daemon {
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
     keeper_.start();
-    claims_.leases().start();
-    approvals_.start();
-    outbox_.start();
+    work_.start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
@@ -309,9 +294,7 @@ class Daemon {
     co_await server_.stopped();
     co_await streams_.stopped(server_options(config_).stop_grace);
     co_await keeper_.stop();
-    co_await claims_.leases().stop();
-    co_await approvals_.stop();
-    co_await outbox_.stop();
+    co_await work_.stop();
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
@@ -325,9 +308,7 @@ class Daemon {
   config::Config& config_;
   asio::io_context& io_;
   stream::Streams streams_;
-  leases::Claims claims_;
-  leases::Approvals approvals_;
-  leases::Outbox outbox_;
+  leases::Work work_;
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;

@@ -169,16 +169,6 @@ void Streams::drain() {
   each_hub([](Hub& hub) { hub.drain(); });
 }
 
-asio::awaitable<void> Streams::stopped(std::chrono::milliseconds grace) {
-  const auto deadline = std::chrono::steady_clock::now() + grace;
-  constexpr std::chrono::milliseconds look{20};
-  while (co_await count() > 0 && std::chrono::steady_clock::now() < deadline) {
-    stop_timer_.expires_after(look);
-    co_await stop_timer_.async_wait(asio::as_tuple(asio::use_awaitable));
-  }
-  each_hub([](Hub& hub) { hub.close_all(); });
-}
-
 // Calls call(hub) for every hub, on its thread, one after the other, while the caller waits.
 template <class Call>
 asio::awaitable<void> Streams::visit_hubs(Call call) {
@@ -191,10 +181,17 @@ asio::awaitable<void> Streams::visit_hubs(Call call) {
   }
 }
 
-asio::awaitable<std::size_t> Streams::count() {
-  std::size_t all = 0;
-  co_await visit_hubs([&all](Hub& hub) { all += hub.clients(); });
-  co_return all;
+asio::awaitable<void> Streams::stopped(std::chrono::milliseconds grace) {
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  constexpr std::chrono::milliseconds look{20};
+  for (;;) {
+    std::size_t clients = 0;
+    co_await visit_hubs([&clients](Hub& hub) { clients += hub.clients(); });
+    if (clients == 0 || std::chrono::steady_clock::now() >= deadline) break;
+    stop_timer_.expires_after(look);
+    co_await stop_timer_.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  each_hub([](Hub& hub) { hub.close_all(); });
 }
 
 asio::awaitable<bool> Streams::any(std::function<bool(const StreamView&)> wanted) {

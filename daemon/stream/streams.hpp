@@ -49,7 +49,6 @@ class Streams {
 
   // Says whether an open stream is such that `wanted` is true of its view. `wanted` is called on the hubs' threads.
   boost::asio::awaitable<bool> any(std::function<bool(const StreamView&)> wanted);
-  boost::asio::awaitable<std::size_t> count();
   boost::asio::awaitable<std::vector<StreamInfo>> list();
   boost::asio::awaitable<bool> close(std::uint64_t id);  // false: there is no such stream
 

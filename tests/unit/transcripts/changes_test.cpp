@@ -14,7 +14,7 @@ namespace {
 
 std::string custom(std::string_view what, std::string_view more,
                    std::string_view target = R"("sessionId":"s","id":"a")") {
-  return R"({"type":"custom","id":"c","parentId":null,"customType":"sessiond.)" + std::string(what) +
+  return R"({"type":"custom","id":"c","parentId":"a","customType":"sessiond.)" + std::string(what) +
          R"(","data":{"target":{)" + std::string(target) + "}" + std::string(more) + "}}";
 }
 

@@ -1,0 +1,29 @@
+#include "daemon/leases/work.hpp"
+
+namespace sessiond::leases {
+
+void Work::start() {
+  claims.leases().start();
+  approvals.start();
+  outbox.start();
+}
+
+void Work::see(const journal::Event& event) {
+  claims.leases().see(event);
+  approvals.see(event);
+  outbox.see(event);
+}
+
+void Work::drain() {
+  claims.drain();
+  approvals.drain();
+  outbox.drain();
+}
+
+asio::awaitable<void> Work::stop() {
+  co_await claims.leases().stop();
+  co_await approvals.stop();
+  co_await outbox.stop();
+}
+
+}  // namespace sessiond::leases

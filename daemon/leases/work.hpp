@@ -1,0 +1,28 @@
+// What is handed out for a time: runs, questions about tools, deliveries. Thread: the loop.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include "daemon/leases/approvals.hpp"
+#include "daemon/leases/claims.hpp"
+#include "daemon/leases/outbox.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal/event.hpp"
+
+namespace sessiond::leases {
+
+class Work {
+ public:
+  explicit Work(ledger::Ledger& ledger) : claims(ledger), approvals(ledger), outbox(ledger) {}
+
+  void start();                           // takes up what there was before; to be called before requests are served
+  void see(const journal::Event& event);  // that became durable
+  void drain();                           // requests that wait are answered
+  boost::asio::awaitable<void> stop();    // ends nothing
+
+  Claims claims;
+  Approvals approvals;
+  Outbox outbox;
+};
+
+}  // namespace sessiond::leases

@@ -2,6 +2,7 @@
 // ephemeral events (typing, text deltas), which are published to open streams and not stored.
 #include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/tickets.hpp"
+#include "daemon/decide/run_commands.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -62,6 +63,25 @@ HandlerResult session_stream(Api& api, http::Request& request) {
   co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key});
 }
 
+// Says whether the request may tell what the agent does: as the runner of the active run, or, unless runs.exclusive is
+// set, without naming a run. lease_lost, session_busy.
+asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request& request, const SessionPath& path) {
+  CO_TRY(const auto run, run_of(request));
+  if (!run && !api.ledger.rules().runs.exclusive) co_return true;
+  co_return co_await ledger::show_of(api.ledger, path.agent, path.target.key, false,
+                                     [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<bool> {
+                                       TRY(const decide::Session* session,
+                                           visible(state, path.target, request.principal));
+                                       seen.only(*session, path.target.key);
+                                       if (run) {
+                                         TRY(decide::held_run(state, *session, *run, request.principal.id));
+                                         return true;
+                                       }
+                                       TRY(decide::check_no_active_run(state, *session));
+                                       return true;
+                                     });
+}
+
 // Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
 HandlerResult publish(Api& api, http::Request& request, journal::EventType type) {
   CO_TRY(auto path, session_path(request, api));
@@ -78,6 +98,7 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type)
   }
   if (!delta) event.from = person_of(fields, "from").json;
   CO_TRY(fields.done());
+  if (event.from.empty()) CO_TRY(co_await check_agent_may_tell(api, request, path));
   CO_TRY(event.envelope, co_await envelope_of(api, request, path));
   event.envelope.type = type;
   event.envelope.topic = std::move(topic);

@@ -132,6 +132,8 @@ HandlerResult commit(Api& api, const http::Request& request, std::string agent, 
                      Result<ledger::Requester> requester, bool create = false) {
   if (!requester) co_return std::unexpected(std::move(requester.error()));
   CO_TRY(auto run, run_of(request));
+  std::shared_ptr<void> turn;
+  if (run) turn = co_await api.work.claims.leases().turn(agent, run->run_id);
   requester->in_memory = requester->in_memory || is_in_memory(api, agent, command);
   CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
                                                 scoped(std::move(command), request.principal, std::move(run)), create));

@@ -121,7 +121,9 @@ HandlerResult claim(Api& api, http::Request& request) {
       .wait_ms = wait_ms.value_or(0),
       .take = [&](std::string key, std::string run_id) -> asio::awaitable<Result<std::optional<ledger::Reply>>> {
         const decide::ClaimRun command{.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms};
-        CO_TRY(auto reply, co_await api.ledger.commit(agent, requester, scoped(command, request.principal)));
+        ledger::Requester by = requester;
+        by.in_memory = is_in_memory(api, agent, command);
+        CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(by), scoped(command, request.principal)));
         if (reply.status == 204) co_return std::nullopt;
         co_return reply;
       }};
@@ -204,6 +206,7 @@ HandlerResult tell(Api& api, http::Request& request) {
     bool stored = false;
   } outcome;
   leases::Leases& leases = api.work.claims.leases();
+  const auto turn = co_await leases.turn(path.agent, command.hold.run_id);
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::RunEvents now = command;
@@ -263,6 +266,7 @@ HandlerResult finish(Api& api, http::Request& request) {
     CO_TRY(auto entry, transcripts::parse_entry(element, fmt::format("/entries/{}", command.entries.size())));
     command.entries.push_back(std::move(entry));
   }
+  const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id);
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::FinishRun now = command;
@@ -287,11 +291,14 @@ HandlerResult abort(Api& api, http::Request& request) {
 }
 
 // The lease of the active run, for those who may know the fence: its holder and admins.
-void add_lease(const auth::Principal& principal, const decide::SessionRuns& runs, std::string& json) {
+void add_lease(const Api& api, const auth::Principal& principal, const std::string& agent, const std::string& key,
+               const decide::SessionRuns& runs, std::string& json) {
   const bool may = principal.id == runs.active->token || principal.role == auth::Role::admin;
   if (!may) return;
+  const auto ends = api.work.claims.leases().lease_ends_at(agent, key);
   json.pop_back();
-  json += fmt::format(R"(,"lease":{{"fence":{}}}}})", runs.fence);
+  json +=
+      fmt::format(R"(,"lease":{{"fence":{}{}}}}})", runs.fence, ends ? fmt::format(R"(,"expiresAt":{})", *ends) : "");
 }
 
 HandlerResult get_run(Api& api, http::Request& request) {
@@ -310,7 +317,7 @@ HandlerResult get_run(Api& api, http::Request& request) {
         std::string body;
         if (runs->active && (id == "active" || runs->active->id == id)) {
           body = run_json(session->key(), *runs->active);
-          add_lease(request.principal, *runs, body);
+          add_lease(api, request.principal, path.agent, session->key(), *runs, body);
         } else if (const decide::Run* queued = runs->find_queued(id)) {
           body = run_json(session->key(), *queued);
         } else if (const std::string* ended = runs->find_ended(id)) {
@@ -339,7 +346,7 @@ HandlerResult list_runs(Api& api, http::Request& request) {
           for (const decide::Run& run : std::views::reverse(runs->queued)) all.push_back(run_json(session->key(), run));
           if (runs->active) {
             all.push_back(run_json(session->key(), *runs->active));
-            add_lease(request.principal, *runs, all.back());
+            add_lease(api, request.principal, path.agent, session->key(), *runs, all.back());
           }
           for (const auto& ended : std::views::reverse(runs->ended)) all.push_back(*ended);
         }

@@ -92,7 +92,7 @@ ledger::Decide scoped(Command command, auth::Principal principal, std::optional<
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
     }
     if (run && there != nullptr) {
-      TRY(decide::held_run(state, *there, *run, context));
+      TRY(decide::held_run(state, *there, *run, context.actor));
       seen.run = &*run;
     }
     return within_scope(decided_on(state), principal, state);

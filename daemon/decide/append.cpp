@@ -307,7 +307,7 @@ class EntryAppender {
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
     members.close();
     if (!edit.unset.empty()) data.append(",\"unset\":").append(json::array_of(edit.unset));
-    if (const RunHold* run = builder_.context().run) {
+    if (const RunHold* run = builder_.context().run; run != nullptr && !request_.by_daemon) {
       data.append(",\"runId\":").append(json::quote(run->run_id));
       if (entry.role == "assistant") data.append(",\"saidByRun\":true");
     }

@@ -58,7 +58,7 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve(state, command.target));
   Session session = *there;
-  TRY(const Run* run, held_run(state, session, command.hold, context));
+  TRY(const Run* run, held_run(state, session, command.hold, context.actor));
   const SessionRuns& runs = *state.runs.find(session.key());
   TRY(const Approval* before, asked_before(runs, command));
   if (before != nullptr) return answer_approval(builder, session, *before, before->is_open() ? 201 : 200);

@@ -195,7 +195,6 @@ class InboundDecision {
         policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
     if (auto message = new_entry()) {
       append.needs_answer = activate_;
-      append.event_extra = inbound_member(send);
       append.entries.push_back(std::move(*message));
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
       if (builder_.out.need) return std::move(builder_.out);
@@ -203,6 +202,7 @@ class InboundDecision {
     }
     const std::string run =
         appended && activate_ && context_.rules->runs.on_inbound ? place_run(session, *appended) : "null";
+    if (appended) tell(send, run);
     std::string& body = builder_.out.body;
     body.reserve(512);
     json::ObjectWriter writer(body);
@@ -226,15 +226,23 @@ class InboundDecision {
     return std::move(builder_.out);
   }
 
-  // What the event tells of the message, as the reply does.
-  std::string inbound_member(const policy::SendDecision& send) const {
+  // Tells in the message's event what the reply tells of it.
+  void tell(const policy::SendDecision& send, const std::string& run) {
+    auto& events = builder_.out.events;
+    const auto event =
+        std::ranges::find(events, journal::EventType::message_appended, [](const auto& e) { return e.envelope.type; });
     json::ObjectWriter writer;
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
     writer.boolean("mentioned", command_.mentioned);
     writer.raw("send", policy::to_json(send));
-    writer.raw("run", "null");  // the run is made after the message
-    return ",\"inbound\":" + writer.text();
+    writer.raw("run", run);
+    std::string data(event->data);
+    data.pop_back();
+    data.append(",\"inbound\":").append(writer.text()).append("}");
+    auto edit = std::move(event->edit);
+    *event = journal::make_event(std::move(event->envelope), data);
+    event->edit = std::move(edit);
   }
 
   // The address that the answer goes to, whatever becomes of the session's.

@@ -67,13 +67,7 @@ Result<void> check_exclusive(const DecisionBuilder& builder, const Session& sess
   const bool of_people = !entries.empty() && std::ranges::all_of(entries, [](const transcripts::NewEntry& entry) {
     return entry.role == "user";
   });
-  const SessionRuns* runs = of_people ? nullptr : builder.state().runs.find(session.key());
-  if (runs == nullptr || !runs->active) return {};
-  return std::unexpected(
-      Problem{.code = Code::session_busy,
-              .detail = fmt::format("{} has the active run {}, and runs.exclusive is set: name it in X-Run",
-                                    session.key(), runs->active->id),
-              .members = {{"runId", json::quote(runs->active->id)}}});
+  return of_people ? Result<void>{} : check_no_active_run(builder.state(), session);
 }
 
 // Adds to a reply what becomes of the messages: `delivery` of one, `deliveries` of a list.

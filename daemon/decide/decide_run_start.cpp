@@ -169,7 +169,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   }
   take_terms(run, command.terms, context);
   choose_model(builder, session, run);
-  start_run(builder, session, run);
+  start_run(builder, session, run, runs->overflow.dropped == 0 ? "" : R"("overflowTold":true)");
   answer_run(builder, session, run, 200, state.runs.next_fence(session.key()));
   return std::move(builder.out);
 }

@@ -39,7 +39,7 @@ class EventsDecision {
   Result<Decision> decide() {
     TRY(const auto there, resolve(state_, command_.target));
     Session session = *there;
-    TRY(const auto* held, held_run(state_, session, command_.hold, context_));
+    TRY(const auto* held, held_run(state_, session, command_.hold, context_.actor));
     run_ = *held;
     runs_ = state_.runs.find(session.key());
     TRY(const bool is_new, check_call());
@@ -65,7 +65,9 @@ class EventsDecision {
 
   Result<void> take(Session& session, const RunEvent& event, std::size_t index) {
     if (event.type == "text.delta") {
-      text_ += json::string_at(event.body, "text").value_or("");
+      const std::string text = json::string_at(event.body, "text").value_or("");
+      text_ += text;
+      said_ += text;
       return {};
     }
     if (event.type == "context.updated") return take_context(session, event, index);
@@ -178,18 +180,7 @@ class EventsDecision {
     begin(data);
     data.raw("steered", json::array_of(command_.steered));
     builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
-    take_off_queue(session);
-  }
-
-  // Ends queued runs of which the runner has taken every message already.
-  void take_off_queue(Session& session) {
-    for (const Run& queued : runs_->queued) {
-      const bool taken = !queued.input.empty() && std::ranges::all_of(queued.input, [this](const std::string& id) {
-        return std::ranges::find(command_.steered, id) != command_.steered.end();
-      });
-      if (taken)
-        end_queued(builder_, session, queued, RunStatus::dropped, run_error("steered", "the active run took it"));
-    }
+    take_off_queue(builder_, session, command_.steered);
   }
 
   Result<Decision> end_over_limit(Session& session) {
@@ -198,7 +189,7 @@ class EventsDecision {
                    {.status = RunStatus::failed,
                     .stop_reason = "error",
                     .error = run_error("turn_limit", why),
-                    .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + text_},
+                    .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_},
                    lines_));
     if (builder_.out.need) return std::move(builder_.out);
     answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");
@@ -231,6 +222,7 @@ class EventsDecision {
   const SessionRuns* runs_ = nullptr;
   std::string pending_ = command_.pulse.text;  // said before, and not stored yet
   std::string text_{};                         // said in this call, and not stored yet
+  std::string said_{};                         // all that was said in this call
   std::optional<std::size_t> stored_bytes_{}, stored_points_{};
   bool over_limit_ = false;
 };
@@ -238,12 +230,22 @@ class EventsDecision {
 }  // namespace
 
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
-                            const Context& context) {
+                            std::string_view actor) {
   const SessionRuns* runs = state.runs.find(session.key());
   const bool held = runs != nullptr && runs->active && runs->active->id == hold.run_id && runs->fence == hold.fence &&
-                    runs->active->token == context.actor;
+                    runs->active->token == actor;
   if (!held) return lease_lost(session, hold);
   return &*runs->active;
+}
+
+Result<void> check_no_active_run(const AgentState& state, const Session& session) {
+  const SessionRuns* runs = state.runs.find(session.key());
+  if (runs == nullptr || !runs->active) return {};
+  return std::unexpected(
+      Problem{.code = Code::session_busy,
+              .detail = fmt::format("{} has the active run {}, and runs.exclusive is set: name it in X-Run",
+                                    session.key(), runs->active->id),
+              .members = {{"runId", json::quote(runs->active->id)}}});
 }
 
 Result<Decision> decide(const AgentState& state, const RunEvents& command, const Context& context,
@@ -264,7 +266,7 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
       return std::move(builder.out);
     }
   }
-  TRY(const auto* held, held_run(state, session, command.hold, context));
+  TRY(const auto* held, held_run(state, session, command.hold, context.actor));
   Run run = *held;
   const bool aborting = run.status == RunStatus::aborting;
   if (command.status == RunStatus::interrupted && !aborting)

@@ -125,7 +125,7 @@ void RunBook::start(SessionRuns& runs, const journal::Event& event, Run run) {
   runs.partial.clear();
   runs.calls = 0;
   runs.steered.clear();
-  runs.overflow = {};
+  if (json::find(event.data, "overflowTold")) runs.overflow = {};
   runs.active = std::move(run);
 }
 

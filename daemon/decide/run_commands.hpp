@@ -99,8 +99,11 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
 Result<Decision> decide(const AgentState& state, const EndRun& command, const Context& context,
                         const FetchedLines& lines);
 
-// lease_lost unless the actor of `context` holds this lease of the session.
+// lease_lost unless this token (`actor`) holds this lease of the session.
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
-                            const Context& context);
+                            std::string_view actor);
+
+// session_busy if the session has an active run: with runs.exclusive only its runner writes what is the agent's.
+Result<void> check_no_active_run(const AgentState& state, const Session& session);
 
 }  // namespace sessiond::decide

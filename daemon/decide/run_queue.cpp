@@ -5,6 +5,9 @@
 namespace sessiond::decide {
 namespace {
 
+constexpr std::size_t most_steered = 100;  // messages that a runner has not confirmed, and bytes of their texts
+constexpr std::size_t most_steered_bytes = 256 << 10;
+
 std::size_t inputs_of(const Run& run) { return std::max<std::size_t>(run.input.size(), 1); }
 
 std::size_t waiting_in(const SessionRuns* runs) {
@@ -32,10 +35,16 @@ const Run* joined_by(const Runs& queued, runs::QueueMode mode, const std::string
   return found == queued.end() ? nullptr : &*found;
 }
 
-// Tells whether the active run can be told of an input of this address.
-bool steers(const SessionRuns& runs, const std::string& reply_to, const std::optional<std::string>& topic) {
-  return runs.active && runs.active->status == RunStatus::running &&
-         is_same(address_of(runs.active->reply_to, runs.active->topic), address_of(reply_to, topic));
+// Tells whether the active run can be told of an input. When its runner has not confirmed very much, further input
+// waits in a run of its own.
+bool steers(const SessionRuns& runs, const RunInput& input) {
+  if (!runs.active || runs.active->status != RunStatus::running || input.ids.empty()) return false;
+  if (!is_same(address_of(runs.active->reply_to, runs.active->topic), address_of(input.reply_to, input.topic)))
+    return false;
+  std::size_t bytes = 0;
+  for (const Steered& each : runs.steered) bytes += each.text.size();
+  for (const std::string& text : input.texts) bytes += text.size();
+  return runs.steered.size() + input.ids.size() <= most_steered && bytes <= most_steered_bytes;
 }
 
 // The queue as this decision leaves it. Each change is told by an event.
@@ -46,11 +55,14 @@ class Queue {
     queued_.assign(runs->queued.begin(), runs->queued.end());
   }
 
-  // Drops the oldest inputs. A retry stays. `counted`: the next run is told of them.
+  // Drops the oldest inputs; those that interrupt go last. A retry stays. `counted`: the next run is told of them.
   void drop(std::int64_t inputs, bool counted) {
     for (; inputs > 0; --inputs) {
-      const auto oldest =
-          std::ranges::find_if(queued_, [](const Run& run) { return run.origin != runs::Origin::retry; });
+      const auto first = [this](auto... origins) {
+        return std::ranges::find_if(queued_, [=](const Run& run) { return ((run.origin != origins) && ...); });
+      };
+      auto oldest = first(runs::Origin::retry, runs::Origin::interrupt);
+      if (oldest == queued_.end()) oldest = first(runs::Origin::retry);
       if (oldest == queued_.end()) return;
       if (counted) dropped_.push_back(oldest->texts.empty() ? "" : oldest->texts.front());
       if (inputs_of(*oldest) > 1) {
@@ -120,7 +132,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
                    const RunInput& input, Run run) {
   using runs::BusyStep;
   const Run* active = runs != nullptr && runs->active ? &*runs->active : nullptr;
-  const bool can_steer = runs != nullptr && !input.ids.empty() && steers(*runs, input.reply_to, input.topic);
+  const bool can_steer = runs != nullptr && steers(*runs, input);
   const BusyStep step = runs::when_busy(rules.mode, can_steer);
   if (step == BusyStep::steer || step == BusyStep::steer_and_wait) inject(builder, session, *active, input);
   if (step == BusyStep::steer) return {.run = *active, .steered = true};

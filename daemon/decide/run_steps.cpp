@@ -12,6 +12,10 @@
 namespace sessiond::decide {
 namespace {
 
+bool is_in(const std::vector<std::string>& ids, const std::string& id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
 std::int64_t number_of(const Session& session, std::string_view name) {
   return json::int_at(*session.entry_with_old_counters(), name).value_or(0);
 }
@@ -134,7 +138,7 @@ void emit_resolved(DecisionBuilder& builder, const Session& session, const Appro
   builder.emit(journal::EventType::approval_resolved, session, data, topic, std::move(edit));
 }
 
-void start_run(DecisionBuilder& builder, Session& session, Run& run) {
+void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more) {
   run.status = RunStatus::running;
   run.started_at = builder.context().now;
   run.texts.clear();
@@ -150,14 +154,16 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run) {
   edit.put("activeRun", active.text());
   edit.remove("endedAt");
   edit.remove("runtimeMs");
-  emit_run(builder, session, journal::EventType::run_started, run, std::move(edit));
+  emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
 }
 
 Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
                                 const FetchedLines& lines) {
-  std::vector<Steered> steered = builder.state().runs.find(session.key())->steered;
-  std::erase_if(steered, [&end](const Steered& each) {
-    return std::ranges::find(end.steered, each.entry_id) != end.steered.end();
+  const SessionRuns& runs = *builder.state().runs.find(session.key());
+  std::vector<Steered> steered = runs.steered;  // what waits for an answer, and in no queued run
+  std::erase_if(steered, [&](const Steered& each) {
+    return is_in(end.steered, each.entry_id) ||
+           std::ranges::any_of(runs.queued, [&](const Run& queued) { return is_in(queued.input, each.entry_id); });
   });
   run.status = end.status;
   run.ended_at = builder.context().now;
@@ -195,6 +201,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   }
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
+  if (end.by_runner) take_off_queue(builder, session, end.steered);
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
   return appended;
 }
@@ -205,6 +212,20 @@ void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus s
   run.ended_at = builder.context().now;
   run.error = std::move(error);
   emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
+}
+
+void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered) {
+  for (const Run& queued : builder.state().runs.find(session.key())->queued) {
+    Run left = queued;
+    std::erase_if(left.input, [&steered](const std::string& id) { return is_in(steered, id); });
+    if (left.input.size() == queued.input.size()) continue;
+    if (left.input.empty()) {
+      end_queued(builder, session, queued, RunStatus::dropped, run_error("steered", "the active run took it"));
+      continue;
+    }
+    left.texts.clear();  // there is no new input
+    emit_run(builder, session, journal::EventType::run_queued, left);
+  }
 }
 
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why) {

@@ -36,6 +36,8 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
 // Ends a queued run.
 void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
                 std::string_view more = {});
+// Takes messages that the active run's runner has confirmed out of the queue (queueMode steer-backlog).
+void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered);
 // Ends all runs of a session whose transcript goes: reset, archive, delete. The active run's last words are in it.
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why);
 
@@ -47,8 +49,8 @@ void emit_resolved(DecisionBuilder& builder, const Session& session, const Appro
 std::string run_error(std::string_view code, std::string_view message);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
-// Starts a run that is complete but for its times: emits run.started.
-void start_run(DecisionBuilder& builder, Session& session, Run& run);
+// Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
+void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
 
 // Says why a session may have no further turn; nothing: it may.
 std::optional<std::string> turn_limit(const Session& session, const Rules& rules);

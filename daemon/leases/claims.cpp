@@ -74,7 +74,9 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
         });
     const bool absent = !looked && looked.error().code == Code::agent_not_found;  // it has no run yet
     if (!looked && !absent) co_return std::unexpected(std::move(looked.error()));
-    const Found found = absent ? Found() : std::move(*looked);
+    Found found = absent ? Found() : std::move(*looked);
+    const decide::AgentState* ephemeral = ledger_.parts().memory.of(wish.agent);
+    if (!found && ephemeral != nullptr) found = find(*ephemeral, wish, passed_over);
     if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
     const bool waits = found && leases_.is_debounced(wish.agent, found->first, found->second);  // it was just queued
     if (found && !waits && !offered_.contains({wish.agent, found->first})) {

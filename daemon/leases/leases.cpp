@@ -19,7 +19,7 @@ constexpr std::int64_t store_every_ms = 1'000;  // what a runner says
 constexpr std::int64_t retry_ms = 1'000;        // when a run could not be ended
 constexpr std::int64_t never = INT64_MAX;
 constexpr std::int64_t longest_sleep_ms = 60'000;
-constexpr std::int64_t stopped_ms = 2'000;  // the daemon slept for so long beyond the time that was set: it was stopped
+constexpr std::int64_t stopped_ms = 500;  // the daemon slept for so long beyond the time that was set: it was stopped
 
 }  // namespace
 
@@ -192,6 +192,12 @@ Leases::Counters Leases::counters() const {
   return out;
 }
 
+std::optional<std::int64_t> Leases::lease_ends_at(const std::string& agent, const std::string& key) const {
+  const auto kept = kept_.find({agent, key});
+  if (kept == kept_.end()) return {};
+  return store::unix_ms() + kept->second.lease_until - store::steady_ms();
+}
+
 bool Leases::is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const {
   const auto found = queued_.find({{agent, key}, run_id});
   return found != queued_.end() && found->second.ready > store::steady_ms();
@@ -217,6 +223,10 @@ std::int64_t Leases::look(std::int64_t now) {
   const auto later = [&next](std::int64_t at) { next = std::min(next, at); };
   for (auto& [place, kept] : kept_) {
     if (kept.ending) continue;
+    if (kept.again_at > now) {
+      later(kept.again_at);
+      continue;
+    }
     using Why = decide::EndRun::Why;
     const bool aborted = kept.grace_until != 0;
     if (kept.lease_until <= now || (aborted && kept.grace_until <= now) ||
@@ -255,6 +265,7 @@ std::int64_t Leases::look(std::int64_t now) {
 
 asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::EndRun::Why why) {
   const auto& [agent, key] = place;
+  const auto turn = co_await turns_.take(agent, hold.run_id);
   decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why, .pulse = pulse(agent, key, hold)};
   ledger::Requester by{.actor = "sessiond"};
   by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
@@ -291,12 +302,13 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
                               {"next", "trying again"}});
   if (!is_kept) co_return;
   kept->second.ending = false;
-  kept->second.lease_until = store::steady_ms() + retry_ms;
+  kept->second.again_at = store::steady_ms() + retry_ms;
 }
 
 // Stores what the runner has said, as a call of the runner that says nothing more.
 asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold) {
   const auto& [agent, key] = place;
+  const auto turn = co_await turns_.take(agent, hold.run_id);
   const auto kept = kept_.find(place);
   if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id || kept->second.pulse.text.empty()) co_return;
   const std::string token = kept->second.token;

@@ -13,11 +13,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/decide/run_commands.hpp"
+#include "daemon/leases/turns.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/journal/event.hpp"
 
@@ -33,6 +36,10 @@ class Leases {
   asio::awaitable<void> stop();           // ends nothing
   void see(const journal::Event& event);  // that became durable
 
+  // A call about a run takes its turn before it is decided (turns.hpp).
+  asio::awaitable<std::shared_ptr<void>> turn(std::string agent, std::string run_id) {
+    return turns_.take(std::move(agent), std::move(run_id));
+  }
   // Returns what is kept in memory of the active run of a session, if `hold` is its lease.
   decide::RunPulse pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const;
   // A runner has called: its lease begins anew. `said`: text that its call brought and that was not stored.
@@ -51,6 +58,8 @@ class Leases {
     std::uint64_t lost = 0;                // leases that ended before their run
   };
   Counters counters() const;
+  // When the lease of the active run ends, in ms since the epoch; nothing: there is none.
+  std::optional<std::int64_t> lease_ends_at(const std::string& agent, const std::string& key) const;
   // Tells whether a session's queued run is still to wait for more input.
   bool is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const;
 
@@ -65,6 +74,7 @@ class Leases {
     std::int64_t grace_until = 0;  // 0: nobody has stopped it
     std::int64_t store_at = 0;     // 0: all that was said is stored
     decide::RunPulse pulse{};
+    std::int64_t again_at = 0;  // it could not be ended: not before this time. 0: it may be
     bool ending = false;
   };
   struct Queued {
@@ -85,6 +95,7 @@ class Leases {
   OnReady on_ready_;
   asio::steady_timer timer_;
   ledger::Background background_;
+  Turns turns_{};
   std::map<Place, Kept> kept_{};
   std::map<std::pair<Place, std::string>, Queued> queued_{};  // by session and run id
   Counters counted_{};

@@ -68,8 +68,8 @@ HandlerResult answer_when_decided(Api& api, const http::Request& request, const 
     if (asks && !decided) response.status = 201;
     co_return decided;
   };
-  CO_TRY(co_await api.work.approvals.follow({.id = id, .wait_ms = wait_ms, .gone = request.client_gone, .look = look},
-                                            api.draining));
+  CO_TRY(co_await api.work.approvals.follow(
+      {.id = id, .wait_ms = wait_ms, .gone = has_gone(api, request), .look = look}, api.draining));
   co_return response;
 }
 

@@ -78,7 +78,7 @@ HandlerResult claim_deliveries(Api& api, http::Request& request) {
   wish.limit = static_cast<std::size_t>(between(fields, "limit", 10, 1, most_claimed));
   wish.wait_ms = between(fields, "waitMs", 0, 0, longest_claim_ms);
   wish.lease_ms = between(fields, "leaseMs", 60'000, least_delivery_lease_ms, most_delivery_lease_ms);
-  wish.gone = request.client_gone;
+  wish.gone = has_gone(api, request);
   CO_TRY(wish.part, read_part(request.principal, fields));
   CO_TRY(const auto claimed, co_await api.work.outbox.claim(std::move(wish), api.draining));
   if (claimed.empty()) co_return no_content();

@@ -99,6 +99,14 @@ Result<std::optional<decide::RunHold>> run_of(const http::Request& request) {
   return decide::RunHold{.run_id = std::string(id), .fence = *fence};
 }
 
+std::function<bool()> has_gone(const Api& api, const http::Request& request) {
+  return [&api, &request] {
+    if (request.client_gone && request.client_gone()) return true;
+    const std::string& id = request.principal.id;
+    return id != "local" && !api.tokens.principal(id, store::unix_ms());
+  };
+}
+
 http::Response to_response(ledger::Reply reply) {
   http::Response response;
   response.status = reply.status;

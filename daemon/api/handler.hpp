@@ -97,6 +97,10 @@ Result<ledger::Requester> requester_of(const http::Request& request, std::string
 // The lease that a request names in X-Run: <runId>;<fence>. Nothing: it names none. bad_request.
 Result<std::optional<decide::RunHold>> run_of(const http::Request& request);
 
+// Tells a request that waits whether to go on: false once its client has closed the connection, or its token is not
+// valid any more. `api` and `request` outlive it.
+std::function<bool()> has_gone(const Api& api, const http::Request& request);
+
 // --- the ledger ---
 
 http::Response to_response(ledger::Reply reply);

@@ -117,7 +117,7 @@ HandlerResult claim(Api& api, http::Request& request) {
           [&request, &prefix](const decide::AgentState& state, const decide::Session& session) {
             return sees(request.principal, state, session) && store::key_has_prefix(session.key(), prefix);
           },
-      .gone = request.client_gone,
+      .gone = has_gone(api, request),
       .wait_ms = wait_ms.value_or(0),
       .take = [&](std::string key, std::string run_id) -> asio::awaitable<Result<std::optional<ledger::Reply>>> {
         const decide::ClaimRun command{.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms};

@@ -178,12 +178,14 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   DecisionBuilder builder(state, context);
   builder.out.status = 204;
   TRY(const auto there, resolve(state, command.target));
-  const Session& session = *there;
+  Session session = *there;
   const auto* topics = state.transcripts.topics(session.session_id);
   const std::string file = AgentState::file_of(session, command.topic);
   if (topics == nullptr || !topics->contains(command.topic) || !state.may_use(session, file)) {
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), command.topic));
   }
+  TRY(end_all(builder, session, "the topic is deleted", command.topic));
+  if (builder.out.need) return std::move(builder.out);
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
   if (session.needs_answer) {

@@ -228,10 +228,11 @@ void take_off_queue(DecisionBuilder& builder, Session& session, const std::vecto
   }
 }
 
-Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why) {
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
+                     const std::optional<std::string>& topic) {
   const SessionRuns* runs = builder.state().runs.find(session.key());
   if (runs == nullptr) return {};
-  if (runs->active) {
+  if (runs->active && (!topic || runs->active->topic == topic)) {
     Run run = *runs->active;
     RunEnd end{.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial};
     for (const Steered& each : runs->steered) end.steered.push_back(each.entry_id);  // nothing of it goes on
@@ -239,7 +240,8 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
     if (builder.out.need) return {};
   }
   for (const Run& run : runs->queued)
-    end_queued(builder, session, run, RunStatus::dropped, run_error("session_reset", why));
+    if (!topic || run.topic == topic)
+      end_queued(builder, session, run, RunStatus::dropped, run_error("session_reset", why));
   return {};
 }
 

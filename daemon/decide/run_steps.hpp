@@ -38,8 +38,10 @@ void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus s
                 std::string_view more = {});
 // Takes messages that the active run's runner has confirmed out of the queue (queueMode steer-backlog).
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered);
-// Ends all runs of a session whose transcript goes: reset, archive, delete. The active run's last words are in it.
-Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why);
+// Ends the runs of a session whose transcripts go: reset, archive, delete. With `topic`, those of one topic. The active
+// run's last words are in its transcript.
+Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
+                     const std::optional<std::string>& topic = {});
 
 // Emits approval.resolved with what `edit` sets in the session's entry.
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,

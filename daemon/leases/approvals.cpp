@@ -147,7 +147,8 @@ asio::awaitable<Result<void>> Approvals::follow(Wish wish, const bool& draining)
   for (;;) {
     waiter->decided = false;
     CO_TRY(const bool decided, co_await wish.look());
-    if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
+    if (wish.gone && wish.gone())
+      co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
     if (decided || draining || store::steady_ms() >= deadline) co_return Result<void>{};
     if (waiter->decided) continue;
     waiter->timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));

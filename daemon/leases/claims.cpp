@@ -77,7 +77,8 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
     Found found = absent ? Found() : std::move(*looked);
     const decide::AgentState* ephemeral = ledger_.parts().memory.of(wish.agent);
     if (!found && ephemeral != nullptr) found = find(*ephemeral, wish, passed_over);
-    if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
+    if (wish.gone && wish.gone())
+      co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
     const bool waits = found && leases_.is_debounced(wish.agent, found->first, found->second);  // it was just queued
     if (found && !waits && !offered_.contains({wish.agent, found->first})) {
       const Place taken{wish.agent, found->first};

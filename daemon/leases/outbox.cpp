@@ -285,7 +285,8 @@ asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish, const
       claimed.push_back(std::move(reply->body));
     }
     if (!claimed.empty()) co_return claimed;
-    if (wish.gone && wish.gone()) co_return fail(Code::request_timeout, "the client has gone");
+    if (wish.gone && wish.gone())
+      co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
     const std::int64_t now = store::steady_ms();
     if (draining || stopping_ || now >= deadline) co_return claimed;
     if (place->woken) continue;

@@ -6,7 +6,7 @@ test_1_… to test_22_… are the checks of the contract (policy/runs/README.md)
 import threading
 import time
 
-from harness.case import Case, S, uid
+from harness.case import Case, S, text_of, uid
 
 
 class Runs(Case):
@@ -44,6 +44,13 @@ class Runs(Case):
         reply = (api or self.api).get(S(key, "main", "runs", run_id))
         self.assertEqual(reply.status, status, reply)
         return reply.json
+
+    def runs_of(self, key, status):
+        return self.ok(self.api.get(S(key, "main", "runs") + f"?status={status}"), 200)["data"]
+
+    def said(self, key):
+        """What people and the agent said, the oldest first."""
+        return [text_of(message) for message in self.messages(key) if message.get("role") in ("user", "assistant")]
 
     def entry(self, key, api=None):
         return self.ok((api or self.api).get(S(key)), 200)
@@ -373,3 +380,95 @@ class Runs(Case):
         self.start(key, "left", status=202)
         self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
         self.claim(status=204, keyPrefix=key)
+
+    def test_a_deleted_topic_ends_its_runs_and_no_others(self):
+        key = self.make()
+        run = self.ok(self.api.post(S(key, "main", "runs") + "?topic=t1", {"input": {"role": "user", "text": "q"}}), 201)
+        other = self.ok(self.api.post(S(key, "main", "runs") + "?topic=t2", {"input": {"role": "user", "text": "q"}}), 202)
+        self.tell(run, {"type": "text.delta", "text": "half"}, {"type": "step.started", "step": 1})
+        self.ok(self.api.delete(S(key, "main", "topics", "t1")), 204)
+        self.assertEqual(self.run_of(key, run["runId"])["status"], "interrupted")
+        self.assertEqual(self.finish(run, status=409)["code"], "lease_lost")
+        self.assertEqual(self.claim(keyPrefix=key, waitMs=5000)["runId"], other["runId"])
+
+    def test_runs_of_ephemeral_sessions_are_handed_out(self):
+        key = f"agent:main:slack:channel:{uid()}"
+        self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "ephemeral": True}), 201)
+        waiting = self.start(key, "hello", status=202, queueOnly=True)
+        run = self.claim(keyPrefix=key, waitMs=5000)
+        self.assertEqual(run["runId"], waiting["runId"])
+        self.finish(run, {"role": "assistant", "text": "hi"})
+        self.assertEqual(self.said(key), ["hello", "hi"])
+
+    def test_what_a_runner_took_is_answered_once(self):
+        key = self.make(queueMode="steer-backlog")
+        run = self.start(key, "0")
+        taken = self.start(key, "left", status=202)
+        self.start(key, "right", status=202)
+        heard = [each["entryId"] for each in self.tell(run)["steer"]]
+        self.assertEqual(len(heard), 2)
+        self.finish(run, steered=heard[:1])
+        self.assertNotIn(taken["runId"], [each["runId"] for each in self.runs_of(key, "queued")])
+        left = self.claim(keyPrefix=key)
+        self.assertEqual(left["input"], heard[1:])
+        self.finish(left)
+        self.claim(status=204, keyPrefix=key)
+
+    def test_a_lost_message_is_told_of_with_the_next_claim(self):
+        key = self.make(queueMode="followup", queueCap=1)
+        first = self.start(key, "0")
+        for text in ("a", "b", "c"):
+            self.start(key, text, status=202)
+        self.finish(first)
+        posted = self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "now"}})
+        self.assertEqual(posted.status, 201)
+        self.finish(posted.json)
+        claimed = self.claim(keyPrefix=key)
+        self.assertEqual(len(claimed["input"]), 2)
+        self.assertIn("[Queue overflow] Dropped 2 messages.", self.said(key)[-1])
+
+    def test_what_was_said_in_the_call_that_ends_a_run_is_kept(self):
+        key = self.make()
+        run = self.start(key, "q", maxSteps=1)
+        self.tell(run, {"type": "step.started", "step": 1}, n=1)
+        said = [{"type": "text.delta", "text": "one "}, {"type": "step.finished", "step": 1},
+                {"type": "text.delta", "text": "two"}, {"type": "step.started", "step": 2}]
+        self.assertEqual(self.tell(run, *said, n=2, status=409)["code"], "turn_limit")
+        self.assertEqual(self.said(key), ["q", "one two"])
+
+    def test_text_is_stored_once_however_calls_overlap(self):
+        key = self.make()
+        run = self.start(key, "q")
+        words = [f"w{n} " for n in range(60)]
+        def tell(n):
+            return self.daemon.client().post(S(key, "main", "runs", run["runId"], "events"),
+                                 {"fence": run["lease"]["fence"], "n": n + 1, "events": [{"type": "text.delta", "text": words[n]}]})
+        for n in range(0, 60, 2):
+            self.assertEqual(tell(n).status, 200)
+            pair = [threading.Thread(target=tell, args=(n + 1,)) for _ in range(2)]  # sent again before it is answered
+            for thread in pair:
+                thread.start()
+            for thread in pair:
+                thread.join()
+        self.ok(self.api.post(S(key, "main", "abort"), {}), 202)
+        self.finish(run, **{"status": 200})
+        self.assertEqual(self.said(key)[-1], "".join(words))
+
+    def test_exclusive_runs_alone_tell_what_the_agent_does(self):
+        daemon = self.spawn(config={"runs": {"exclusive": True}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "q", api=api)
+        held = {"X-Run": f"{run['runId']};{run['lease']['fence']}"}
+        for what, body in (("typing", {}), ("deltas", {"text": "x"})):
+            self.assertEqual(api.post(S(key, "main", what), body).json["code"], "session_busy")
+            self.assertEqual(api.post(S(key, "main", what), body, headers=held).status, 204)
+            lost = {"X-Run": f"{run['runId']};{run['lease']['fence'] + 1}"}
+            self.assertEqual(api.post(S(key, "main", what), body, headers=lost).json["code"], "lease_lost")
+        self.assertEqual(api.post(S(key, "main", "typing"), {"from": "Ada"}).status, 204)
+
+    def test_a_lease_says_when_it_ends(self):
+        key = self.make()
+        run = self.start(key, "q", leaseMs=60_000)
+        self.assertAlmostEqual(self.run_of(key)["lease"]["expiresAt"], run["lease"]["expiresAt"], delta=5_000)
+        self.assertEqual(self.run_of(key)["lease"]["fence"], run["lease"]["fence"])

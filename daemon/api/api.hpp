@@ -46,6 +46,7 @@ void add_context_routes(http::Router& router, Api& api);    // what a model is s
 void add_inbound_routes(http::Router& router, Api& api);    // what people say and do on chat platforms
 void add_bridge_routes(http::Router& router, Api& api);     // outbound
 void add_run_routes(http::Router& router, Api& api);        // runs
+void add_runner_routes(http::Router& router, Api& api);     // runners, the model of a run
 void add_approval_routes(http::Router& router, Api& api);   // approvals of tools
 void add_delivery_routes(http::Router& router, Api& api);   // deliveries
 void add_policy_routes(http::Router& router, Api& api);     // send policy

@@ -121,11 +121,12 @@ void add_streams(Families& families, const stream::StreamCounters& counters, std
   families.all.push_back(std::move(bytes));
 }
 
-void add_runs(Families& families, const leases::Leases::Counters& runs) {
+void add_runs(Families& families, const leases::Leases::Counters& runs, std::size_t waiting) {
   families.gauge("sessiond_runs_active", "Runs that a runner has.", static_cast<double>(runs.active));
   families.gauge("sessiond_runs_queued", "Runs that wait for a runner.", static_cast<double>(runs.queued));
   families.gauge("sessiond_runs_oldest_queued_seconds", "How long the oldest waiting run has waited.",
                  static_cast<double>(runs.oldest_queued_ms) / 1e3);
+  families.gauge("sessiond_runs_claims_waiting", "Claims that wait for a run.", static_cast<double>(waiting));
   families.counter("sessiond_run_leases_lost_total", "Leases that ended before their run.", runs.lost);
   MetricFamily ended{"sessiond_runs_ended_total", "Runs that ended, by status.", MetricType::Counter, {}};
   for (std::size_t index = static_cast<std::size_t>(decide::RunStatus::done); index < runs.ended.size(); ++index) {
@@ -163,7 +164,7 @@ std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams
   Families families;
   add_ledger(families, ledger::status_of(api.ledger.parts()));
   if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
-  add_runs(families, api.work.claims.leases().counters());
+  add_runs(families, api.work.claims.leases().counters(), api.work.claims.waiting());
   families.gauge("sessiond_approvals_open", "Tools that runs wait to be allowed.",
                  static_cast<double>(api.work.approvals.open()));
   add_streams(families, api.streams.counters(), std::move(streams));

@@ -41,6 +41,7 @@ class Claims {
   // Nothing: no run came in time. Ends early when `draining` becomes true and drain() is called.
   asio::awaitable<Result<std::optional<ledger::Reply>>> claim(Wish wish, const bool& draining);
   void drain();  // those that wait get nothing
+  std::size_t waiting() const { return waiting_.size(); }
 
  private:
   struct Waiter {

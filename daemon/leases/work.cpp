@@ -4,12 +4,14 @@ namespace sessiond::leases {
 
 void Work::start() {
   claims.leases().start();
+  runners.start();
   approvals.start();
   outbox.start();
 }
 
 void Work::see(const journal::Event& event) {
   claims.leases().see(event);
+  runners.see(event);
   approvals.see(event);
   outbox.see(event);
 }
@@ -22,6 +24,7 @@ void Work::drain() {
 
 asio::awaitable<void> Work::stop() {
   co_await claims.leases().stop();
+  co_await runners.stop();
   co_await approvals.stop();
   co_await outbox.stop();
 }

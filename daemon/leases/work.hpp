@@ -1,4 +1,4 @@
-// What is handed out for a time: runs, questions about tools, deliveries. Thread: the loop.
+// What is handed out for a time, and to whom: runs, questions about tools, deliveries. Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -6,6 +6,7 @@
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
 #include "daemon/leases/outbox.hpp"
+#include "daemon/leases/runners.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/journal/event.hpp"
 
@@ -13,7 +14,7 @@ namespace sessiond::leases {
 
 class Work {
  public:
-  explicit Work(ledger::Ledger& ledger) : claims(ledger), approvals(ledger), outbox(ledger) {}
+  explicit Work(ledger::Ledger& ledger) : claims(ledger), runners(ledger), approvals(ledger), outbox(ledger) {}
 
   void start();                           // takes up what there was before; to be called before requests are served
   void see(const journal::Event& event);  // that became durable
@@ -21,6 +22,7 @@ class Work {
   boost::asio::awaitable<void> stop();    // ends nothing
 
   Claims claims;
+  Runners runners;
   Approvals approvals;
   Outbox outbox;
 };

@@ -7,6 +7,7 @@ import threading
 import time
 
 from harness.case import Case, S, text_of, uid
+from harness.sessiond import eventually
 
 
 class Runs(Case):
@@ -321,11 +322,18 @@ class Runs(Case):
             self.finish(run, api=api)
             return run.get("model"), run.get("provider"), run["modelSource"]
 
+        def would(query=""):
+            shown = self.ok(api.get(S(key, "main", "model") + query), 200)
+            return shown["model"], shown["provider"], shown["source"]
+
         self.assertEqual(chosen(), ("m-agent", None, "agent"))
+        self.assertEqual(would(), ("m-agent", None, "agent"))
         self.ok(api.patch(S(key), {"modelOverride": "m-session", "providerOverride": "p-session"}), 200)
         self.assertEqual(chosen(), ("m-session", "p-session", "session"))
         self.assertEqual(chosen(provider="p-run"), ("m-session", "p-run", "session"))
         self.assertEqual(chosen(model="m-run"), ("m-run", None, "run"))
+        self.assertEqual(would("?provider=p-run"), ("m-session", "p-run", "session"))
+        self.assertEqual(would("?model=m-run"), ("m-run", None, "run"))
 
     def test_a_claim_with_a_key_answers_again_and_does_not_spin(self):
         """A capped session has two waiting runs: a claim with an Idempotency-Key ends both and goes on to the next session."""
@@ -472,3 +480,37 @@ class Runs(Case):
         run = self.start(key, "q", leaseMs=60_000)
         self.assertAlmostEqual(self.run_of(key)["lease"]["expiresAt"], run["lease"]["expiresAt"], delta=5_000)
         self.assertEqual(self.run_of(key)["lease"]["fence"], run["lease"]["fence"])
+
+    # 17
+    def test_17_an_idle_runner_is_evicted_once(self):
+        daemon = self.spawn(config={"runs": {"runnerIdleMs": 1000}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        stream = api.stream("/v1/events?types=runner.evicted")
+        self.addCleanup(stream.close)
+        self.finish(self.start(key, "q", runner="r1", api=api), api=api)
+        limited = daemon.client(daemon.token("viewer", keyPrefix="agent:main:elsewhere:"))
+        listed = self.ok(api.get("/v1/runners"), 200)["data"]
+        self.assertEqual([(each["runner"], each["sessions"]) for each in listed], [("r1", [key])])
+        self.assertEqual(self.ok(limited.get("/v1/runners"), 200)["data"], [])
+        evicted = stream.wait_type("runner.evicted")
+        self.assertEqual(evicted.data["data"], {"runner": "r1", "lastAt": listed[0]["lastAt"]})
+        self.assertEqual(self.ok(api.get("/v1/runners"), 200)["data"], [])
+        self.finish(self.start(key, "q", runner="r2", api=api), api=api)
+        stream.wait_for(lambda e: e.type == "runner.evicted" and e.data["data"]["runner"] == "r2")
+        self.assertEqual(len([e for e in stream.events if e.type == "runner.evicted"]), 2)
+
+    def test_17_a_claim_prefers_the_last_runner(self):
+        key = self.make()
+        self.finish(self.start(key, "q", runner="r2"))
+        got = {}
+        def claim(runner):
+            got[runner] = self.daemon.client().post("/v1/agents/main/runs/claim", {"runner": runner, "keyPrefix": key, "waitMs": 3000}).status
+        waiting = [threading.Thread(target=claim, args=(runner,)) for runner in ("r1", "r2", "r3")]
+        for thread in waiting:
+            thread.start()
+        eventually(lambda: "sessiond_runs_claims_waiting 3" in self.api.get("/metrics").raw.decode(), what="three waiting claims")
+        self.start(key, "next", status=202, queueOnly=True)
+        for thread in waiting:
+            thread.join()
+        self.assertEqual(got, {"r1": 204, "r2": 200, "r3": 204})

@@ -17,8 +17,8 @@ void mark_dirty(AgentState& state, const journal::Event& event, const std::strin
 // Tells whether an event changes an entry without a new rev: messages and runs come too often.
 bool keeps_rev(journal::EventType type) {
   using journal::EventType;
-  return type == EventType::message_appended || type == EventType::run_started || type == EventType::run_finished ||
-         type == EventType::run_progress || type == EventType::step_started;
+  return type == EventType::message_appended || type == EventType::run_started || type == EventType::run_aborting ||
+         type == EventType::run_finished || type == EventType::run_progress || type == EventType::step_started;
 }
 
 // Tells whether the entry already contains the event.
@@ -150,6 +150,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Sessio
     case journal::EventType::session_unarchived:
     case journal::EventType::message_appended:
     case journal::EventType::run_started:
+    case journal::EventType::run_aborting:
     case journal::EventType::run_finished:
     case journal::EventType::run_progress:
     case journal::EventType::step_started:

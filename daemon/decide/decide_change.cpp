@@ -69,24 +69,6 @@ std::string data_of(const ChangeMessage& command) {
   return data.text();
 }
 
-// Takes a deleted message out of the runs that wait. A run without any other input is dropped.
-void take_from_queue(DecisionBuilder& builder, Session& session, const std::string& entry_id) {
-  const SessionRuns* runs = builder.state().runs.find(session.key());
-  if (runs == nullptr) return;
-  for (Run run : runs->queued) {
-    const auto input = std::ranges::find(run.input, entry_id);
-    if (input == run.input.end()) continue;
-    if (run.input.size() == 1) {
-      end_queued(builder, session, std::move(run), RunStatus::dropped,
-                 run_error("input_deleted", "the messages that it was to answer were deleted"));
-      continue;
-    }
-    run.texts.clear();  // the book has those of the other inputs
-    run.input.erase(input);
-    emit_run(builder, session, journal::EventType::run_queued, run);
-  }
-}
-
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
@@ -106,7 +88,8 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (builder.out.need) return std::move(builder.out);
   builder.emit(event_type(command.what), session, data, append.topic);
   if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
-    take_from_queue(builder, session, place.entry_id);
+    take_off_queue(builder, session, {place.entry_id},
+                   run_error("input_deleted", "the messages that it was to answer were deleted"));
   json::ObjectWriter answer(builder.out.body);
   answer.string("sessionKey", session.key());
   answer.integer("seq", static_cast<std::int64_t>(appended.last_seq));

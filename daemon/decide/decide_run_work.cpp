@@ -180,7 +180,7 @@ class EventsDecision {
     begin(data);
     data.raw("steered", json::array_of(command_.steered));
     builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
-    take_off_queue(builder_, session, command_.steered);
+    take_steered_off_queue(builder_, session, command_.steered);
   }
 
   Result<Decision> end_over_limit(Session& session) {
@@ -314,11 +314,7 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
     return std::move(builder.out);
   }
   Run run = *runs->active;
-  if (run.status == RunStatus::running) {
-    run.status = RunStatus::aborting;
-    emit_run(builder, session, journal::EventType::run_aborting, run, {},
-             command.reason.empty() ? "" : "\"reason\":" + json::quote(command.reason));
-  }
+  if (run.status == RunStatus::running) stop_run(builder, session, run, command.reason);
   answer_run(builder, session, run, 202, {});
   return std::move(builder.out);
 }

@@ -138,8 +138,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   if (step == BusyStep::steer) return {.run = *active, .steered = true};
   if (step == BusyStep::interrupt && active != nullptr && active->status == RunStatus::running) {
     Run aborting = *active;
-    aborting.status = RunStatus::aborting;
-    emit_run(builder, session, journal::EventType::run_aborting, aborting, {}, R"("reason":"interrupt")");
+    stop_run(builder, session, aborting, "interrupt");
   }
   Queue queue(builder, session, runs);
   const runs::Admission admission = admit(runs, rules, std::max<std::size_t>(input.ids.size(), 1));

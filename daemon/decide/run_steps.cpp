@@ -157,6 +157,15 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
   emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
 }
 
+void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view reason) {
+  run.status = RunStatus::aborting;
+  json::Edit edit;
+  edit.put_int("updatedAt", moved_to(session, builder.context().now));
+  edit.put_string("status", name(run.status));
+  emit_run(builder, session, journal::EventType::run_aborting, run, std::move(edit),
+           reason.empty() ? "" : "\"reason\":" + json::quote(reason));
+}
+
 Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
                                 const FetchedLines& lines) {
   const SessionRuns& runs = *builder.state().runs.find(session.key());
@@ -201,7 +210,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   }
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
-  if (end.by_runner) take_off_queue(builder, session, end.steered);
+  if (end.by_runner) take_steered_off_queue(builder, session, end.steered);
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
   return appended;
 }
@@ -214,18 +223,25 @@ void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus s
   emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
 }
 
-void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered) {
-  for (const Run& queued : builder.state().runs.find(session.key())->queued) {
+void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,
+                    const std::string& error) {
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  if (runs == nullptr) return;
+  for (const Run& queued : runs->queued) {
     Run left = queued;
-    std::erase_if(left.input, [&steered](const std::string& id) { return is_in(steered, id); });
+    std::erase_if(left.input, [&ids](const std::string& id) { return is_in(ids, id); });
     if (left.input.size() == queued.input.size()) continue;
     if (left.input.empty()) {
-      end_queued(builder, session, queued, RunStatus::dropped, run_error("steered", "the active run took it"));
+      end_queued(builder, session, queued, RunStatus::dropped, error);
       continue;
     }
-    left.texts.clear();  // there is no new input
+    left.texts.clear();  // the book has those of the other inputs
     emit_run(builder, session, journal::EventType::run_queued, left);
   }
+}
+
+void take_steered_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered) {
+  take_off_queue(builder, session, steered, run_error("steered", "the active run took it"));
 }
 
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,

@@ -36,8 +36,11 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
 // Ends a queued run.
 void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
                 std::string_view more = {});
-// Takes messages that the active run's runner has confirmed out of the queue (queueMode steer-backlog).
-void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered);
+// Takes messages out of the runs that wait. A run without any other input is dropped, with `error`.
+void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,
+                    const std::string& error);
+// The same with messages that the active run's runner has confirmed (queueMode steer-backlog).
+void take_steered_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered);
 // Ends the runs of a session whose transcripts go: reset, archive, delete. With `topic`, those of one topic. The active
 // run's last words are in its transcript.
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
@@ -53,6 +56,9 @@ std::string run_error(std::string_view code, std::string_view message);
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
 // Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
 void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
+
+// Asks the runner of the active run to stop. `reason` may be empty.
+void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view reason);
 
 // Says why a session may have no further turn; nothing: it may.
 std::optional<std::string> turn_limit(const Session& session, const Rules& rules);

@@ -150,6 +150,7 @@ class Runs(Case):
         self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
         self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
         self.assertTrue(self.tell(run, api=api)["abort"])
+        self.assertIn(self.entry(key, api=api)["status"], ("aborting", "interrupted"))
         self.wait_for_run(key, run["runId"], "interrupted", api=api)
         messages = [m for m in self.messages(key, api=api) if m.get("role") == "assistant"]
         self.assertEqual([(m["content"][0]["text"], m["state"], m["stopReason"]) for m in messages], [("Hello", "interrupted", "aborted")])

@@ -71,16 +71,16 @@ const std::string* SessionRuns::find_ended(std::string_view id) const {
   return found == ended.end() ? nullptr : found->get();
 }
 
-void take_texts(Run& run, const Run& before) {
+void take_texts(Run& run, Run before) {
   std::vector<std::string> texts;
   auto fresh = run.texts.begin();
   for (const std::string& id : run.input) {
     const auto known = std::ranges::find(before.input, id);
     const auto index = static_cast<std::size_t>(known - before.input.begin());
     if (known != before.input.end())
-      texts.push_back(index < before.texts.size() ? before.texts[index] : "");
+      texts.push_back(index < before.texts.size() ? std::move(before.texts[index]) : "");
     else
-      texts.push_back(fresh == run.texts.end() ? "" : *fresh++);
+      texts.push_back(fresh == run.texts.end() ? "" : std::move(*fresh++));
   }
   run.texts = std::move(texts);
 }
@@ -120,8 +120,9 @@ std::string stored_run(const Run& run) {
   return out.text();
 }
 
-Run read_run(std::string_view stored) {
-  const json::Index members(stored);
+Run read_run(std::string_view stored) { return read_run(json::Index(stored)); }
+
+Run read_run(const json::Index& members) {
   const auto text = [&members](std::string_view name) { return members.string_at(name).value_or(""); };
   const auto raw = [&members](std::string_view name) { return std::string(members.find(name).value_or("")); };
   const auto number = [&members](std::string_view name) {

@@ -103,7 +103,7 @@ std::size_t place_in(const Runs& queue, const Run& run) {
 }
 // A queued run is told again with more or fewer inputs, and with the texts of the new ones only. Gives it those that it
 // had before.
-void take_texts(Run& run, const Run& before);
+void take_texts(Run& run, Run before);
 
 std::string overflow_json(const runs::Overflow& overflow);
 runs::Overflow read_overflow(std::string_view object);
@@ -112,6 +112,7 @@ runs::Overflow read_overflow(std::string_view object);
 std::string run_json(std::string_view key, const Run& run);
 // The run with all that must outlive the daemon, and back.
 std::string stored_run(const Run& run);
+Run read_run(const json::Index& stored);
 Run read_run(std::string_view stored);
 
 }  // namespace sessiond::decide

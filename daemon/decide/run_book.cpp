@@ -14,6 +14,8 @@ bool is_of_runs(journal::EventType type) {
   return type >= journal::EventType::run_queued && type <= journal::EventType::approval_resolved;
 }
 
+std::int64_t number(std::optional<std::string_view> value) { return json::as_int(value.value_or("null")).value_or(0); }
+
 std::string text_at(std::string_view object, std::string_view name) {
   return json::string_at(object, name).value_or("");
 }
@@ -53,9 +55,6 @@ std::string stored_session(const SessionRuns& runs) {
 SessionRuns read_session(std::string_view text) {
   SessionRuns runs;
   const json::Index members(text);
-  const auto number = [](std::optional<std::string_view> value) {
-    return json::as_int(value.value_or("null")).value_or(0);
-  };
   runs.fence = static_cast<std::uint64_t>(number(members.find("fence")));
   if (const auto active = members.find("active")) runs.active = read_run(*active);
   runs.partial = members.string_at("partial").value_or("");
@@ -110,7 +109,7 @@ void RunBook::list_as_waiting(const std::string& key) {
 
 void RunBook::queue(SessionRuns& runs, Run run) {
   if (const auto there = std::ranges::find(runs.queued, run.id, &Run::id); there != runs.queued.end()) {
-    take_texts(run, *there);
+    take_texts(run, std::move(*there));
     *there = std::move(run);
     return;
   }
@@ -172,35 +171,35 @@ void RunBook::apply(const journal::Event& event) {
     return;
   } else {
     SessionRuns& runs = sessions_[key];
+    const json::Index data(event.data);
     switch (type) {
       case EventType::run_queued:
-        queue(runs, read_run(event.data));
+        queue(runs, read_run(data));
         break;
       case EventType::run_started:
-        start(runs, event, read_run(event.data));
+        start(runs, event, read_run(data));
         break;
       case EventType::run_finished:
-        finish(runs, event, read_run(event.data));
+        finish(runs, event, read_run(data));
         break;
       case EventType::run_aborting:
         if (runs.active) runs.active->status = RunStatus::aborting;
         break;
       case EventType::run_progress:
-        if (!json::find(event.data, "text")) break;
-        runs.partial.resize(
-            std::min(runs.partial.size(), static_cast<std::size_t>(json::int_at(event.data, "atByte").value_or(0))));
-        runs.partial += text_at(event.data, "text");
+        if (!data.find("text")) break;
+        runs.partial.resize(std::min(runs.partial.size(), static_cast<std::size_t>(number(data.find("atByte")))));
+        runs.partial += data.string_at("text").value_or("");
         break;
       case EventType::step_started:
         if (!runs.active) break;
-        runs.active->steps = json::int_at(event.data, "step").value_or(runs.active->steps);
+        runs.active->steps = number(data.find("step"));
         runs.active->in_step = true;
         break;
       case EventType::step_finished:
         if (runs.active) runs.active->in_step = false;
         break;
       case EventType::directive_injected:
-        runs.steered.push_back({text_at(event.data, "entryId"), text_at(event.data, "text")});
+        runs.steered.push_back({data.string_at("entryId").value_or(""), data.string_at("text").value_or("")});
         break;
       case EventType::approval_requested:
       case EventType::approval_resolved:
@@ -209,9 +208,9 @@ void RunBook::apply(const journal::Event& event) {
       default:
         break;
     }
-    if (const auto calls = json::int_at(event.data, "n")) runs.calls = static_cast<std::uint64_t>(*calls);
-    if (const auto confirmed = json::find(event.data, "steered")) confirm(runs, *confirmed);
-    for (const std::string_view text : json::elements(json::find(event.data, "dropped").value_or("[]")))
+    if (const auto calls = data.find("n")) runs.calls = static_cast<std::uint64_t>(number(calls));
+    if (const auto confirmed = data.find("steered")) confirm(runs, *confirmed);
+    for (const std::string_view text : json::elements(data.find("dropped").value_or("[]")))
       runs.overflow.add(json::as_string(text).value_or(""));
     list_as_waiting(key);
   }

@@ -28,6 +28,7 @@ struct Config {
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
   enum class Pairs : std::uint8_t { off, warn, strict };
+  enum class CompactionTime : std::uint8_t { both, run_start, after_turn };
 
   struct Tls {                          // of every TCP address; PEM files
     std::optional<std::string> cert{};  // the certificate, then what leads to its root; nothing: no TLS
@@ -139,6 +140,7 @@ struct Config {
   };
   struct Context {
     struct Compaction {
+      CompactionTime when = CompactionTime::both;
       double threshold = 0.8;  // share of the window
       std::int64_t min_messages = 6;
       std::int64_t keep_turns = 4;

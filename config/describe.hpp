@@ -190,6 +190,9 @@ void describe_context(Visitor& v, AContext& c) {
         "The size of a model's window in tokens, for sessions without contextTokens whose model is not in windows.");
   v.key("windows", c.windows, Between{1, most}, "The windows of models, e.g. {\"claude-opus-4-5\": 200000}.");
   v.group("compaction", "When a summary should replace old messages, and what it keeps.", [&] {
+    v.key("when", c.compaction.when, Any{},
+          "How it is told that one is due: to the runner that starts a run, or after a turn by the event "
+          "compaction.due.");
     v.key("threshold", c.compaction.threshold, BetweenReal{0.01, 1.0}, "Due from this share of the window on.");
     v.key("minMessages", c.compaction.min_messages, Between{1, most},
           "Not before there are so many messages since the last summary.");

@@ -54,6 +54,8 @@ inline constexpr std::array<std::string_view, 3> enum_names<Config::SecretScan>{
 
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::Pairs>{"off", "warn", "strict"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::CompactionTime>{"both", "run_start", "after_turn"};
 
 using Numbers = std::map<std::string, std::int64_t>;
 using Links = std::map<std::string, std::vector<std::string>>;

@@ -52,19 +52,18 @@ void write_context(json::ObjectWriter& out, const TranscriptSource& source, cons
   out.raw("due", fmt::format(R"({{"compaction":{},"reason":"{}"}})", due == "due", due));
 }
 
+asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSource& source, std::int64_t doom_count) {
+  if (source.meter) co_return *source.meter;
+  co_return co_await read_source(
+      api, source, [doom_count](auto& transcript) { return transcripts::measure(transcript, doom_count); });
+}
+
 HandlerResult get_context(Api& api, http::Request& request) {
   CO_TRY(const auto asked, asked_window(request));
   CO_TRY(auto source, co_await source_of(api, request));
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked);
-  context::Meter meter;
-  if (source.meter) {
-    meter = *source.meter;
-  } else {
-    CO_TRY(meter, co_await read_source(api, source, [count = settings.doom_count](auto& transcript) {
-             return transcripts::measure(transcript, count);
-           }));
-  }
+  CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings.doom_count));
   json::ObjectWriter out;
   write_context(out, source, settings, window, meter, meter.used());
   out.string("sessionId", source.session_id);
@@ -286,6 +285,30 @@ HandlerResult repair(Api& api, http::Request& request) {
 }
 
 }  // namespace
+
+asio::awaitable<void> add_context(Api& api, const http::Request& request, const std::string& agent,
+                                  http::Response& run) {
+  const json::Index members(run.body);
+  const auto source =
+      co_await source_at(api, request,
+                         {.path = {.agent = agent, .target = {.key = members.string_at("key").value_or("")}},
+                          .topic = members.string_at("topic"),
+                          .guard = members.string_at("sessionId")});
+  if (!source) co_return;
+  const context::Settings settings = api.ledger.rules().context;
+  const context::Window window = context::window_of(entry_of(*source), settings, {});
+  const auto meter = co_await meter_of(api, *source, settings.doom_count);
+  if (!meter) co_return;
+  json::ObjectWriter shown;
+  write_context(shown, *source, settings, window, *meter, meter->used());
+  const std::string_view due =
+      settings.compaction.when == context::CompactionTime::after_turn
+          ? "after_turn"
+          : context::due(meter->used(), meter->messages, meter->turns, window.tokens, settings.compaction);
+  run.body.pop_back();
+  run.body +=
+      fmt::format(R"(,"context":{},"compaction":{{"due":{},"reason":"{}"}}}})", shown.text(), due == "due", due);
+}
 
 void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);

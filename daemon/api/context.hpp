@@ -1,11 +1,16 @@
-// Answers with the view of a session that a model is shown (policy/context/view.hpp): GET S/messages?view=llm and
-// ?view=summarize.
+// What other routes show of a model's context (policy/context/README.md).
 #pragma once
 
 #include "daemon/api/handler.hpp"
 
 namespace sessiond::api {
 
+// GET S/messages?view=llm and ?view=summarize.
 HandlerResult get_model_view(Api& api, http::Request& request);
+
+// Adds the members `context` and `compaction` to an answer that is a Run which starts: how full the window is, and
+// whether a compaction is due first. A transcript that cannot be read adds nothing.
+asio::awaitable<void> add_context(Api& api, const http::Request& request, const std::string& agent,
+                                  http::Response& run);
 
 }  // namespace sessiond::api

@@ -5,6 +5,7 @@
 #include <array>
 #include <ranges>
 
+#include "daemon/api/context.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "store/limits.hpp"
@@ -129,6 +130,21 @@ HandlerResult claim(Api& api, http::Request& request) {
       }};
   CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish), api.draining));
   co_return reply ? to_response(std::move(*reply)) : no_content();
+}
+
+// A run that starts tells how full the window is.
+HandlerResult start_with_context(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  CO_TRY(auto response, co_await start(api, request));
+  if (response.status == 201) co_await add_context(api, request, agent, response);
+  co_return response;
+}
+
+HandlerResult claim_with_context(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  CO_TRY(auto response, co_await claim(api, request));
+  if (response.status == 200) co_await add_context(api, request, agent, response);
+  co_return response;
 }
 
 // The events of a call, and what of them only open streams get.
@@ -367,13 +383,13 @@ HandlerResult list_runs(Api& api, http::Request& request) {
 void add_run_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", session + "/runs", auth::Permission::run, start, {"topic"});
+  on("POST", session + "/runs", auth::Permission::run, start_with_context, {"topic"});
   on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
   on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
   on("POST", session + "/runs/{id}/events", auth::Permission::run, tell);
   on("POST", session + "/runs/{id}/finish", auth::Permission::run, finish);
   on("POST", session + "/abort", auth::Permission::abort, abort);
-  on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim);
+  on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim_with_context);
 }
 
 }  // namespace sessiond::api

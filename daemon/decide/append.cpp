@@ -232,7 +232,8 @@ class EntryAppender {
     // The window is looked up only where it may matter: on most appends the turns are too few.
     const auto due = [&] {
       const context::CompactionSettings& compaction = settings.compaction;
-      return meter_->turns > compaction.keep_turns && meter_->messages >= compaction.min_messages &&
+      return compaction.when != context::CompactionTime::run_start && meter_->turns > compaction.keep_turns &&
+             meter_->messages >= compaction.min_messages &&
              context::due(meter_->used(), meter_->messages, meter_->turns,
                           context::window_of(*session_.entry(), settings).tokens, compaction) == "due";
     };

@@ -34,6 +34,8 @@ std::int64_t utc_offset(std::int64_t utc_ms) {
   return localtime_r(&seconds, &local) == nullptr ? 0 : std::int64_t{local.tm_gmtoff} * 1000;
 }
 
+static_assert(static_cast<int>(config::Config::CompactionTime::after_turn) ==
+              static_cast<int>(context::CompactionTime::after_turn));
 static_assert(static_cast<int>(config::Config::Pairs::strict) == static_cast<int>(context::PairRule::strict));
 
 // Shares of the window are compared in whole numbers, so that "exactly 30 %" is exact.
@@ -42,7 +44,8 @@ context::PerMille per_mille(double share) { return std::llround(share * 1000); }
 context::Settings context_of(const config::Config& config) {
   const config::Config::Context& from = config.context;
   context::Settings out{.window = from.window,
-                        .compaction = {.threshold = per_mille(from.compaction.threshold),
+                        .compaction = {.when = static_cast<context::CompactionTime>(from.compaction.when),
+                                       .threshold = per_mille(from.compaction.threshold),
                                        .min_messages = from.compaction.min_messages,
                                        .keep_turns = from.compaction.keep_turns,
                                        .max_tokens = from.compaction.max_tokens,

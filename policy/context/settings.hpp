@@ -12,10 +12,13 @@ namespace sessiond::context {
 using PerMille = std::int64_t;
 inline bool is_beyond(std::int64_t used, std::int64_t window, PerMille share) { return used * 1000 > window * share; }
 
+enum class CompactionTime : std::uint8_t { both, run_start, after_turn };
+
 struct CompactionSettings {
-  PerMille threshold = 800;       // due from this share of the window on
-  std::int64_t min_messages = 6;  // since the last checkpoint
-  std::int64_t keep_turns = 4;    // kept behind the summary
+  CompactionTime when = CompactionTime::both;  // told by the Run that starts, or by compaction.due behind a message
+  PerMille threshold = 800;                    // due from this share of the window on
+  std::int64_t min_messages = 6;               // since the last checkpoint
+  std::int64_t keep_turns = 4;                 // kept behind the summary
   std::int64_t max_tokens = 4096;
   double temperature = 0.3;
 };

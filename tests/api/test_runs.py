@@ -515,3 +515,17 @@ class Runs(Case):
         for thread in waiting:
             thread.join()
         self.assertEqual(got, {"r1": 204, "r2": 200, "r3": 204})
+
+    def test_a_run_that_starts_says_how_full_the_window_is(self):
+        key = self.make(contextTokens=1000)
+        for n in range(6):
+            self.say(key, text=f"question {n}")
+            self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": f"answer {n}", "usage": {"input": 850, "output": 5}}), 201)
+        run = self.start(key, "more")
+        shown = self.ok(self.api.get(S(key, "main", "context")), 200)
+        self.assertEqual(run["compaction"], {"due": True, "reason": "due"})
+        self.assertEqual({name: shown[name] for name in run["context"]}, run["context"])
+        self.finish(run)
+        self.start(key, "later", status=202, queueOnly=True)
+        self.assertEqual(self.claim(keyPrefix=key, waitMs=5000)["compaction"]["reason"], "due")
+        self.assertEqual(self.start(self.make(), "q")["compaction"], {"due": False, "reason": "below_threshold"})

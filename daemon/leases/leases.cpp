@@ -98,7 +98,7 @@ void Leases::see(const journal::Event& event) {
   const EventType type = event.envelope.type;
   const bool may_matter = type == EventType::message_appended || type == EventType::session_deleted ||
                           (type >= EventType::run_queued && type <= EventType::step_finished);
-  if (!may_matter) return;
+  if (!may_matter || (type == EventType::message_appended && kept_.empty())) return;
   const Place place{event.envelope.agent, event.envelope.key};
   if (type == EventType::message_appended) {  // what a runner says in an entry is no partial text any more
     const auto kept = kept_.find(place);

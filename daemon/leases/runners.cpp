@@ -31,10 +31,13 @@ asio::awaitable<void> Runners::stop() {
 
 void Runners::see(const journal::Event& event) {
   using journal::EventType;
+  const bool deletes = event.envelope.type == EventType::session_deleted;
+  if (!deletes && event.envelope.type != EventType::run_started) return;
   const Place place{event.envelope.agent, event.envelope.key};
-  if (event.envelope.type == EventType::session_deleted)
+  if (deletes) {
     for (auto& [runner, sessions] : all_) sessions.erase(place);
-  if (event.envelope.type != EventType::run_started) return;
+    return;
+  }
   const std::string runner = json::string_at(event.data, "runner").value_or("");
   all_[runner][place] = {.time = store::unix_ms(), .steady_ms = store::steady_ms()};
 }

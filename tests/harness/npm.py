@@ -40,7 +40,7 @@ def _install(folder):
     if said.returncode != 0:
         if npm("ping", "--fetch-retries=0").returncode != 0:
             raise unittest.SkipTest("SKIPPED: npm's registry cannot be reached, so what needs its packages in "
-                                    f"tests/{folder.name} is not tested: {said.stderr.strip()[:300]}")
+                                    f"{folder.relative_to(REPO)} is not tested: {said.stderr.strip()[:300]}")
         raise AssertionError(f"npm ci: {said.stdout}{said.stderr}")
     done.touch()
     return installed

@@ -162,7 +162,7 @@ class Bridge:
         self.platform.say(self.channel, "what is up?", 2, mention=True)
         rows = self.has(self.channel, 2)
         self.assertEqual([row["text"] for row in rows], ["just talk", "what is up?"])
-        self.assertEqual(rows[1]["platformMessageId"], self.platform.id(2))
+        self.assertEqual(self.messages(self.key(self.channel))[1]["platformMessageId"], self.platform.id(2))
         delivery, = self.finish(self.claim_run(), "the sky")
         self.settled(delivery)
         self.assertEqual(self.platform.sends[0]["channel"], self.channel)

@@ -24,15 +24,17 @@ async function daemon(method, path, body) {
   }
 }
 
-// Bolt acks an event before our handlers see it. We ack it when the daemon has it: otherwise Slack sends it again.
+// Bolt acks an event before our handlers see it, and handles several at a time. We take one after another, and ack it
+// when the daemon has it: otherwise Slack sends it again.
 class Receiver extends bolt.SocketModeReceiver {
-  init(app) {
-    const handled = async (event) => {
-      const late = event.body.type === 'event_callback';
-      await app.processEvent(late ? {...event, ack: async () => {}} : event);
-      if (late) await event.ack();
+  init(app, last = Promise.resolve()) {
+    const take = async (event) => {
+      await app.processEvent({...event, ack: async () => {}});
+      await event.ack();
     };
-    super.init({processEvent: handled});
+    const isEvent = (event) => event.body.type === 'event_callback'; // not a button
+    const inOrder = (event) => (last = last.catch(() => {}).then(() => take(event)));
+    super.init({processEvent: (event) => (isEvent(event) ? inOrder(event) : app.processEvent(event))});
   }
 }
 const app = new bolt.App({
@@ -54,11 +56,10 @@ const escaped = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').
 const pathOf = (agent, key) => `/v1/agents/${agent}/sessions/${encodeURIComponent(key)}`;
 
 // What the daemon has no message for was said before it knew us.
-async function change(what, body) {
-  await daemon('POST', `/v1/inbound/${what}`, body).catch((error) => {
+const change = (what, body) =>
+  daemon('POST', `/v1/inbound/${what}`, body).catch((error) => {
     if (!error.message.startsWith('message_not_found')) throw error;
   });
-}
 
 app.event('message', async ({event}) => {
   const {channel, channel_type: type, subtype, message, previous_message: previous} = event;

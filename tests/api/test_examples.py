@@ -20,6 +20,10 @@ class Model(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(body)
+        if self.server.refusals:
+            self.send_response(self.server.refusals.pop(0))
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -41,22 +45,59 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        pass  # the runner was killed
+
+
+class Unreliable(http.server.BaseHTTPRequestHandler):
+    """A way to the daemon on which each path that ends in a name of `faults` fails in these ways, one call after another."""
+
+    def _any(self):
+        fault = next((faults.pop(0) for end, faults in self.server.faults.items() if faults and self.path.endswith(end)), None)
+        if fault == "not sent":
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+        headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
+        status, answer = 503, b"{}"
+        if fault != "busy":
+            reply = self.server.daemon.anonymous().request(self.command, self.path, body, headers)
+            status, answer = reply.status, reply.raw
+        if fault == "no reply":
+            self.close_connection = True
+            return
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST = _any
+
+    def log_message(self, *_):
+        pass
+
+
 class Runner(Case):
     command = (sys.executable, str(REPO / "web/examples/runner.py"))
 
     def setUp(self):
         super().setUp()
-        self.model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
-        self.model.asked, self.model.go = [], threading.Event()
-        threading.Thread(target=self.model.serve_forever, daemon=True).start()
-        self.addCleanup(self.model.server_close)
-        self.addCleanup(self.model.shutdown)
+        self.model = self.serve(Model)
+        self.model.asked, self.model.refusals, self.model.go = [], [], threading.Event()
         self.agent = "a" + uid(6)
 
-    def runner(self):
-        env = {**os.environ, "SESSIOND_URL": f"http://127.0.0.1:{self.daemon.port}", "SESSIOND_TOKEN": self.daemon.token("runner"),
+    def serve(self, handler):
+        server = Server(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server
+
+    def runner(self, port=None, lease=2000):
+        env = {**os.environ, "SESSIOND_URL": f"http://127.0.0.1:{port or self.daemon.port}", "SESSIOND_TOKEN": self.daemon.token("runner"),
                "OPENAI_BASE_URL": f"http://127.0.0.1:{self.model.server_address[1]}", "OPENAI_API_KEY": "k", "MODEL": "m",
-               "LEASE_MS": "2000"}
+               "LEASE_MS": str(lease)}
         process = subprocess.Popen([*self.command, self.agent], env=env,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
@@ -102,6 +143,38 @@ class Runner(Case):
         self.assertTrue(eventually(lambda: self.said(key)[-1] == ("assistant", "You said: wait"), 60, what="the answer"))
         runs = self.ok(self.api.get(S(key, self.agent, "runs")), 200)["data"]
         self.assertEqual([run["status"] for run in runs], ["done", "interrupted"])
+
+    def runs(self, key):
+        runs = self.ok(self.api.get(S(key, self.agent, "runs")), 200)["data"]
+        return [(run["status"], run["attempt"], run.get("error", {}).get("code")) for run in runs]
+
+    def test_calls_that_are_lost_on_the_way_come_again(self):
+        way = self.serve(Unreliable)
+        way.daemon = self.daemon
+        way.faults = {"/events": ["not sent", "no reply", "busy"], "/finish": ["not sent", "busy", "no reply"]}
+        self.runner(way.server_address[1], lease=30_000)
+        key = self.post("u4", "hello")["sessionKey"]
+        self.assertTrue(eventually(lambda: self.runs(key)[0][0] == "done", 60, what="the end"))
+        self.assertEqual(self.runs(key), [("done", 1, None)])
+        self.assertEqual(self.said(key), [("user", "hello"), ("assistant", "You said: hello")])
+        self.assertEqual(way.faults, {"/events": [], "/finish": []})
+        self.post("u4", "and again")
+        self.assertTrue(eventually(lambda: len(self.said(key)) == 4, 60, what="a second answer"))
+
+    def test_a_model_that_is_busy_is_asked_again_and_one_that_refuses_fails_the_run(self):
+        self.model.refusals = [500, 429]
+        self.runner()
+        key = self.post("u5", "hello")["sessionKey"]
+        self.assertTrue(eventually(lambda: len(self.said(key)) == 2, 60, what="an answer"))
+        self.assertEqual((len(self.model.asked), self.runs(key)), (3, [("done", 1, None)]))
+        self.model.refusals = [401]
+        self.post("u5", "again")
+        self.assertTrue(eventually(lambda: self.runs(key)[0][0] == "failed", 60, what="the end"))
+        self.assertEqual(self.runs(key)[0], ("failed", 1, "provider_error"))
+        self.model.refusals = [500, 500, 500]
+        self.post("u5", "once more")
+        self.assertTrue(eventually(lambda: len(self.runs(key)) == 3 and self.runs(key)[0][0] == "failed", 60, what="the end"))
+        self.assertEqual(self.runs(key)[0], ("failed", 1, "provider_error"))
 
 
 @unittest.skipUnless(shutil.which("node"), "Node is not installed")

@@ -128,6 +128,7 @@ class Readme(unittest.TestCase):
 
         self.assertEqual([m["text"] for m in json.loads(answer("view=chat"))["data"]], ["hello", "hello, Ada"])
         self.assertTrue(answer("view=chat").endswith("}\n"))
+        self.assertEqual(json.loads(answer("/ack"))["status"], "sent")
         self.assertIn('"agent:main:slack:direct:u1"', answer("--unix-socket"))
         token = answer("token create").strip()
         ask = urllib.request.Request(f"http://{address}/v1/whoami", headers={"Authorization": f"Bearer {token}"})

@@ -45,7 +45,8 @@ class Slack(Platform):
         while (said := connection.read()) is not None:
             self.acked.add(said["envelope_id"])
             self.waiting.pop(said["envelope_id"], None)
-        self.sockets.remove(connection)
+        if connection in self.sockets:
+            self.sockets.remove(connection)
 
     def _tell(self, type_, payload):
         envelope = {"type": type_, "envelope_id": uuid.uuid4().hex, "payload": payload, "accepts_response_payload": False}

@@ -26,7 +26,9 @@ rules:
     match: "@"
     response:
       status: 200
-      content: '{"id":"1","model":"m","choices":[{"message":{"role":"assistant","content":"You said: {{jmes request body.messages[-1].content}}"}}]}'
+      content: >-
+        {"id":"1","model":"m","choices":[{"message":
+        {"role":"assistant","content":"You said: {{jmes request body.messages[-1].content}}"}}]}
   - path: /v1/chat/completions
     match: contains(body.messages[-1].content, 'forbidden')
     response: {status: 401, content: '{"error":{"message":"Incorrect API key provided.","code":"invalid_api_key"}}'}
@@ -45,7 +47,7 @@ class Lines(unittest.TestCase):
 class Bridge:
     """The tests of both bridges."""
 
-    platform_class = script = person = channel = None
+    platform_class = script = person = channel = runner_command = None
 
     @classmethod
     def setUpClass(cls):
@@ -65,7 +67,8 @@ class Bridge:
 
     def start(self, command, **env):
         """A program; its standard error is a list that grows."""
-        process = subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+        process = subprocess.Popen([str(part) for part in command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **env})
         process.said = []
 
         def keep(pipe):
@@ -151,7 +154,7 @@ class Bridge:
         config.write_text(MOCK_MODEL)
         model = self.start(["node", mock / "node_modules/@dwmkerr/mock-llm/dist/main.js", "--config", config], HOST="127.0.0.1", PORT=str(port))
         eventually(lambda: any("running on" in line for line in model.said), 60, what="the model's server")
-        self.start([sys.executable, EXAMPLES / "runner.py"], SESSIOND_URL=f"http://127.0.0.1:{self.owner.port}", SESSIOND_TOKEN=self.runner.token,
+        self.start([*self.runner_command], SESSIOND_URL=f"http://127.0.0.1:{self.owner.port}", SESSIOND_TOKEN=self.runner.token,
                    OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY="k")
         self.platform.say(self.person, "hello", 1)
         self.platform.say(self.person, "hello", 1)  # platforms deliver again
@@ -221,7 +224,8 @@ class Bridge:
         self.platform.say(self.person, "clean up", 1)
         run = self.claim_run()
         path = S(run["key"], "main", "approvals")
-        asked = self.ok(self.runner.post(path, {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash", "args": {"command": "rm -r <x>"}}), 201)
+        question = {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash", "args": {"command": "rm -r <x>"}}
+        asked = self.ok(self.runner.post(path, question), 201)
         self.wait(lambda: self.platform.messages, "the question")
         question, = self.platform.messages.values()
         self.assertIn("May I use bash?", self.platform.text(question))
@@ -273,6 +277,7 @@ class Bridge:
 
 class SlackBridge(Bridge, Case):
     platform_class, script, person, channel = Slack, "slack.mjs", "U1", "C1"
+    runner_command = (sys.executable, EXAMPLES / "runner.py")
 
     def test_a_thread_is_a_conversation_of_its_own(self):
         self.platform.say("C1", "hello", 2, thread=1, mention=True)
@@ -298,6 +303,7 @@ class SlackBridge(Bridge, Case):
 
 class DiscordBridge(Bridge, Case):
     platform_class, script, person, channel = Discord, "discord.mjs", "101", "601"
+    runner_command = ("node", EXAMPLES / "runner.mjs")
 
     def test_the_bot_types_when_a_run_begins(self):
         self.platform.say(self.channel, "hello", 1, mention=True)

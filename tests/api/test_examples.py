@@ -144,6 +144,21 @@ class Runner(Case):
         runs = self.ok(self.api.get(S(key, self.agent, "runs")), 200)["data"]
         self.assertEqual([run["status"] for run in runs], ["done", "interrupted"])
 
+    def test_a_runner_that_slept_through_its_lease_says_no_more(self):
+        first = self.runner()
+        key = self.post("u6", "wait")["sessionKey"]
+        eventually(lambda: self.model.asked, 60, what="the model being asked")
+        first.send_signal(signal.SIGSTOP)
+        self.runner()
+        self.assertTrue(eventually(lambda: self.runs(key)[0][1] == 2 and len(self.model.asked) == 2, 60, what="the second attempt"))
+        first.send_signal(signal.SIGCONT)
+        self.model.go.set()
+        self.assertTrue(eventually(lambda: self.runs(key)[0][0] == "done", 60, what="the answer"))
+        self.assertEqual(self.said(key).count(("assistant", "You said: wait")), 1)
+        self.post("u6", "hello")
+        self.assertTrue(eventually(lambda: self.said(key)[-1] == ("assistant", "You said: hello"), 60, what="the next answer"))
+        self.assertIsNone(first.poll())
+
     def runs(self, key):
         runs = self.ok(self.api.get(S(key, self.agent, "runs")), 200)["data"]
         return [(run["status"], run["attempt"], run.get("error", {}).get("code")) for run in runs]

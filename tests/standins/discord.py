@@ -57,7 +57,8 @@ class Discord(Platform):
                 with self._lock:
                     self.log = []
                     self.sockets.append(connection)
-                    ready = {"v": 10, "user": self._user(BOT, bot=True), "guilds": [{"id": GUILD, "unavailable": True}], "session_id": "s",
+                    ready = {"v": 10, "user": self._user(BOT, bot=True), "session_id": "s",
+                             "guilds": [{"id": GUILD, "unavailable": True}],
                              "resume_gateway_url": f"ws://127.0.0.1:{self.port}", "application": {"id": BOT, "flags": 0}}
                 self._dispatch("READY", ready)
                 self._dispatch("GUILD_CREATE", {

@@ -26,7 +26,8 @@ class WebSocket:
         self._in, self._socket, self._writing = handler.rfile, handler.connection, threading.Lock()
 
     def _write(self, opcode, data):
-        size = bytes([len(data)]) if len(data) < 126 else struct.pack(">BH", 126, len(data)) if len(data) < 65536 else struct.pack(">BQ", 127, len(data))
+        n = len(data)
+        size = bytes([n]) if n < 126 else struct.pack(">BH", 126, n) if n < 65536 else struct.pack(">BQ", 127, n)
         with self._writing:
             self._socket.sendall(bytes([0x80 | opcode]) + size + data)
 

@@ -69,11 +69,13 @@ class Slack(Platform):
 
     def say(self, peer, text, n, user="U1", thread=None, mention=False):
         more = {"thread_ts": self.id(thread)} if thread else {}
-        return self._event(type="message", user=user, ts=self.id(n), text=(f"<@{self.bot}> " if mention else "") + text, **self._where(peer), **more)
+        text = f"<@{self.bot}> {text}" if mention else text
+        return self._event(type="message", user=user, ts=self.id(n), text=text, **self._where(peer), **more)
 
     def edit(self, peer, text, n, user="U1"):
         was = {"type": "message", "user": user, "ts": self.id(n), "text": "?"}
-        return self._event(type="message", subtype="message_changed", message={**was, "text": text}, previous_message=was, **self._where(peer))
+        return self._event(type="message", subtype="message_changed", message={**was, "text": text}, previous_message=was,
+                           **self._where(peer))
 
     def delete(self, peer, n, user="U1"):
         was = {"type": "message", "user": user, "ts": self.id(n), "text": "?"}

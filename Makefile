@@ -89,10 +89,10 @@ endif
 MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
   journal_damage.BeforeCheckpoint journal_damage.Left journal_damage.UnderTheDaemon limits locks messages neighbours \
   reload scope stream_crowd streams tickets tls token_life transcripts
-BUILT   = hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
+BUILT   = examples bridge_examples hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
 api     = python3 tests/api/run.py -j $$((3 * $(JOBS))) --binary build/$(1)/sessiond $(patsubst %,-k test_%.,$(2))
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
-build/passed/api-asan:    RUN = $(call api,asan)
+build/passed/api-asan:    RUN = $(call api,asan) -x examples
 build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
 build/passed/api-release: RUN = $(call api,release,$(BUILT))
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error

@@ -3,7 +3,7 @@
 #include <ranges>
 
 #include "daemon/api/handler.hpp"
-#include "policy/runs/model_choice.hpp"
+#include "daemon/decide/run_commands.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -53,16 +53,12 @@ HandlerResult list_runners(Api& api, http::Request& request) {
 
 HandlerResult get_model(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  const runs::Settings& settings = api.ledger.rules().runs;
   co_return co_await show_session(
       api, request, path, wants_fresh(request),
       [&](const decide::Session& session, ledger::Seen& seen) -> Result<http::Response> {
-        const auto agent = settings.agents.find(path.agent);
-        const auto choice = runs::choose_model(
-            {.request = {query_text(request, "model").value_or(""), query_text(request, "provider").value_or("")},
-             .session = runs::model_of_entry(json::Index(*session.entry_with_old_counters())),
-             .agent = agent == settings.agents.end() ? runs::ModelNames{} : agent->second,
-             .defaults = settings.model});
+        const auto choice = decide::model_of_next_run(
+            session, path.agent, api.ledger.rules().runs,
+            {query_text(request, "model").value_or(""), query_text(request, "provider").value_or("")});
         json::ObjectWriter model;
         const auto name_of = [&model](std::string_view member, const std::string& name) {
           model.raw(member, name.empty() ? "null" : json::quote(name));

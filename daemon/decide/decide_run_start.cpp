@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "daemon/decide/run_queue.hpp"
-#include "policy/runs/model_choice.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -16,13 +15,8 @@ std::string text_in(const transcripts::NewEntry& entry) {
 
 // Chooses the model of a run that starts, which keeps it.
 void choose_model(const DecisionBuilder& builder, const Session& session, Run& run) {
-  const runs::Settings& settings = builder.context().rules->runs;
-  const auto agent = settings.agents.find(builder.state().id());
   const auto choice =
-      runs::choose_model({.request = {run.model, run.provider},
-                          .session = runs::model_of_entry(json::Index(*session.entry_with_old_counters())),
-                          .agent = agent == settings.agents.end() ? runs::ModelNames{} : agent->second,
-                          .defaults = settings.model});
+      model_of_next_run(session, builder.state().id(), builder.context().rules->runs, {run.model, run.provider});
   run.model = choice.names.model;
   run.provider = choice.names.provider;
   run.model_source = name(choice.source);
@@ -139,6 +133,15 @@ transcripts::NewEntry entry_of(const runs::Overflow& overflow) {
 }
 
 }  // namespace
+
+runs::ModelChoice model_of_next_run(const Session& session, const std::string& agent, const runs::Settings& settings,
+                                    runs::ModelNames asked) {
+  const auto of_agent = settings.agents.find(agent);
+  return runs::choose_model({.request = std::move(asked),
+                             .session = runs::model_of_entry(json::Index(*session.entry_with_old_counters())),
+                             .agent = of_agent == settings.agents.end() ? runs::ModelNames{} : of_agent->second,
+                             .defaults = settings.model});
+}
 
 Result<Decision> decide(const AgentState& state, const StartRun& command, const Context& context,
                         const FetchedLines& lines) {

@@ -8,6 +8,8 @@
 
 #include "daemon/decide/commands.hpp"
 #include "daemon/decide/run.hpp"
+#include "policy/runs/model_choice.hpp"
+#include "policy/runs/settings.hpp"
 
 namespace sessiond::decide {
 
@@ -98,6 +100,10 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
                         const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const EndRun& command, const Context& context,
                         const FetchedLines& lines);
+
+// Chooses the model that the session's next run would have; `asked` are the names in its request.
+runs::ModelChoice model_of_next_run(const Session& session, const std::string& agent, const runs::Settings& settings,
+                                    runs::ModelNames asked);
 
 // lease_lost unless this token (`actor`) holds this lease of the session.
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,

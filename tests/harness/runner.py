@@ -87,6 +87,7 @@ def main(folder, description):
     parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
     parser.add_argument("-k", dest="patterns", action="append",
                         help="only tests whose name has this (fnmatch pattern or part)")
+    parser.add_argument("-x", dest="without", action="append", default=[], help="no classes whose name has this")
     parser.add_argument("-j", dest="jobs", type=int, default=1, help="classes at a time")
     parser.add_argument("-v", dest="verbose", action="store_true", help="name passed tests too")
     options = parser.parse_args()
@@ -100,7 +101,8 @@ def main(folder, description):
     loader = unittest.TestLoader()
     if options.patterns:
         loader.testNamePatterns = [p if "*" in p else f"*{p}*" for p in options.patterns]
-    suites = list(classes(loader.discover(str(folder), "test_*.py", str(folder)), {}).values())
+    found = classes(loader.discover(str(folder), "test_*.py", str(folder)), {})
+    suites = [suite for (module, name), suite in found.items() if not any(part in f"{module}.{name}" for part in options.without)]
     results = []
 
     def run(suite):

@@ -39,9 +39,7 @@ struct World {
             .again = [](const auth::Principal& principal) -> Result<auth::Principal> { return principal; },
             .token_generation = [] { return std::uint64_t{1}; }},
         stream::StreamSettings{});
-    claims = std::make_unique<leases::Claims>(*ledger);
-    approvals = std::make_unique<leases::Approvals>(*ledger);
-    outbox = std::make_unique<leases::Outbox>(*ledger);
+    work = std::make_unique<leases::Work>(*ledger);
     tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
@@ -51,9 +49,7 @@ struct World {
                                     .ledger = *ledger,
                                     .tokens = *tokens,
                                     .streams = *streams,
-                                    .claims = *claims,
-                                    .approvals = *approvals,
-                                    .outbox = *outbox,
+                                    .work = *work,
                                     .tickets = *tickets,
                                     .authenticator = *authenticator,
                                     .audit = *audit});
@@ -70,9 +66,7 @@ struct World {
   std::unique_ptr<ledger::Ledger> ledger{};
   std::unique_ptr<auth::Tokens> tokens{};
   std::unique_ptr<stream::Streams> streams{};
-  std::unique_ptr<leases::Claims> claims{};
-  std::unique_ptr<leases::Approvals> approvals{};
-  std::unique_ptr<leases::Outbox> outbox{};
+  std::unique_ptr<leases::Work> work{};
   std::unique_ptr<auth::Tickets> tickets{};
   std::unique_ptr<auth::LoginCookies> cookies{};
   std::unique_ptr<Authenticator> authenticator{};

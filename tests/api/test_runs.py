@@ -1,91 +1,36 @@
 """Runs: who answers, how it is stopped, what waits.
 
-test_1_… to test_22_… are the checks of the contract (policy/runs/README.md) by number.
+test_1_… to test_22_… are the checks of the contract (policy/runs/README.md) by number. 9 and 10 are in test_approvals.py, 15, 19 and 21 in
+test_run_queue.py, 16 in test_entry_of_runs.py.
 """
 
+import json
 import threading
 import time
 
-from harness.case import Case, S, text_of, uid
+from harness.case import S, uid
 from harness.sessiond import eventually
+from runs_case import RunsCase
 
 
-class Runs(Case):
-    def make(self, **entry):
-        return self.new(**entry)["key"]
-
-    def start(self, key, text=None, status=201, api=None, **body):
-        if text is not None:
-            body["input"] = {"role": "user", "text": text}
-        reply = (api or self.api).post(S(key, "main", "runs"), body)
-        self.assertEqual(reply.status, status, reply)
-        return reply.json
-
-    def claim(self, status=200, api=None, **body):
-        reply = (api or self.api).post("/v1/agents/main/runs/claim", body)
-        self.assertEqual(reply.status, status, reply)
-        return reply.json if status == 200 else None
-
-    def tell(self, run, *events, status=200, api=None, **body):
-        reply = (api or self.api).post(S(run["key"], "main", "runs", run["runId"], "events"),
-                                       {"fence": run["lease"]["fence"], "events": list(events), **body})
-        self.assertEqual(reply.status, status, reply)
-        return reply.json
-
-    def finish(self, run, *entries, status=200, api=None, **body):
-        body = {"status": "done", **body}
-        if entries:
-            body["entries"] = list(entries)
-        reply = (api or self.api).post(S(run["key"], "main", "runs", run["runId"], "finish"),
-                                       {"fence": run["lease"]["fence"], **body})
-        self.assertEqual(reply.status, status, reply)
-        return reply.json
-
-    def run_of(self, key, run_id="active", status=200, api=None):
-        reply = (api or self.api).get(S(key, "main", "runs", run_id))
-        self.assertEqual(reply.status, status, reply)
-        return reply.json
-
-    def runs_of(self, key, status):
-        return self.ok(self.api.get(S(key, "main", "runs") + f"?status={status}"), 200)["data"]
-
-    def said(self, key):
-        """What people and the agent said, the oldest first."""
-        return [text_of(message) for message in self.messages(key) if message.get("role") in ("user", "assistant")]
-
-    def entry(self, key, api=None):
-        return self.ok((api or self.api).get(S(key)), 200)
-
-    def of_type(self, key, *types, api=None):
-        api = api or self.api
-        epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
-        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types=" + ",".join(types)), 200)
-        return [event["data"] for event in reply["data"]]
-
-    def wait_for_run(self, key, run_id, *statuses, api=None, seconds=10):
-        """Polls: deadlines of the daemon are what is tested."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            run = self.run_of(key, run_id, api=api)
-            if run["status"] in statuses:
-                return run
-            time.sleep(0.02)
-        self.fail(f"the run is {run}")
-
+class Runs(RunsCase):
     # 1
     def test_1_a_run_and_its_message_survive_a_kill(self):
         daemon = self.spawn()
         api = daemon.client()
         key = self.new(api=api)["key"]
         run = self.start(key, "hello", api=api)
-        self.assertEqual((run["status"], run["attempt"], len(run["input"])), ("running", 1, 1))
         daemon.kill9()
+        self.assertEqual((run["status"], run["attempt"], len(run["input"])), ("running", 1, 1))
         daemon.start()
         api = daemon.client()
         self.assertEqual(self.texts(key, api=api, query="view=chat&limit=200&order=asc"), ["hello"])
         now = self.run_of(key, api=api)
         self.assertEqual((now["runId"], now["status"], now["lease"]["fence"]), (run["runId"], "running", run["lease"]["fence"]))
         self.assertEqual(self.entry(key, api=api)["status"], "running")
+        appended, = self.of_type(key, "message.appended", api=api)
+        started, = self.of_type(key, "run.started", api=api)
+        self.assertEqual((appended["message"]["id"], started["runId"], "fence" in str(started)), (run["input"][0], run["runId"], False))
         self.finish(run, {"role": "assistant", "text": "hi"}, api=api)
         self.assertEqual(self.entry(key, api=api)["status"], "done")
 
@@ -96,6 +41,7 @@ class Runs(Case):
         first = self.start(key, "one")
         second = self.start(key, "two", status=202)
         self.assertEqual((second["status"], second["position"]), ("queued", 1))
+        self.assertEqual(self.start(key, "three", status=202)["runId"], second["runId"], "collect")
         refused = self.problem(self.api.post(S(key, "main", "runs"), {"whenBusy": "reject"}), 409, "session_busy")
         self.assertEqual(refused["runId"], first["runId"])
         self.finish(first)
@@ -103,8 +49,8 @@ class Runs(Case):
 
     # 3
     def test_3_turn_cap(self):
-        for cap, passes in ((None, 50), (3, 3)):
-            key = self.make(**({} if cap is None else {"turnCap": cap}))
+        for entry, passes in (({}, 50), ({"turnCap": 0}, 50), ({"turnCap": None}, 50), ({"turnCap": 3}, 3)):
+            key = self.make(**entry)
             for _ in range(passes):
                 run = self.start(key)
                 self.tell(run, {"type": "step.started", "step": 1})
@@ -116,6 +62,12 @@ class Runs(Case):
             last = self.of_type(key, "run.finished")[-1]
             self.assertEqual((last["status"], last["stopReason"], last["error"]["code"]), ("failed", "error", "turn_limit"))
             self.assertEqual(self.api.get(S(key, "main", "runs", last["runId"])).status, 404)
+        key = self.make(turnCap="unlimited")
+        for _ in range(60):
+            run = self.start(key)
+            self.tell(run, {"type": "step.started", "step": 1})
+            self.finish(run)
+        self.assertEqual(self.entry(key)["turnCount"], 60)
 
     # 4
     def test_4_steps(self):
@@ -230,46 +182,6 @@ class Runs(Case):
         self.assertEqual(self.finish(run, {"role": "assistant", "text": "answer"}), first)
         self.assertEqual([m["role"] for m in self.messages(key) if "role" in m], ["user", "assistant"])
 
-    def test_15_queue_modes(self):
-        key = self.make(queueMode="followup", queueCap=2, queueDrop="old")
-        active = self.start(key, "0")
-        runs = [self.start(key, str(i), status=202) for i in range(1, 6)]
-        self.assertEqual([self.run_of(key, run["runId"])["status"] for run in runs], ["dropped"] * 3 + ["queued"] * 2)
-        self.finish(active)
-        self.assertEqual(self.claim(keyPrefix=key)["runId"], runs[3]["runId"])
-
-        key = self.make(queueMode="followup", queueCap=2, queueDrop="new")
-        self.start(key, "0")
-        for i in range(2):
-            self.start(key, str(i), status=202)
-        self.problem(self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "x"}}), 409, "queue_full")
-
-        key = self.make(queueMode="followup", queueCap=2, queueDrop="summarize")
-        active = self.start(key, "0")
-        for i in range(1, 6):
-            self.start(key, f"line {i}\nmore", status=202)
-        self.finish(active)
-        run = self.claim(keyPrefix=key)
-        first = self.ok(self.api.get(S(key, "main", "messages", run["input"][0])), 200)
-        self.assertTrue(first["synthetic"])
-        self.assertEqual(first["content"], "[Queue overflow] Dropped 3 messages.\n- line 1 more\n- line 2 more\n- line 3 more")
-
-    # 19
-    def test_19_steer(self):
-        key = self.make(queueMode="steer")
-        run = self.start(key, "0")
-        steered = self.start(key, "turn left", status=202)
-        self.assertEqual((steered["runId"], len(steered["steered"])), (run["runId"], 1))
-        heard = self.tell(run)["steer"]
-        self.assertEqual(heard, [{"entryId": steered["steered"][0], "text": "turn left"}])
-        self.finish(run)
-        left = self.claim(keyPrefix=key)
-        self.assertEqual(left["input"], steered["steered"])
-        again = self.start(key, "right", status=202)
-        self.assertEqual(self.tell(left, steered=again["steered"])["steer"], [])
-        self.finish(left)
-        self.claim(status=204, keyPrefix=key)
-
     def test_metrics_count_runs(self):
         daemon = self.spawn()
         api = daemon.client()
@@ -296,6 +208,27 @@ class Runs(Case):
         self.assertEqual((run["runId"], run["input"]), (first["run"]["runId"], [first["messageId"], second["messageId"]]))
         self.assertEqual(run["replyTo"], {"channel": "slack", "to": peer, "accountId": "a"})
         self.finish(run, {"role": "assistant", "text": "both"})
+
+    # 18
+    def test_18_a_provider_that_fails_leaves_the_conversation(self):
+        key = self.make()
+        first = self.start(key, "hello")
+        self.finish(first, {"role": "assistant", "text": "hi"})
+        shown = lambda: [self.ok(self.api.get(S(key, "main", "messages") + f"?view={view}"), 200)["data"]  # noqa: E731
+                         for view in ("chat", "llm")]
+        run = self.start(key, "more")
+        before = shown()
+        self.tell(run, {"type": "step.started", "step": 1}, {"type": "text.delta", "text": "half an an"})
+        error = {"code": "provider_error", "message": "529 overloaded"}
+        ended = self.finish(run, outcome="failed", stopReason="error", error=error)
+        self.assertEqual((ended["status"], ended["error"]), ("failed", error))
+        self.assertEqual(shown(), before)
+        self.assertEqual((self.entry(key)["status"], self.entry(key)["abortedLastRun"]), ("failed", False))
+        told, = [event for event in self.of_type(key, "run.finished") if event["runId"] == run["runId"]]
+        self.assertEqual((told["status"], told["stopReason"], told["error"]), ("failed", "error", error))
+        self.claim(status=204, keyPrefix=key)
+        again = self.start(key)
+        self.assertEqual(self.finish(again, {"role": "assistant", "text": "now"})["response"], "now")
 
     # 20
     def test_20_a_reset_ends_the_run(self):
@@ -335,6 +268,20 @@ class Runs(Case):
         self.assertEqual(chosen(model="m-run"), ("m-run", None, "run"))
         self.assertEqual(would("?provider=p-run"), ("m-session", "p-run", "session"))
         self.assertEqual(would("?model=m-run"), ("m-run", None, "run"))
+        run = self.start(key, "q", api=api, model="m-run", provider="p-run")
+        waits = self.start(key, "next", status=202, api=api, whenBusy="queue")
+        self.assertEqual((waits["status"], waits.get("model")), ("queued", None))
+        self.ok(api.patch(S(key), {"modelOverride": "m-other", "providerOverride": None}), 200)
+        daemon.stop()
+        daemon.config.update(runs={"model": "m-new", "provider": "p-new"}, agents={"main": {"model": "m-newer"}})
+        daemon.config_file.write_text(json.dumps(daemon.config))
+        daemon.start()
+        api = daemon.client()
+        now = self.run_of(key, api=api)
+        self.assertEqual([now[name] for name in ("model", "provider", "modelSource")], ["m-run", "p-run", "run"])
+        self.finish(run, api=api)
+        late = self.claim(keyPrefix=key, api=api)
+        self.assertEqual((late["runId"], late["model"], late["modelSource"]), (waits["runId"], "m-other", "session"))
 
     def test_a_claim_with_a_key_answers_again_and_does_not_spin(self):
         """A capped session has two waiting runs: a claim with an Idempotency-Key ends both and goes on to the next session."""

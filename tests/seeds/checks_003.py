@@ -171,6 +171,15 @@ class Checks(Case):
         key = self.patched(queueMode="collect", queueDebounceMs=500, queueCap=20, queueDrop="summarize")
         self.invalid(self.api.patch(S(key), {"queueMode": "x", "queueDebounceMs": -5, "queueCap": 1.5, "queueDrop": "x"}),
                      "/queueMode", "/queueDebounceMs", "/queueCap", "/queueDrop")
+        busy = self.patched(queueMode="followup", queueDebounceMs=0, queueCap=1, queueDrop="new")
+        ask = lambda text: self.api.post(S(busy, "main", "runs"), {"input": {"role": "user", "text": text}})  # noqa: E731
+        self.assertEqual([ask("at work").status, ask("waits").status], [201, 202])
+        self.problem(ask("refused"), 409, "queue_full")
+        self.ok(self.api.patch(S(busy), {"queueDrop": "old"}), 200)
+        newest = self.ok(ask("newest"), 202)["runId"]
+        listed = self.ok(self.api.get(S(busy, "main", "runs")), 200)["data"]
+        self.assertEqual(sorted(run["status"] for run in listed), ["dropped", "queued", "running"])
+        self.assertEqual([run["runId"] for run in listed if run["status"] == "queued"], [newest])
 
     def usage(self):
         key = self.patched(contextTokens=200000, modelProvider="anthropic", model="claude-opus-4.5")
@@ -193,6 +202,15 @@ class Checks(Case):
         self.patched(key, systemSent=True, abortedLastRun=True, lastHeartbeatText="alive", lastHeartbeatSentAt=1795298400000)
         self.assertEqual(self.get(key)["lastInteractionAt"], spoken)
         self.cleared(key, "systemSent", "abortedLastRun", "lastHeartbeatText", "lastHeartbeatSentAt")
+        run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
+        say = lambda verb, **body: self.ok(self.api.post(  # noqa: E731
+            S(key, "main", "runs", run["runId"], verb), {"fence": run["lease"]["fence"], **body}), 200)
+        say("events", events=[{"type": "step.started", "step": 1}])
+        self.assertTrue(self.get(key)["systemSent"])
+        self.ok(self.api.post(S(key, "main", "abort"), {}), 202)
+        say("finish", status="done")
+        self.assertTrue(self.get(key)["abortedLastRun"])
+        self.cleared(key, "systemSent", "abortedLastRun")
 
     def origin(self):
         made = self.inbound(label="l", provider="p", surface="web", accountId="a", **{"from": "u1"})

@@ -176,7 +176,7 @@ class World:
 
     def check_events(self):
         """Each run ends once; a session's runs do not overlap; deliveries are acked in the order of a conversation."""
-        active, ended, begun, acked, lost = {}, Counter(), set(), set(), 0
+        active, ended, begun, acked, lost, queued, waits = {}, Counter(), set(), set(), 0, {}, []
         for event in self.events():
             kind, data, key = event["type"], event["data"], event.get("key")
             if kind == "delivery.sent":
@@ -184,7 +184,10 @@ class World:
                 continue
             run = data["runId"]
             begun.add(run)
+            if kind == "run.queued":
+                queued[run] = event["time"]
             if kind == "run.started":
+                waits.append((event["time"] - queued.get(run, event["time"]), run, key))
                 if key in active:
                     self.faults.append(f"{key}: {run} started while {active[key]} was active")
                 active[key] = run
@@ -199,6 +202,8 @@ class World:
         unsent = set(self.chat.nonces) - acked
         if unsent:
             self.faults.append(f"{len(unsent)} sent answers were never acked: {list(unsent)[:5]}")
+        waits.sort()
+        print(f"ms that a run waited: p50 {waits[len(waits) // 2][0]} p99 {waits[len(waits) * 99 // 100][0]}, longest {waits[-1]}", flush=True)
         return len(begun), lost
 
     def check_leases(self):

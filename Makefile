@@ -80,7 +80,7 @@ retest:
 	@$(MAKE) --no-print-directory test
 
 # The longest first, four at a time: what runs the processor, and what mostly waits for the disk and for daemons to start.
-SUITES := api-asan unit-asan points kill9 api-release views browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
+SUITES := api-asan unit-asan points kill9 loop api-release views browser two-writers edge cost faults powercut earlier-boot flood damage hostile \
   full-disk seeds
 # On two cores the thread sanitizer's build and tests would take a quarter of the whole time: `make tsan` runs them.
 ifeq ($(shell [ $(JOBS) -gt 2 ] && echo more),more)
@@ -105,6 +105,7 @@ build/passed/flood:       RUN = python3 tests/edge/flood.py --binary build/relea
 build/passed/hostile:     RUN = python3 tests/edge/hostile.py --binary build/release/sessiond --slice
 build/passed/points:      RUN = python3 tests/crash/points.py --binary build/asan/sessiond --without build/release/sessiond -j $(JOBS)
 build/passed/kill9:       RUN = $(call crash,kill9) --rounds 30 --writers 32 --load 0.1
+build/passed/loop:        RUN = $(call crash,loop) --messages 200 --conversations 16 --kills 12 --runners 4 --bridges 2
 build/passed/faults:      RUN = $(call crash,faults) --every 83
 build/passed/powercut:    RUN = $(call crash,powercut) --rounds 30
 build/passed/full-disk:   RUN = $(call crash,full_disk) --mib 24
@@ -115,7 +116,7 @@ build/passed/two-writers: RUN = $(call crash,two_writers) --updates 60
 TREE    = $(wildcard $(shell git ls-files --cached --others --exclude-standard))
 
 # Suites of the asan daemon need nothing more; these wait for a build, one at a time.
-$(addprefix build/passed/,kill9 api-release seeds views browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
+$(addprefix build/passed/,kill9 loop api-release seeds views browser two-writers cost faults powercut earlier-boot flood damage hostile full-disk points): build/.made-release
 build/passed/api-tsan: build/.made-tsan
 build/passed/unit-asan: build/.made-asan
 build/.made-release: TARGETS = sessiond crash_shim
@@ -134,6 +135,7 @@ soak: build build/tsan/build.ninja build/asan/build.ninja
 	@ninja -C build/asan -j $(JOBS) --quiet unit_daemon_decide
 	@SESSIOND_TEST_LIVES=25 build/asan/tests/unit_daemon_decide
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS)
+	@python3 tests/crash/loop.py --binary build/release/sessiond
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS)
 	@python3 tests/crash/kill9.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot
 	@python3 tests/crash/powercut.py --binary build/release/sessiond --rounds $(ROUNDS) --earlier-boot

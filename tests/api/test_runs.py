@@ -7,6 +7,7 @@ test_run_queue.py, 16 in test_entry_of_runs.py.
 import json
 import threading
 import time
+import unittest
 
 from harness.case import S, uid
 from harness.sessiond import eventually
@@ -181,6 +182,27 @@ class Runs(RunsCase):
         self.assertEqual((first["status"], first["response"]), ("done", "answer"))
         self.assertEqual(self.finish(run, {"role": "assistant", "text": "answer"}), first)
         self.assertEqual([m["role"] for m in self.messages(key) if "role" in m], ["user", "assistant"])
+
+    @unittest.skip("a fault of the daemon: a Run has neither, and GET leaves out expiresAt")
+    def test_a_run_tells_its_lease_and_how_full_the_window_is(self):
+        key = self.make(contextTokens=1000)
+        self.say(key, "answer", role="assistant", usage={"input": 900, "output": 1})
+        run = self.start(key, "q")
+        self.assertEqual(run["context"]["window"], 1000)
+        self.assertEqual(set(run["compaction"]), {"due", "reason"})
+        self.assertEqual(set(self.run_of(key)["lease"]), {"fence", "expiresAt"})
+
+    @unittest.skip("a fault of the daemon: it starts at once, before the retry and the message that wait")
+    def test_a_posted_run_overtakes_none_that_waits(self):
+        key = self.make(queueMode="followup")
+        first = self.start(key, "first", leaseMs=100)
+        second = self.start(key, "second", status=202)
+        self.wait_for_run(key, first["runId"], "interrupted")
+        third = self.start(key, "third", status=202)
+        for wanted in (first["input"], second["input"], third["input"]):
+            run = self.claim(keyPrefix=key)
+            self.assertEqual(run["input"], wanted)
+            self.finish(run)
 
     def test_metrics_count_runs(self):
         daemon = self.spawn()

@@ -204,6 +204,19 @@ class Runs(RunsCase):
             self.assertEqual(run["input"], wanted)
             self.finish(run)
 
+    @unittest.skip("a fault of the daemon: typing and deltas look neither at runs.exclusive nor at X-Run")
+    def test_an_exclusive_run(self):
+        daemon = self.spawn({"runs": {"exclusive": True}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "q", api=api)
+        writes = (("messages", {"role": "assistant", "text": "x"}), ("outbound", {"text": "x"}), ("deltas", {"text": "x"}), ("typing", {}))
+        for name, body in writes:
+            self.problem(api.post(S(key, "main", name), body), 409, "session_busy")
+            stale = {"X-Run": f"{run['runId']};{run['lease']['fence'] + 1}"}
+            self.problem(api.post(S(key, "main", name), body, headers=stale), 409, "lease_lost")
+            self.ok(api.post(S(key, "main", name), body, headers={"X-Run": f"{run['runId']};{run['lease']['fence']}"}))
+
     def test_metrics_count_runs(self):
         daemon = self.spawn()
         api = daemon.client()

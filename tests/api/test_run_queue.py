@@ -3,8 +3,6 @@
 test_15_…, test_19_… and test_21_… are the checks of the contract (policy/runs/README.md) by number.
 """
 
-import unittest
-
 from harness.case import S, uid
 from runs_case import RunsCase
 
@@ -55,7 +53,6 @@ class Queue(RunsCase):
             self.finish(run)
         self.claim(status=204, keyPrefix=key)
 
-    @unittest.skip("a fault of the daemon: the event's inbound.run is null")
     def test_15_the_event_tells_a_refusal(self):
         peer = "u" + uid()
         key = self.new(f"agent:main:slack:direct:{peer}", queueCap=0, queueDrop="new")["key"]
@@ -103,7 +100,6 @@ class Queue(RunsCase):
         self.finish(left)
         self.claim(status=204, keyPrefix=key)
 
-    @unittest.skip("a fault of the daemon: what nobody confirmed comes both as what was left and as what waited")
     def test_19_what_is_steered_and_queued_comes_once(self):
         key = self.make(queueMode="steer-backlog")
         run = self.start(key, "0")
@@ -117,7 +113,7 @@ class Queue(RunsCase):
         self.claim(status=204, keyPrefix=key)
 
     def test_19_a_finish_confirms(self):
-        for mode in ("steer",):  # not steer-backlog: a fault of the daemon, what the finish confirms waits still
+        for mode in ("steer", "steer-backlog", "steer+backlog"):
             key = self.make(queueMode=mode)
             run = self.start(key, "0")
             self.start(key, "left", status=202)

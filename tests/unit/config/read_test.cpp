@@ -116,7 +116,8 @@ TEST_CASE("every key reaches its field") {
   wanted.session.max_sessions = 50;
   wanted.session.maintenance = {
       Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
-  wanted.context = {1000, {{"m", 2000}}, {Config::CompactionTime::run_start, 0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
+  wanted.context = {
+      1000, {{"m", 2000}}, {Config::CompactionTime::run_start, 0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
   wanted.doom_loop = {0, false};
   wanted.messages = {Config::Pairs::strict};
   wanted.work.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};

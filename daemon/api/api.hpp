@@ -48,6 +48,7 @@ void add_bridge_routes(http::Router& router, Api& api);     // outbound
 void add_run_routes(http::Router& router, Api& api);        // runs
 void add_runner_routes(http::Router& router, Api& api);     // runners, the model of a run
 void add_approval_routes(http::Router& router, Api& api);   // approvals of tools
+void add_hook_routes(http::Router& router, Api& api);       // hooks, calls of them, shutdown of a session
 void add_delivery_routes(http::Router& router, Api& api);   // deliveries
 void add_policy_routes(http::Router& router, Api& api);     // send policy
 void add_event_routes(http::Router& router, Api& api);      // SSE

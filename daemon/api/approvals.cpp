@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/api/asking.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/stream/filter.hpp"
 #include "store/limits.hpp"
@@ -97,7 +98,20 @@ HandlerResult ask_approval(Api& api, http::Request& request) {
   command.age_now = api.ledger.parts().commits.clock().now();
   if (api.ledger.rules().runs.require_approver) command.can_be_seen = co_await can_be_seen(api, request, path);
   const decide::RunHold hold = command.hold;
-  CO_TRY(auto response, co_await commit(api, request, path.agent, std::move(command)));
+  CO_TRY(const auto run, run_of(request));
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines, const decide::Asking& asking) {
+    command.hooks = asking;
+    return scoped(command, request.principal, run)(state, context, lines);
+  };
+  ledger::Requester requester{.actor = request.principal.id};
+  requester.in_memory = is_in_memory(api, path.agent, command);
+  CO_TRY(auto reply, co_await commit_asking(api, {.agent = path.agent,
+                                                  .event = "PreToolUse",
+                                                  .requester = std::move(requester),
+                                                  .gone = has_gone(api, request),
+                                                  .decide = decide}));
+  auto response = to_response(std::move(reply));
   api.work.claims.leases().renew(path.agent, json::string_at(response.body, "key").value_or(""), hold, {});
   if (response.status != 201 || wait_ms == 0) co_return response;
   const std::string id = json::string_at(response.body, "id").value_or("");

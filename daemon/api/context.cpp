@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "daemon/api/asking.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/compaction.hpp"
@@ -218,6 +219,34 @@ std::string plan_json(const context::CompactionPlan& plan, const context::Compac
   return out.text();
 }
 
+// Asks the handlers of PreCompact. Returns what they add; hook_blocked.
+asio::awaitable<Result<std::string>> ask_before_plan(Api& api, const http::Request& request, const std::string& agent,
+                                                     const std::string& instructions) {
+  constexpr std::string_view event = "PreCompact";
+  if (!api.work.hooks.list().is_wanted(agent, event)) co_return std::string();
+  CO_TRY(const auto path, session_path(request, api));
+  CO_TRY(const auto topic, topic_of(request));
+  decide::AskPreCompact command{.target = path.target, .topic = topic, .instructions = instructions};
+  runs::HookVerdict verdict;
+  ledger::Requester requester{.actor = request.principal.id};
+  requester.in_memory = is_in_memory(api, agent, command);
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines& lines, const decide::Asking& asking) {
+    command.hooks = asking;
+    if (asking.verdict) verdict = *asking.verdict;
+    return scoped(command, request.principal)(state, context, lines);
+  };
+  CO_TRY(co_await commit_asking(api, {.agent = agent,
+                                      .event = event,
+                                      .requester = std::move(requester),
+                                      .gone = has_gone(api, request),
+                                      .decide = decide}));
+  if (!verdict.blocked) co_return std::move(verdict.context);
+  co_return std::unexpected(Problem{.code = Code::hook_blocked,
+                                    .detail = "a hook has blocked the compaction: " + verdict.reason,
+                                    .members = {{"reason", json::quote(verdict.reason)}}});
+}
+
 // Answers what a compaction would summarise.
 HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
   CO_TRY(auto source, co_await source_of(api, request));
@@ -236,7 +265,9 @@ HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
                    fmt::format("a compaction keeps the last {} turns and needs {} messages",
                                settings.compaction.keep_turns, settings.compaction.min_messages));
   const std::int64_t used = context::measure(conversation, settings.doom_count).used();
+  CO_TRY(const std::string more, co_await ask_before_plan(api, request, source.agent, instructions));
   json::ObjectWriter out;
+  if (!more.empty()) out.string("additionalContext", more);
   out.raw("plan", plan_json(*plan, settings.compaction, instructions, used, request));
   co_return as_of_response(out.text(), source.as_of);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <ranges>
 
+#include "daemon/api/asking.hpp"
 #include "daemon/api/context.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
@@ -89,7 +90,7 @@ HandlerResult start(Api& api, http::Request& request) {
   CO_TRY(command.input, read_input(input));
   command.instance = request.path;
   command.request_id = request.request_id;
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await start_run(api, request, path.agent, std::move(command));
 }
 
 HandlerResult claim(Api& api, http::Request& request) {
@@ -120,14 +121,11 @@ HandlerResult claim(Api& api, http::Request& request) {
           },
       .gone = has_gone(api, request),
       .wait_ms = wait_ms.value_or(0),
-      .take = [&](std::string key, std::string run_id) -> asio::awaitable<Result<std::optional<ledger::Reply>>> {
-        const decide::ClaimRun command{.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms};
-        ledger::Requester by = requester;
-        by.in_memory = is_in_memory(api, agent, command);
-        CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(by), scoped(command, request.principal)));
-        if (reply.status == 204) co_return std::nullopt;
-        co_return reply;
-      }};
+      .take =
+          [&](std::string key, std::string run_id) {
+            return take_run(api, request, agent, requester,
+                            {.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms});
+          }};
   CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish), api.draining));
   co_return reply ? to_response(std::move(*reply)) : no_content();
 }

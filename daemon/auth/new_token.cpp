@@ -65,11 +65,12 @@ TokenInfo check(const NewToken& asked, std::int64_t now, Faults& faults) {
   for (std::size_t i = 0; i < asked.permissions.size(); ++i) {
     const std::string& permission = asked.permissions[i];
     if (!can_be_given(permission)) {
-      faults.push_back({fmt::format("/permissions/{}", i), "must be approve"});
+      faults.push_back({fmt::format("/permissions/{}", i), "must be approve or hook"});
     } else if (std::ranges::find(info.permissions, permission) == info.permissions.end()) {
       info.permissions.push_back(permission);
     }
   }
+  std::ranges::sort(info.permissions);
   check_text(asked.key_prefix, "/keyPrefix", faults);
   check_text(asked.channel, "/channel", faults);
   check_text(asked.key, "/key", faults);

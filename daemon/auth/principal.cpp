@@ -12,9 +12,9 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 19> permission_names{
-    "open", "read",  "stream",    "ticket",  "write",  "append",      "spawn",  "bridge",  "send", "deliver",
-    "run",  "abort", "approvals", "approve", "policy", "maintenance", "tokens", "metrics", "self"};
+constexpr std::array<std::string_view, 20> permission_names{
+    "open", "read",  "stream",    "ticket",  "write", "append", "spawn",       "bridge", "send",    "deliver",
+    "run",  "abort", "approvals", "approve", "hook",  "policy", "maintenance", "tokens", "metrics", "self"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
 
@@ -33,10 +33,10 @@ constexpr Permissions granted(Role role) {
   switch (role) {
     case Role::admin:
       return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
-                 approve, policy, maintenance, tokens, Permission::metrics});
+                 approve, hook, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
       return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
-                 approve, policy, maintenance, Permission::metrics});
+                 approve, hook, policy, maintenance, Permission::metrics});
     case Role::bridge:
       return of({read, stream, ticket, Permission::bridge, send, deliver, Permission::abort, approvals});
     case Role::runner:
@@ -81,8 +81,12 @@ bool Principal::may(Permission permission) const {
   if (id.empty()) return false;
   if (permission == Permission::tokens && !sees_everything()) return false;
   if ((granted(role) & bit(permission)) != 0) return true;
+  const auto is_given = [this](Permission given) {
+    return std::ranges::find(permissions, name(given)) != permissions.end();
+  };
+  if (permission == Permission::hook) return is_given(Permission::hook);
   const bool about_approvals = permission == Permission::approvals || permission == Permission::approve;
-  return about_approvals && std::ranges::find(permissions, name(Permission::approve)) != permissions.end();
+  return about_approvals && is_given(Permission::approve);
 }
 
 bool Principal::sees_agent(std::string_view agent) const {

@@ -30,6 +30,7 @@ enum class Permission : std::uint8_t {
   abort,        // stopping a run
   approvals,    // GET of approvals
   approve,      // answering them
+  hook,         // answering calls of hooks
   policy,       // PUT of the send policy
   maintenance,  // checkpoint, locks, doctor, config
   tokens,       // making and revoking tokens
@@ -46,7 +47,7 @@ struct Principal {
   std::string channel{};              // empty: all
   std::string key{};                  // of role session: its session; else empty
   std::string note{};
-  std::vector<std::string> permissions{};  // that the token has beside those of its role: approve
+  std::vector<std::string> permissions{};  // that the token has beside those of its role: approve, hook
 
   // Says whether the role or the permissions allow it. An anonymous sender may only use open routes. `tokens` also
   // requires sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted

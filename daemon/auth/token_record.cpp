@@ -142,7 +142,9 @@ Principal principal_of(const TokenInfo& info) {
           .permissions = info.permissions};
 }
 
-bool can_be_given(std::string_view permission) { return permission == name(Permission::approve); }
+bool can_be_given(std::string_view permission) {
+  return permission == name(Permission::approve) || permission == name(Permission::hook);
+}
 
 std::string write_tokens(const std::vector<TokenRecord>& records) {
   std::string text = "{\"tokens\":[";

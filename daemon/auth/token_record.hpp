@@ -23,7 +23,7 @@ struct TokenInfo {
   std::string channel{};              // empty: all
   std::string key{};                  // of role session: its session; else empty
   std::string note{};
-  std::vector<std::string> permissions{};  // beside those of its role, sorted: approve
+  std::vector<std::string> permissions{};  // beside those of its role, sorted: approve, hook
   std::int64_t created_at = 0;
   std::optional<std::int64_t> expires_at{};
   std::optional<std::int64_t> last_used_at{};

@@ -119,10 +119,12 @@ void add_token(Parent program) {
       .add_option("--key", wish.key, "For role session: the session. The token sees it and the sessions that it spawns")
       ->type_name("KEY")
       ->check(not_empty());
-  create.add_option("--permission", wish.permissions, "approve: it may answer approvals, whatever its role")
+  create
+      .add_option("--permission", wish.permissions,
+                  "approve, hook: it may answer approvals, calls of hooks, whatever its role")
       ->type_name("PERMISSION")
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"approve"}).description(""));
+      ->check(CLI::IsMember({"approve", "hook"}).description(""));
   create.add_option("--note", wish.note, "The purpose of the token")->type_name("TEXT");
   create.add_option("--expires-at", wish.expires_at, "When it expires, in ms since the epoch; never by default")
       ->type_name("MS")

@@ -20,6 +20,7 @@ struct AskApproval {
   std::optional<std::int64_t> timeout_ms{};
   std::int64_t age_now = 0;  // by the clock of ages
   bool can_be_seen = true;   // somebody who may answer holds a stream that shows the question
+  Asking hooks{};            // PreToolUse
 };
 
 // Answers with the approval. The first answer counts.

@@ -38,7 +38,12 @@ Result<const Approval*> asked_before(const SessionRuns& runs, const AskApproval&
 
 // Decides what needs no person; leaves the approval open otherwise.
 void rule(Approval& approval, const AskApproval& command, const Session& session, const Rules& rules) {
-  // A blocking PreToolUse hook comes first, once there are hooks.
+  if (command.hooks.verdict && command.hooks.verdict->blocked) {
+    approval.decision = "deny";
+    approval.source = "hook";
+    approval.reason = command.hooks.verdict->reason;
+    return;
+  }
   const std::string guardrails = field_of(session, "guardrails");
   const std::string allowed_tools = field_of(session, "allowedTools");
   const runs::Ruling ruling = runs::rule_on(
@@ -52,6 +57,14 @@ void rule(Approval& approval, const AskApproval& command, const Session& session
   }
 }
 
+std::string hook_input(const AskApproval& command) {
+  json::ObjectWriter input;
+  input.string("tool", command.tool);
+  input.raw("args", command.args);
+  input.string_or_null("callId", command.call_id.empty() ? std::nullopt : std::optional(command.call_id));
+  return input.text();
+}
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const AskApproval& command, const Context& context) {
@@ -62,6 +75,8 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
   const SessionRuns& runs = *state.runs.find(session.key());
   TRY(const Approval* before, asked_before(runs, command));
   if (before != nullptr) return answer_approval(builder, session, *before, before->is_open() ? 201 : 200);
+  const HookEvent about{.name = "PreToolUse", .input = hook_input(command), .run_id = run->id, .topic = run->topic};
+  if (ask_hooks(builder, session, about, command.hooks)) return std::move(builder.out);
   const std::int64_t timeout = command.timeout_ms.value_or(context.rules->runs.approval_timeout_ms);
   Approval approval{.id = context.ids->uuid(),
                     .run_id = run->id,

@@ -1,6 +1,7 @@
 // Decisions about what a model is shown of a session: compaction, and results of calls that were interrupted.
 #include <fmt/format.h>
 
+#include "daemon/decide/hooks.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/context/tool_pairs.hpp"
 #include "store/json/raw_json.hpp"
@@ -81,6 +82,9 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   data.integer("tokensBefore", tokens_before);
   data.string("firstKeptEntryId", command.first_kept);
   builder.emit(journal::EventType::context_compacted, session, data.text(), command.topic);
+  json::ObjectWriter input;
+  put_input(input, "summary", command.summary);
+  call_hooks(builder, session, {.name = "PostCompact", .input = input.text(), .topic = command.topic});
   builder.out.status = 201;
   json::ObjectWriter writer(builder.out.body);
   writer.string("entryId", appended.ids.front());

@@ -9,6 +9,8 @@
 namespace sessiond::decide {
 namespace {
 
+constexpr std::string_view prompt_event = "UserPromptSubmit";
+
 std::string text_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
 }
@@ -32,10 +34,37 @@ void take_terms(Run& run, const RunTerms& terms, const Context& context) {
   if (!run.max_steps) run.max_steps = settings.max_steps;
 }
 
-std::unexpected<Problem> busy(const Session& session, const Run& active) {
+std::unexpected<Problem> busy(const Session& session, const std::string& run_id) {
   return std::unexpected(Problem{.code = Code::session_busy,
-                                 .detail = fmt::format("{} has the active run {}", session.key(), active.id),
-                                 .members = {{"runId", json::quote(active.id)}}});
+                                 .detail = fmt::format("{} has the active run {}", session.key(), run_id),
+                                 .members = {{"runId", json::quote(run_id)}}});
+}
+
+bool is_wanted(const Context& context, const AgentState& state) {
+  return context.hooks != nullptr && context.hooks->is_wanted(state.id(), prompt_event);
+}
+
+HookEvent prompt_hook(const Run& run, std::string_view prompt) {
+  json::ObjectWriter input;
+  put_input(input, "prompt", prompt);
+  return {.name = prompt_event, .input = input.text(), .run_id = run.id, .topic = run.topic};
+}
+
+// The text of a queued run's input. Nothing: builder.out.need asks for it.
+std::optional<std::string> prompt_of(DecisionBuilder& builder, const Session& session, const Run& run,
+                                     const FetchedLines& lines) {
+  std::string prompt;
+  for (const std::string& id : run.input) {
+    const auto line = lines.find(id);
+    if (line == lines.end()) {
+      builder.out.need = Need{Need::What::lines, AgentState::file_of(session, run.topic), run.input};
+      return {};
+    }
+    const std::string_view message = json::find(line->second.line, "message").value_or("{}");
+    if (!prompt.empty()) prompt += '\n';
+    prompt += transcripts::text_of(json::find(message, "content").value_or("\"\""));
+  }
+  return prompt;
 }
 
 class RunStart {
@@ -53,15 +82,16 @@ class RunStart {
       answer_refusal(builder_, Code::turn_limit, *why, command_.instance, command_.request_id, R"(,"limit":"turnCap")");
       return std::move(builder_.out);
     }
-    const bool waits = command_.queue_only || (runs_ != nullptr && runs_->active);
+    const bool waits = command_.queue_only || (runs_ != nullptr && runs_->active) || !command_.asked_about.empty();
     return waits ? wait(session) : start(session);
   }
 
  private:
   Result<void> make_run(const Session& session) {
     run_.id = command_.run_id.empty() ? context_.ids->uuid() : command_.run_id;
-    if (runs_ != nullptr &&
-        ((runs_->active && runs_->active->id == run_.id) || runs_->find_queued(run_.id) || runs_->find_ended(run_.id)))
+    const bool is_asked_about = !run_.id.empty() && run_.id == command_.asked_about;
+    if (is_asked_about || (runs_ != nullptr && ((runs_->active && runs_->active->id == run_.id) ||
+                                                runs_->find_queued(run_.id) || runs_->find_ended(run_.id))))
       return fail(Code::run_exists, fmt::format("{} has a run {} already", session.key(), run_.id));
     run_.session_id = session.session_id;
     run_.topic = command_.topic;
@@ -85,6 +115,21 @@ class RunStart {
   }
 
   Result<Decision> start(Session& session) {
+    if (asks()) {  // what could not be appended is refused before anybody is asked
+      TRY(append_input(session));
+      if (builder_.out.need) return std::move(builder_.out);
+      builder_.out = {};
+    }
+    if (is_wanted(context_, state_)) {
+      std::string prompt;
+      for (const transcripts::NewEntry& entry : command_.input)
+        prompt.append(prompt.empty() ? "" : "\n").append(text_in(entry));
+      if (ask_hooks(builder_, session, prompt_hook(run_, prompt), command_.hooks)) return std::move(builder_.out);
+    }
+    if (const auto& verdict = command_.hooks.verdict) {
+      if (verdict->blocked) return refuse_blocked(session, *verdict);
+      run_.additional_context = verdict->context;
+    }
     TRY(auto input, append_input(session));
     if (builder_.out.need) return std::move(builder_.out);
     run_.input = std::move(input.ids);
@@ -95,11 +140,25 @@ class RunStart {
     return std::move(builder_.out);
   }
 
+  bool asks() const {
+    return command_.hooks.ask && !command_.hooks.verdict && context_.hooks != nullptr &&
+           context_.hooks->is_waited_for(state_.id(), prompt_event);
+  }
+
+  Decision refuse_blocked(Session& session, const runs::HookVerdict& verdict) {
+    const std::string why = fmt::format("a hook has blocked the prompt: {}", verdict.reason);
+    tell_refused(builder_, session, run_, Code::hook_blocked, why);
+    answer_refusal(builder_, Code::hook_blocked, why, command_.instance, command_.request_id,
+                   ",\"reason\":" + json::quote(verdict.reason));
+    return std::move(builder_.out);
+  }
+
   Result<Decision> wait(Session& session) {
     runs::QueueRules rules = runs::queue_rules(json::Index(*session.entry_with_old_counters()));
     if (!command_.when_busy.empty()) rules.mode = *runs::mode_when_busy(command_.when_busy);
     if (rules.mode == runs::QueueMode::reject) {
-      if (runs_ != nullptr && runs_->active) return busy(session, *runs_->active);
+      if (runs_ != nullptr && runs_->active) return busy(session, runs_->active->id);
+      if (!command_.asked_about.empty()) return busy(session, command_.asked_about);
       rules.mode = runs::QueueMode::followup;
     }
     if (admit(runs_, rules, std::max<std::size_t>(command_.input.size(), 1)).refused)
@@ -163,6 +222,19 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     run.stop_reason = "error";
     end_queued(builder, session, std::move(run), RunStatus::failed, run_error("turn_limit", *why));
     return std::move(builder.out);
+  }
+  if (!command.hooks.verdict && is_wanted(context, state)) {
+    const auto prompt = prompt_of(builder, session, run, lines);
+    if (!prompt) return std::move(builder.out);
+    if (ask_hooks(builder, session, prompt_hook(run, *prompt), command.hooks)) return std::move(builder.out);
+  }
+  if (const auto& verdict = command.hooks.verdict) {
+    if (verdict->blocked) {
+      run.stop_reason = "error";
+      end_queued(builder, session, std::move(run), RunStatus::failed, run_error("hook_blocked", verdict->reason));
+      return std::move(builder.out);
+    }
+    run.additional_context = verdict->context;
   }
   if (runs->overflow.dropped != 0) {
     TRY(auto appended,

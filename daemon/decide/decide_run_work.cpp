@@ -364,6 +364,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   if (retry.model_source != "run") retry.model.clear(), retry.provider.clear();
   retry.model_source.clear();
   retry.collects = false;
+  retry.additional_context.clear();
   emit_run(builder, session, journal::EventType::run_queued, retry);
   return std::move(builder.out);
 }

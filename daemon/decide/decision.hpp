@@ -24,6 +24,7 @@
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/platform_message.hpp"
 #include "daemon/decide/rules.hpp"
+#include "policy/runs/hooks.hpp"
 #include "store/journal/event.hpp"
 #include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
@@ -103,9 +104,10 @@ struct Context {
   Sight sight{};
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
-  const Adoptions* adoptions = nullptr;  // what is kept for bridges; null: nothing
-  const RunHold* run = nullptr;          // what a runner writes under; null: none
-  std::string_view as_of{};              // the position that the answer names; empty: that of the decision's last event
+  const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
+  const runs::HookList* hooks = nullptr;  // handlers that are called; null: none
+  const RunHold* run = nullptr;           // what a runner writes under; null: none
+  std::string_view as_of{};  // the position that the answer names; empty: that of the decision's last event
 };
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.

@@ -41,6 +41,7 @@ void put_common(json::ObjectWriter& out, const Run& run) {
   put("stopReason", run.stop_reason);
   if (!run.error.empty()) out.raw("error", run.error);
   put("response", run.response);
+  put("additionalContext", run.additional_context);
   if (!run.deliveries.empty()) out.raw("deliveries", run.deliveries);
 }
 
@@ -160,6 +161,7 @@ Run read_run(const json::Index& members) {
   run.error = raw("error");
   run.deliveries = raw("deliveries");
   run.response = text("response");
+  run.additional_context = text("additionalContext");
   run.input = texts_of(members.find("input").value_or("[]"));
   run.texts = texts_of(members.find("texts").value_or("[]"));
   return run;

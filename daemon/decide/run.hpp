@@ -57,6 +57,7 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   std::optional<std::int64_t> max_steps{};  // as asked; nothing: the configured one. 0: no limit
   std::vector<std::string> input{};         // entry ids
   std::string reply_to{};                   // raw JSON object; empty: none
+  std::string additional_context{};         // what hooks said at its start
 
   bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
 };
@@ -73,6 +74,16 @@ struct Finished {
   std::uint64_t fence = 0;
 };
 
+// What a session has open: from the first run after it was made, reset, restored or shut down, until it is shut down.
+struct Opening {
+  bool is_open = false;
+  std::string next{};    // the source of the next SessionStart; empty: as the entry says
+  std::string reason{};  // of the last shutdown
+  std::int64_t shut_down_at = 0;
+
+  bool is_known() const { return is_open || !next.empty() || shut_down_at != 0; }
+};
+
 // The runs of one session.
 struct SessionRuns {
   // Rises by one with each lease. A write that names another one is refused.
@@ -87,11 +98,14 @@ struct SessionRuns {
   std::string last_runner{};
   std::optional<Finished> finished{};
   ApprovalList approvals{};
+  Opening opening{};
 
   const Run* find_queued(std::string_view id) const;
   // Null: no run has ended under this id, as far back as they are kept.
   const std::string* find_ended(std::string_view id) const;
-  bool is_empty() const { return fence == 0 && !active && queued.empty() && ended.empty() && overflow.dropped == 0; }
+  bool is_empty() const {
+    return fence == 0 && !active && queued.empty() && ended.empty() && overflow.dropped == 0 && !opening.is_known();
+  }
 };
 
 // Returns the index in a queue at which a new run is put: behind those that go before it.

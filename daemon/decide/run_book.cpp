@@ -42,6 +42,16 @@ std::string stored_session(const SessionRuns& runs) {
   if (runs.overflow.dropped != 0) out.raw("overflow", overflow_json(runs.overflow));
   put_list("ended", runs.ended, [](const std::shared_ptr<const std::string>& run) { return *run; });
   put_list("approvals", runs.approvals.all(), stored_approval);
+  if (runs.opening.is_known()) {
+    json::ObjectWriter opening;
+    opening.boolean("open", runs.opening.is_open);
+    if (!runs.opening.next.empty()) opening.string("next", runs.opening.next);
+    if (runs.opening.shut_down_at != 0) {
+      opening.string("reason", runs.opening.reason);
+      opening.integer("shutDownAt", runs.opening.shut_down_at);
+    }
+    out.raw("opening", opening.text());
+  }
   if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
   if (runs.finished) {
     json::ObjectWriter finished;
@@ -68,6 +78,11 @@ SessionRuns read_session(std::string_view text) {
     runs.ended.push_back(std::make_shared<const std::string>(each));
   for (const std::string_view each : json::elements(members.find("approvals").value_or("[]")))
     runs.approvals.put(read_approval(each));
+  if (const auto opening = members.find("opening"))
+    runs.opening = {.is_open = json::find(*opening, "open") == "true",
+                    .next = text_at(*opening, "next"),
+                    .reason = text_at(*opening, "reason"),
+                    .shut_down_at = number(json::find(*opening, "shutDownAt"))};
   runs.last_runner = members.string_at("lastRunner").value_or("");
   if (const auto finished = members.find("finished"))
     runs.finished = Finished{.run_id = text_at(*finished, "runId"),
@@ -125,6 +140,8 @@ void RunBook::start(SessionRuns& runs, const journal::Event& event, Run run) {
   runs.calls = 0;
   runs.steered.clear();
   if (json::find(event.data, "overflowTold")) runs.overflow = {};
+  runs.opening.is_open = true;
+  runs.opening.next.clear();
   runs.active = std::move(run);
 }
 
@@ -160,6 +177,16 @@ void RunBook::apply(const journal::Event& event) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
     found->second.overflow = {};
+    found->second.opening.is_open = false;
+    found->second.opening.next = "clear";
+  } else if (type == EventType::session_updated) {
+    if (!event.data.starts_with(R"({"shutdown":)") || event.envelope.seq <= seq_) return;
+    const std::string_view told = *json::find(event.data, "shutdown");
+    sessions_[key].opening = {
+        .next = "resume", .reason = text_at(told, "reason"), .shut_down_at = json::int_at(told, "at").value_or(0)};
+  } else if (type == EventType::session_created) {
+    if (event.envelope.seq <= seq_ || json::string_at(event.data, "reason") != "restore") return;
+    sessions_[key].opening.next = "resume";
   } else if (type == EventType::session_deleted) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/decide/commands.hpp"
+#include "daemon/decide/hooks.hpp"
 #include "daemon/decide/run.hpp"
 #include "policy/runs/model_choice.hpp"
 #include "policy/runs/settings.hpp"
@@ -30,6 +31,8 @@ struct StartRun {
   std::string when_busy{};  // reject, queue, steer, interrupt; empty: as the session says
   bool queue_only = false;
   std::string instance{}, request_id{};  // members of the problem that answers a refusal which is told by an event
+  Asking hooks{};                        // UserPromptSubmit
+  std::string asked_about{};             // the run about which the session's hooks are asked meanwhile; empty: none
 };
 
 // Hands out the first queued run of a session. Answers 204 when that is another one by now, or it may not start.
@@ -37,6 +40,7 @@ struct ClaimRun {
   Target target{};
   std::string run_id{};
   RunTerms terms{};
+  Asking hooks{};  // UserPromptSubmit
 };
 
 // Kept in memory of an active run, beside the book: calls and text that are not stored yet.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/decide/delivery_steps.hpp"
+#include "daemon/decide/hooks.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -154,6 +155,7 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
   edit.put("activeRun", active.text());
   edit.remove("endedAt");
   edit.remove("runtimeMs");
+  call_session_start(builder, session, run);
   emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
 }
 
@@ -211,6 +213,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (end.by_runner) take_steered_off_queue(builder, session, end.steered);
+  call_stop(builder, session, run);
   if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
   return appended;
 }

@@ -15,8 +15,8 @@ std::optional<std::pair<std::string, std::string>> Claims::find(const decide::Ag
                                                                 const std::set<std::string>& passed_over) const {
   for (const auto& [since, key] : state.runs.waiting()) {
     const decide::Session* session = state.find_key(key);
-    if (session == nullptr || session->archived_at || offered_.contains({state.id(), key}) || passed_over.contains(key))
-      continue;
+    const bool is_free = !offered_.contains({state.id(), key}) && !held_.contains({state.id(), key});
+    if (session == nullptr || session->archived_at || !is_free || passed_over.contains(key)) continue;
     const decide::Run& first = state.runs.find(key)->queued.front();
     if (leases_.is_debounced(state.id(), key, first.id) || !wish.wants(state, *session)) continue;
     return std::pair(key, first.id);
@@ -30,7 +30,8 @@ void Claims::ready(const std::string& agent, const std::string& key) {
   const decide::Session* session = state == nullptr ? nullptr : state->find_key(key);
   const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
   const bool waits = session != nullptr && runs != nullptr && !runs->active && !runs->queued.empty() &&
-                     !leases_.is_debounced(agent, key, runs->queued.front().id) && !offered_.contains({agent, key});
+                     !leases_.is_debounced(agent, key, runs->queued.front().id) && !offered_.contains({agent, key}) &&
+                     !held_.contains({agent, key});
   if (!waits) return;
   Waiter* best = nullptr;
   for (Waiter& waiter : waiting_) {
@@ -80,7 +81,8 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
     if (wish.gone && wish.gone())
       co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
     const bool waits = found && leases_.is_debounced(wish.agent, found->first, found->second);  // it was just queued
-    if (found && !waits && !offered_.contains({wish.agent, found->first})) {
+    if (found && !waits && !offered_.contains({wish.agent, found->first}) &&
+        !held_.contains({wish.agent, found->first})) {
       const Place taken{wish.agent, found->first};
       offered_.insert(taken);
       const std::shared_ptr<void> over(nullptr, [this, &taken](void*) { free(taken.first, taken.second); });
@@ -101,6 +103,20 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish, c
     boost::system::error_code woken;
     co_await place->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
   }
+}
+
+std::shared_ptr<void> Claims::hold(const std::string& agent, const std::string& key, Hold hold) {
+  const Place place{agent, key};
+  held_[place] = std::move(hold);
+  return {nullptr, [this, place](void*) {
+            held_.erase(place);
+            ready(place.first, place.second);
+          }};
+}
+
+const Claims::Hold* Claims::held(const std::string& agent, const std::string& key) const {
+  const auto found = held_.find({agent, key});
+  return found == held_.end() ? nullptr : &found->second;
 }
 
 void Claims::drain() {

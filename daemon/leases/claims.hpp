@@ -9,6 +9,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,6 +44,15 @@ class Claims {
   void drain();  // those that wait get nothing
   std::size_t waiting() const { return waiting_.size(); }
 
+  // While hooks are asked about a run that is to start, its session is busy for all others.
+  struct Hold {
+    std::string run_id{};
+    std::string request{};  // the Idempotency-Key of the request that starts it; empty: none
+  };
+  // Holds a session until the result is destroyed.
+  [[nodiscard]] std::shared_ptr<void> hold(const std::string& agent, const std::string& key, Hold hold);
+  const Hold* held(const std::string& agent, const std::string& key) const;  // null: it is not
+
  private:
   struct Waiter {
     const Wish* wish = nullptr;
@@ -61,6 +71,7 @@ class Claims {
   Leases leases_;
   std::list<Waiter> waiting_{};  // the longest first
   std::set<Place> offered_{};
+  std::map<Place, Hold> held_{};
 };
 
 }  // namespace sessiond::leases

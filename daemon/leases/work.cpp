@@ -6,6 +6,7 @@ void Work::start() {
   claims.leases().start();
   runners.start();
   approvals.start();
+  hooks.start();
   outbox.start();
 }
 
@@ -13,12 +14,14 @@ void Work::see(const journal::Event& event) {
   claims.leases().see(event);
   runners.see(event);
   approvals.see(event);
+  hooks.see(event);
   outbox.see(event);
 }
 
 void Work::drain() {
   claims.drain();
   approvals.drain();
+  hooks.drain();
   outbox.drain();
 }
 
@@ -26,6 +29,7 @@ asio::awaitable<void> Work::stop() {
   co_await claims.leases().stop();
   co_await runners.stop();
   co_await approvals.stop();
+  co_await hooks.stop();
   co_await outbox.stop();
 }
 

@@ -1,10 +1,12 @@
-// What is handed out for a time, and to whom: runs, questions about tools, deliveries. Thread: the loop.
+// What is handed out for a time, and to whom: runs, questions about tools, calls of hooks, deliveries.
+// Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
 
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
+#include "daemon/leases/hooks.hpp"
 #include "daemon/leases/outbox.hpp"
 #include "daemon/leases/runners.hpp"
 #include "daemon/ledger/ledger.hpp"
@@ -14,7 +16,8 @@ namespace sessiond::leases {
 
 class Work {
  public:
-  explicit Work(ledger::Ledger& ledger) : claims(ledger), runners(ledger), approvals(ledger), outbox(ledger) {}
+  explicit Work(ledger::Ledger& ledger)
+      : claims(ledger), runners(ledger), approvals(ledger), hooks(ledger), outbox(ledger) {}
 
   void start();                           // takes up what there was before; to be called before requests are served
   void see(const journal::Event& event);  // that became durable
@@ -24,6 +27,7 @@ class Work {
   Claims claims;
   Runners runners;
   Approvals approvals;
+  Hooks hooks;
   Outbox outbox;
 };
 

@@ -79,6 +79,8 @@ std::filesystem::path outbox_file(const Paths& paths, std::string_view agent) {
 
 std::filesystem::path adoptions_file(const Paths& paths) { return paths.journal_dir() / "adoptions"; }
 
+std::filesystem::path hooks_file(const Paths& paths) { return paths.journal_dir() / "hooks"; }
+
 Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
                         std::vector<std::string>& repairs) {
   const std::string& id = state.id();
@@ -133,5 +135,14 @@ Result<decide::Adoptions> read_adoptions(const std::filesystem::path& file, std:
 }
 
 Result<void> write_adoptions(const std::filesystem::path& file, const std::string& json) { return write(file, json); }
+
+Result<runs::HookList> read_hooks(const std::filesystem::path& file, std::vector<std::string>& repairs) {
+  bool damaged = false;
+  TRY(auto there,
+      read<runs::HookList>(file, "no hook is called until clients PUT their hooks again", damaged, repairs));
+  return there ? std::move(*there) : runs::HookList();
+}
+
+Result<void> write_hooks(const std::filesystem::path& file, const std::string& json) { return write(file, json); }
 
 }  // namespace sessiond::ledger

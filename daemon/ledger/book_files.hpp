@@ -3,7 +3,7 @@
 // they changed. They lie beside the journal and not in the agent's folder, which foreign programs clean up.
 //
 // journal/adoptions says which deliveries are kept (decide/adoptions.hpp). It is written when that changes, before
-// it holds. All of this blocks.
+// it holds. journal/hooks has the handlers that clients have made (policy/runs/hooks.hpp). All of this blocks.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/hooks.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/journal.hpp"
 
@@ -20,6 +21,7 @@ namespace sessiond::ledger {
 std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
 std::filesystem::path adoptions_file(const Paths& paths);
+std::filesystem::path hooks_file(const Paths& paths);
 
 // Reads the books of an agent. A file that is absent says that it never had any. A damaged one is moved away, and the
 // book is made from the events that the journal still has; `repairs` then says so.
@@ -43,5 +45,9 @@ Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBo
 // A damaged file is moved away: nothing is kept until bridges claim again, which they do all the time.
 Result<decide::Adoptions> read_adoptions(const std::filesystem::path& file, std::vector<std::string>& repairs);
 Result<void> write_adoptions(const std::filesystem::path& file, const std::string& json);
+
+// A damaged file is moved away: no handler is called until clients make their hooks again.
+Result<runs::HookList> read_hooks(const std::filesystem::path& file, std::vector<std::string>& repairs);
+Result<void> write_hooks(const std::filesystem::path& file, const std::string& json);
 
 }  // namespace sessiond::ledger

@@ -36,7 +36,8 @@ decide::Context Commits::context(std::string_view actor, std::string_view source
           .ids = &ids_,
           .lineage = &env_.lineage,
           .oldest_seq = journal_->oldest(),
-          .adoptions = env_.adoptions.get()};
+          .adoptions = env_.adoptions.get(),
+          .hooks = env_.hooks.get()};
 }
 
 std::unexpected<Problem> Commits::failure() const {

@@ -17,6 +17,7 @@
 
 #include "config/config.hpp"
 #include "daemon/decide/adoptions.hpp"
+#include "daemon/decide/hooks.hpp"
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
 #include "daemon/ledger/background.hpp"
@@ -64,6 +65,8 @@ struct LedgerEnv {
   decide::Rules rules;
   // What is kept for bridges; leases::Adopter changes it.
   const std::unique_ptr<decide::Adoptions> adoptions = std::make_unique<decide::Adoptions>();
+  // The handlers that clients have made; leases::Hooks changes it.
+  const std::unique_ptr<runs::HookList> hooks = std::make_unique<runs::HookList>();
   const Paths paths;
   const std::string secret;  // journal/cursor.key: signs whatever the daemon has to recognize after a restart
   const decide::Lineage lineage;

@@ -1,5 +1,6 @@
 #include "daemon/ledger/known_messages.hpp"
 
+#include "daemon/decide/hooks.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::ledger {
@@ -26,7 +27,8 @@ std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const
 std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,
                                         const journal::AgeClock& clock) {
   std::vector<answers::Answer> answers;
-  if (decision.status == 204) return answers;  // nothing was done that must not be done twice
+  // Nothing was done that must not be done twice: nothing at all, or handlers were called before the command itself.
+  if (decision.status == 204 || decision.status == decide::asked) return answers;
   if (under.scopes.empty() && !under.message && decision.named.empty()) return answers;
   const std::int64_t now = clock.now();
   for (const decide::Decision::Named& named : decision.named) {

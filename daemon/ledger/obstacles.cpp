@@ -10,8 +10,8 @@ namespace sessiond::ledger {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array single_files{"CHECKPOINT", "adoptions", "EPOCH",     "clock",
-                                  "cursor.key", "logouts",   "retention", "tickets"};
+constexpr std::array single_files{"CHECKPOINT", "adoptions", "EPOCH",     "clock",  "cursor.key",
+                                  "hooks",      "logouts",   "retention", "tickets"};
 constexpr std::array folders{"archives", "ends", "index", "keys", "kept", "messages", "outbox", "previous", "runs"};
 constexpr std::array flat_folders{"archives", "ends",     "keys", "messages",
                                   "outbox",   "previous", "runs"};  // that hold files and nothing else

@@ -344,8 +344,9 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                                                 .key_retention_ms = config.idempotency.retention_ms,
                                                 .message_retention_ms = config.journal.retention_ms,
                                                 .max_bytes = config.idempotency.max_bytes}));
-  std::vector<std::string> adoption_repairs;
-  TRY(auto adoptions, read_adoptions(adoptions_file(paths), adoption_repairs));
+  std::vector<std::string> repairs;
+  TRY(auto adoptions, read_adoptions(adoptions_file(paths), repairs));
+  TRY(auto hooks, read_hooks(hooks_file(paths), repairs));
   auto clock = journal::AgeClock::open(paths.journal_dir() / "clock", std::max(answers->newest(), adoptions.newest()),
                                        journal->head());
   std::unique_ptr<Ledger> ledger(new Ledger(io, disk, config, std::move(rules), std::move(journal), std::move(answers),
@@ -366,7 +367,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   for (std::string& what : parts.commits.answers().take_repairs())
     parts.notices.journal_repaired("idempotency: " + what);
   *parts.env.adoptions = std::move(adoptions);
-  for (const std::string& what : adoption_repairs) parts.notices.journal_repaired(what);
+  *parts.env.hooks = std::move(hooks);
+  for (const std::string& what : repairs) parts.notices.journal_repaired(what);
   Recovery recovery(parts, std::move(checkpoint));
   TRY(recovery.run());
   std::optional<Result<void>> done;

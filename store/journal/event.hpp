@@ -57,9 +57,9 @@ enum class EventType : std::uint8_t {
   directive_injected,  // {entryId}
   approval_requested,  // the approval
   approval_resolved,   // the approval
-  hook_called,         // {id, name, event, input, deadline}
-  hook_answered,       // {id, name, event, block?, reason?, additionalContext?}
-  hook_expired,        // {id, name, event}
+  hook_called,         // {id, runId?, name, event, input, deadline, blocking?, onTimeout?}
+  hook_answered,       // {id, runId?, name, event, block?, reason?, additionalContext?}
+  hook_expired,        // {id, runId?, name, event}
   runner_evicted,      // {runner, lastAt}
   message_edited,      // {target, text}
   message_deleted,     // {target}

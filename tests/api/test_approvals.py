@@ -191,7 +191,7 @@ class Approvals(ApprovalsCase):
     # -- who sees what
 
     def test_permissions(self):
-        for wrong in (["nosuch"], ["hook"], ["admin"], [1]):
+        for wrong in (["nosuch"], ["run"], ["admin"], [1]):
             self.invalid(self.api.post("/v1/admin/tokens", {"role": "viewer", "permissions": wrong}), "/permissions/0")
         self.invalid(self.api.post("/v1/admin/tokens", {"role": "viewer", "permissions": "approve"}), "/permissions")
         run = self.begin_run()

@@ -12,8 +12,8 @@ from harness.sse import StreamRefused
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "policy", "maintenance", "metrics"},
+    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "metrics"},
     "bridge": {"read", "stream", "ticket", "bridge", "send", "deliver", "abort", "approvals"},
     "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send", "run", "abort", "approvals"},
     "viewer": {"read", "stream", "ticket", "approvals"},

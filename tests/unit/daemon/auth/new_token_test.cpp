@@ -64,7 +64,7 @@ TEST_CASE("every fault, with its pointer") {
   CHECK(pointers(R"({"role":"admin","expiresAt":1e400})") == Pointers{"/expiresAt"});
   CHECK(pointers(R"({"role":"admin","keyprefix":"x"})") == Pointers{"/keyprefix"});
   CHECK(pointers(R"({"role":"admin","permissions":"approve"})") == Pointers{"/permissions"});
-  CHECK(pointers(R"({"role":"admin","permissions":["approve","tokens",1]})") ==
+  CHECK(pointers(R"({"role":"admin","permissions":["approve","tokens",1,"hook"]})") ==
         Pointers{"/permissions/1", "/permissions/2"});
   CHECK(pointers(R"({"role":"admin","note":1})") == Pointers{"/note"});
   CHECK(pointers(R"({"role":"admin","note":"a\u0000b"})") == Pointers{"/note"});

@@ -54,6 +54,18 @@ TEST_CASE("who sees and who answers approvals: by role, or by a permission of th
   CHECK_FALSE(Principal{.id = "", .permissions = {"approve"}}.may(Permission::approve));
 }
 
+TEST_CASE("who answers calls of hooks: by role, or by a permission of the token") {
+  for (const Role role : roles) {
+    Principal who{.id = "abcd1234", .role = role};
+    CHECK(who.may(Permission::hook) == (role == Role::admin || role == Role::operator_));
+    who.permissions = {"approve"};
+    CHECK(who.may(Permission::hook) == (role == Role::admin || role == Role::operator_));
+    who.permissions = {"hook"};
+    CHECK(who.may(Permission::hook));
+    CHECK(who.may(Permission::approve) == (role == Role::admin || role == Role::operator_));
+  }
+}
+
 TEST_CASE("nobody may only what is open, whatever role stands there") {
   for (const Role role : roles) {
     const Principal nobody{.id = "", .role = role};

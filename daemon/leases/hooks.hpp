@@ -1,0 +1,86 @@
+// Keeps the calls of hooks that no handler has answered yet (policy/runs/README.md), expires those whose time is over,
+// and lets requests wait for what the handlers say. It also stores the hooks that clients make.
+//
+// Calls live in memory: a daemon that stops forgets them, and so does whoever waited. Deadlines run on the monotonic
+// clock. Thread: the loop.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/decide/hooks.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal/event.hpp"
+
+namespace sessiond::leases {
+
+class Hooks {
+ public:
+  using Place = std::pair<std::string, std::string>;  // agent and key
+
+  explicit Hooks(ledger::Ledger& ledger);
+
+  void start();
+  asio::awaitable<void> stop();
+  void see(const journal::Event& event);  // that became durable
+  void drain();                           // requests that wait are answered
+
+  const runs::HookList& list() const { return *ledger_.parts().env.hooks; }
+  // Changes the list, once that is durable: with a hook of this name, or without it. validation_failed: too many.
+  asio::awaitable<Result<void>> put(runs::Hook hook);
+  asio::awaitable<Result<void>> erase(std::string name);
+
+  struct Call {
+    Place place{};
+    decide::HookCall call{};
+    std::string outcome{};   // the data of the event that ended it; empty: it is open
+    bool is_ending = false;  // a commit is on its way that ends it
+    bool blocks_on_timeout = false;
+    std::int64_t until = 0;  // steady ms
+  };
+  // A call that is open, or one of the last that have ended. Null: none.
+  std::shared_ptr<const Call> find(const std::string& id) const;
+  // Begins to end a call. False: it has ended, or somebody else is ending it.
+  bool begin_end(const std::string& id);
+  void undo_end(const std::string& id);  // the commit failed
+
+  // Waits for what the handlers say. `calls` is the body of a decision with the status `decide::asked`. `draining`: the
+  // daemon stops; request_timeout: the client has gone.
+  asio::awaitable<Result<runs::HookVerdict>> wait(std::string calls, std::function<bool()> gone, const bool& draining);
+
+ private:
+  using Calls = std::vector<std::shared_ptr<Call>>;
+  struct Waiter {
+    Calls calls{};
+    asio::steady_timer timer;
+  };
+
+  asio::awaitable<Result<void>> change(std::function<Result<void>(runs::HookList&)> how);
+  void keep(const journal::Event& event);
+  void end(const std::string& id, std::string outcome);
+  asio::awaitable<void> run();
+  std::int64_t look(std::int64_t now);  // expires what is due; returns when the next is
+  asio::awaitable<void> expire(std::shared_ptr<Call> call);
+
+  ledger::Ledger& ledger_;
+  asio::steady_timer timer_;
+  ledger::Background background_;
+  std::map<std::string, std::shared_ptr<Call>, std::less<>> calls_{};  // by id: those that are open, and the last ended
+  std::multimap<std::int64_t, std::string> due_{};                     // the ids of those that are open, by `until`
+  std::deque<std::string> ended_{};                                    // ids, the oldest first
+  std::list<Waiter> waiting_{};
+  bool is_storing_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace sessiond::leases

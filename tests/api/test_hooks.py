@@ -5,6 +5,7 @@ test_9_…, test_11_… to test_13_… are the checks of the contract (policy/ru
 
 import http.client
 import json
+import shutil
 import threading
 import time
 
@@ -333,6 +334,17 @@ class Hooks(HooksCase):
         self.assertEqual(self.ok(daemon.client().get("/v1/hooks"), 200)["data"], [])
         self.assertIn("hooks was damaged", json.dumps(self.ok(daemon.client().get("/readyz"), 200)))
         self.assertEqual(len(list(file.parent.glob("hooks.damaged.*"))), 1)
+
+    def test_a_backup_has_them(self):
+        daemon = self.spawn()
+        made = self.ok(daemon.client().put("/v1/hooks/h", {"events": ["Stop"]}), 201)
+        self.addCleanup(shutil.rmtree, self.daemon.home / "kept", ignore_errors=True)
+        kept, state = self.daemon.home / "kept" / "backup", self.daemon.home / "kept" / "state"
+        kept.parent.mkdir()
+        done = daemon.cli("backup", kept)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(daemon.cli("restore", kept, "--state-dir", state).returncode, (0, 1))
+        self.assertEqual(self.ok(self.spawn(state=state).client().get("/v1/hooks"), 200)["data"], [made])
 
     def test_there_are_so_many_hooks(self):
         api = self.spawn().client()

@@ -113,6 +113,14 @@ class Document(Case):
         get(one + "/runs/{id}", named)
         get(one + "/runs", S(key, "main", "runs"))
         post(agent + "/runs/claim", "/v1/agents/main/runs/claim", {"waitMs": 2000}, 200)
+        put = self.api.put("/v1/hooks/doc", {"events": ["SessionEnd"], "timeoutMs": 500, "agents": ["main"]})
+        self.check("put", "/v1/hooks/{name}", put, 201)
+        get("/v1/hooks/{name}", "/v1/hooks/doc")
+        get("/v1/hooks", "/v1/hooks")
+        post(one + "/shutdown", S(key, "main", "shutdown"), {"reason": "over"}, 200)
+        called = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&after={run['asOf'].split('-')[0]}-0&types=hook.called"), 200)["data"]
+        post("/v1/hooks/calls/{id}", "/v1/hooks/calls/" + called[0]["data"]["id"], {"additionalContext": "x"}, 200)
+        self.assertEqual(self.api.delete("/v1/hooks/doc").status, 204)
         one_of = "/v1/deliveries/{id}"
         self.api.post("/v1/deliveries/claim", {"channel": "slack"})
         sent = [self.ok(self.api.post(S(key, "main", "outbound"), {"text": text, "to": text}), 201)["delivery"]["deliveryId"] for text in "xy"]

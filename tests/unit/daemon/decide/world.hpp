@@ -91,6 +91,7 @@ struct World {
   FetchedIds on_disk;  // what lies in the folder beside `files` and `archives`
   Sight sight{};
   const Adoptions* adoptions = nullptr;
+  const runs::HookList* hooks = nullptr;
   std::uint64_t oldest_seq = 0;
   std::uint64_t next_seq = 1;
   std::int64_t now = 1'795'298'400'000;      // 2026-11-21T22:00:00Z
@@ -116,7 +117,8 @@ struct World {
             .oldest_seq = oldest_seq,
             .on_disk = &found,
             .sight = sight,
-            .adoptions = adoptions};
+            .adoptions = adoptions,
+            .hooks = hooks};
   }
 
   std::vector<std::string> lines(const std::string& file) const {

@@ -9,6 +9,7 @@
 
 #include "daemon/api/handler.hpp"
 #include "daemon/decide/hooks.hpp"
+#include "policy/runs/hooks.hpp"
 #include "store/limits.hpp"
 
 namespace sessiond::api {

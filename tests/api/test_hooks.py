@@ -344,7 +344,7 @@ class Hooks(HooksCase):
         done = daemon.cli("backup", kept)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(daemon.cli("restore", kept, "--state-dir", state).returncode, (0, 1))
-        self.assertEqual(self.ok(self.spawn(state=state).client().get("/v1/hooks"), 200)["data"], [made])
+        self.assertEqual(self.ok(self.spawn(state=state).client(daemon.admin_token).get("/v1/hooks"), 200)["data"], [made])
 
     def test_there_are_so_many_hooks(self):
         api = self.spawn().client()

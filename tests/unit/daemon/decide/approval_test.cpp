@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* asked_key = "agent:main:slack:direct:u1";
 
-struct Asking : World {
-  explicit Asking(std::string entry = "{}") {
+struct Questions : World {
+  explicit Questions(std::string entry = "{}") {
     run(CreateSession{.key = asked_key, .session_id = "s", .entry = edit_of(entry)});
     run(StartRun{.target = {.key = asked_key}});
   }
@@ -78,7 +78,7 @@ TEST_CASE("a list has a limit of bytes") {
 }
 
 TEST_CASE("the first answer counts, and never that of the token that asked") {
-  Asking world;
+  Questions world;
   world.run(world.question("bash"));
   const std::string id = world.runs().approvals.all().front().id;
   const AnswerApproval allow{.target = {.key = asked_key}, .id = id, .allow = true, .for_session = true};
@@ -97,7 +97,7 @@ TEST_CASE("the first answer counts, and never that of the token that asked") {
 }
 
 TEST_CASE("an approval that was allowed for the session is there after a replay") {
-  Asking world;
+  Questions world;
   world.run(world.question("bash"));
   auto answered = world.ask_as("person", {.target = {.key = asked_key},
                                           .id = world.runs().approvals.all().front().id,
@@ -112,7 +112,7 @@ TEST_CASE("an approval that was allowed for the session is there after a replay"
 }
 
 TEST_CASE("an approval whose deadline has passed is denied once") {
-  Asking world;
+  Questions world;
   world.run(world.question("bash"));
   const ExpireApproval expire{.target = {.key = asked_key}, .id = world.runs().approvals.all().front().id};
   world.run(expire);
@@ -123,7 +123,7 @@ TEST_CASE("an approval whose deadline has passed is denied once") {
 }
 
 TEST_CASE("the end of a run denies what is open, in the same commit and before") {
-  Asking world;
+  Questions world;
   world.run(world.question("bash"));
   const auto done = world.run(FinishRun{.target = {.key = asked_key}, .hold = world.question("").hold});
   std::vector<journal::EventType> types;
@@ -135,7 +135,7 @@ TEST_CASE("the end of a run denies what is open, in the same commit and before")
 }
 
 TEST_CASE("an approver who cannot see the question is no approver") {
-  Asking world;
+  Questions world;
   world.rules.runs.require_approver = true;
   AskApproval unseen = world.question("bash");
   unseen.can_be_seen = false;

@@ -138,13 +138,7 @@ struct Decision {
   std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
   std::optional<Need> need;
 
-  // Messages that went out, by the names that their platform gave them: they are then found, edited and deleted as
-  // those that came in.
-  struct Named {
-    std::string name;  // platform_name()
-    MessagePlace place;
-  };
-  std::vector<Named> named{};
+  std::vector<NamedMessage> named{};
 
   int status = 200;
   std::string body;      // JSON

@@ -3,6 +3,8 @@
 test_5_… and test_6_… are the checks of the contract by number.
 """
 
+import threading
+
 from harness.case import Case, S, uid
 from preload import preload
 
@@ -268,6 +270,50 @@ class Changed(Bridge):
         self.ok(self.api.post(S(key, "main", "outbound"), {"text": "out"}), 201)
         self.problem(self.change("edits", "out-1", text="x"), 404, "message_not_found")
 
+    def answer_out(self, key, id, text="out", api=None, **ack):
+        """An answer that a bridge has sent, as the platform calls it."""
+        self.ok(self.api.post(S(key, "main", "outbound"), {"text": text}), 201)
+        claimed = self.ok((api or self.api).post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": key}), 200)["data"]
+        return self.ok((api or self.api).post(f"/v1/deliveries/{claimed[0]['deliveryId']}/ack", {"platformMessageId": id, **ack}), 200)
+
+    def adopt(self):
+        self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": "agent:none:"}).status, (204, 404))
+        self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}).status, (200, 204))
+
+    def test_6_of_a_delivered_message(self):
+        self.adopt()
+        key = self.receive("m1", text="question")["sessionKey"]
+        self.answer_out(key, "bot.1", parts=["bot.1", {"platformMessageId": "bot.2"}, 7])
+        for id in ("bot.1", "bot.2"):
+            self.assertEqual([(m["key"], m["role"]) for m in self.find(id)], [(key, "assistant")])
+        self.changed("reactions", "bot.1", emoji="+1", **{"from": "U1"})
+        self.changed("reactions", "bot.2", emoji="+1", **{"from": "U2"})
+        shown = [m for m in self.view(key) if m.get("role") == "assistant"]
+        self.assertEqual(shown[0]["reactions"], [{"emoji": "+1", "count": 2}])
+        self.changed("edits", "bot.1", text="out, edited")
+        self.assertEqual(self.chat(key)[-1], ("out, edited", True, False))
+        self.changed("deletes", "bot.1")
+        self.assertEqual(self.chat(key)[-1], (None, False, True))
+        self.receive("m2", text="/new")
+        self.changed("reactions", "bot.1", emoji="late", **{"from": "U1"})
+
+    def test_6_an_ack_hides_no_message_of_a_person(self):
+        self.adopt()
+        got = self.receive("m1", text="question")
+        key = got["sessionKey"]
+        self.answer_out(key, "m1")  # a guess, or a platform that counts anew
+        self.assertEqual([m["id"] for m in self.find("m1")], [got["messageId"]])
+        self.answer_out(key, "m2")
+        second = self.receive("m2", text="said after the ack")
+        self.assertNotIn("duplicate", second)
+        self.assertEqual([m["id"] for m in self.find("m2")], [second["messageId"]])
+        self.assertTrue(self.receive("m2", status=200)["duplicate"])
+        # from a session that is somewhere else
+        other = self.receive("x1", chatType="group", activate=True)["sessionKey"]
+        self.answer_out(other, "m3")
+        third = self.receive("m3", text="third")
+        self.assertEqual([m["id"] for m in self.find("m3")], [third["messageId"]])
+
     def test_6_of_an_archived_message(self):
         first = self.receive("m1", text="old")
         key = first["sessionKey"]
@@ -394,6 +440,52 @@ class Hostile(Bridge):
         self.ok(self.change("edits", "m1", api=bridge, text="mine, edited"), 201)
         self.assertEqual(self.chat(mine["sessionKey"]), [("mine, edited", True, False)])
         self.assertEqual(self.chat(group["sessionKey"]), [("theirs", False, False)])
+
+    def test_a_token_that_was_first_hides_no_message(self):
+        """One id in a direct conversation, a group and two threads of it: the platform's name is the same for all."""
+        daemon = self.spawn()
+        self.api = daemon.client()
+        confined = daemon.client(daemon.token("bridge", keyPrefix=f"agent:main:{CHANNEL}:direct:"))
+        bridge = daemon.client(daemon.token("bridge"))
+        first = self.receive("m1", api=confined, text="first")
+        places = [{"chatType": "group"}, {"chatType": "group", "threadId": "t1"}, {"chatType": "group", "threadId": "t2"}]
+        got = [self.receive("m1", api=bridge, text="theirs", **place) for place in places]
+        self.assertEqual(len({first["sessionKey"], *(one["sessionKey"] for one in got)}), 4)
+        for one in got:
+            self.assertEqual(self.texts(one["sessionKey"]), ["theirs"])
+        for _ in range(2):
+            for place, one in zip(places, got):
+                again = self.receive("m1", api=bridge, status=200, **place)
+                self.assertEqual((again["messageId"], again["duplicate"]), (one["messageId"], True))
+            self.assertEqual(self.receive("m1", api=confined, status=200)["messageId"], first["messageId"])
+            # of what it brought itself, the last; else what it sees
+            self.assertEqual([m["id"] for m in self.find("m1", api=bridge)], [got[-1]["messageId"]])
+            self.assertEqual([m["id"] for m in self.find("m1", api=confined)], [first["messageId"]])
+            daemon.restart(kill=True)
+            self.api, confined, bridge = daemon.client(), daemon.client(confined.token), daemon.client(bridge.token)
+        groups = daemon.client(daemon.token("bridge", keyPrefix=f"agent:main:{CHANNEL}:group:"))
+        self.assertEqual([m["id"] for m in self.find("m1", api=groups)], [got[0]["messageId"]])
+        self.ok(self.change("deletes", "m1", api=groups), 201)
+        self.assertEqual(self.chat(first["sessionKey"]), [("first", False, False)])
+        self.assertEqual(self.chat(got[0]["sessionKey"]), [(None, False, True)])
+
+    def test_the_same_id_at_once_in_two_conversations(self):
+        answers = []
+
+        def receive(api, chat_type, id):
+            answers.append(api.post("/v1/inbound", {"channel": CHANNEL, "peer": self.peer, "text": "x", "messageId": id,
+                                                    "chatType": chat_type}))
+
+        clients = {chat_type: self.api.clone() for chat_type in ("direct", "group", "channel")}
+        for n in range(20):
+            tries = [threading.Thread(target=receive, args=(api, chat_type, f"m{n}")) for chat_type, api in clients.items()]
+            for thread in tries:
+                thread.start()
+            for thread in tries:
+                thread.join()
+        self.assertEqual([(reply.status, "duplicate" in reply.json) for reply in answers], [(201, False)] * 60)
+        keys = {reply.json["sessionKey"] for reply in answers}
+        self.assertEqual(sorted(len(self.texts(key)) for key in keys), [20, 20, 20])
 
     def test_a_clock_that_steps(self):
         hour = 3_600_000

@@ -101,6 +101,7 @@ struct Context {
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
   Sight sight{};
+  bool sets_policy = true;  // the requester may change what a session is allowed to do (auth::Permission::policy)
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
   const Adoptions* adoptions = nullptr;  // what is kept for bridges; null: nothing

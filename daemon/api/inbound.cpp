@@ -168,7 +168,15 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   if (!place) co_return no_such_message();
   command.target.key = place->key;
   command.place = std::move(*place);
-  co_return co_await commit(api, request, agent, std::move(command), requester_of(request, key));
+  CO_TRY(auto requester, requester_of(request, key));
+  if (command.what == decide::ChangeMessage::What::remove) {  // a message is deleted once
+    const decide::MessagePlace& at = command.place;
+    requester.message = {.name = json::array_of(std::vector<std::string>{"deleted", agent, at.session_id,
+                                                                         at.topic.value_or(""), at.entry_id}),
+                         .key = at.key,
+                         .actor = request.principal.id};
+  }
+  co_return co_await commit(api, request, agent, std::move(command), std::move(requester));
 }
 
 HandlerResult edit_message(Api& api, http::Request& request) {

@@ -3,6 +3,7 @@
 test_5_… and test_6_… are the checks of the contract by number.
 """
 
+import json
 import threading
 
 from harness.case import Case, S, uid
@@ -163,6 +164,27 @@ class Needs(Bridge):
         listed = self.ok(self.api.get("/v1/agents/main/sessions?needs=answer&keyPrefix=" + key), 200)["data"]
         return [(n["seq"], n["topic"]) for session in listed for n in session["needs"]]
 
+    def test_a_deleted_message_waits_no_more(self):
+        key = self.receive("m1")["sessionKey"]
+        self.receive("m2")
+        self.assertEqual(self.needs(key), [(0, None)])
+        self.ok(self.change("deletes", "m2"), 201)
+        self.assertEqual(self.needs(key), [(0, None)], "it is not the one that is named")
+        self.ok(self.change("deletes", "m1"), 201)
+        self.assertEqual(self.needs(key), [])
+
+    def test_the_next_input_of_a_run_waits_then(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        self.api = daemon.client()
+        key = self.receive("m1")["sessionKey"]
+        self.receive("m2")
+        self.receive("m3")
+        self.ok(self.change("deletes", "m2"), 201)
+        self.ok(self.change("deletes", "m1"), 201)
+        self.assertEqual(self.needs(key), [(2, None)])
+        self.ok(self.change("deletes", "m3"), 201)
+        self.assertEqual(self.needs(key), [])
+
     def test_until_there_is_an_answer(self):
         first = self.receive()
         key = first["sessionKey"]
@@ -254,6 +276,16 @@ class Changed(Bridge):
         shown = self.view(key)
         self.assertEqual((shown[0]["deleted"], "text" in shown[0]), (True, False))
         self.assertEqual([row["content"][0]["text"] for row in self.view(key, "llm")], ["other"])
+
+    def test_6_a_message_is_deleted_once(self):
+        got = self.receive("m1", text="secret")
+        first = self.changed("deletes", "m1")
+        size = len(self.messages(got["sessionKey"]))
+        for _ in range(3):
+            self.assertEqual(self.ok(self.change("deletes", "m1"), 200), {**first, "duplicate": True})
+        self.assertEqual(len(self.messages(got["sessionKey"])), size)
+        self.receive("m2", text="/new")
+        self.assertTrue(self.ok(self.change("deletes", "m1"), 200)["duplicate"])
 
     def test_6_reactions_are_a_set(self):
         got = self.receive("m1")
@@ -391,25 +423,62 @@ class Hostile(Bridge):
         self.changed("edits", long, text="b")
         self.problem(self.change("edits", "x" * 10_240, text="b"), 422)
 
+    def foreign(self, got, entries):
+        """Writes entries into the transcript as another program does, while no daemon runs."""
+        file = self.transcript(got)
+        self.daemon.stop()
+        with open(file, "a") as out:
+            for n, entry in enumerate(entries):
+                out.write(json.dumps({"type": "custom", "id": f"f{n}", "parentId": got["messageId"],
+                                      "timestamp": "2026-01-01T00:00:00.000Z", **entry}) + "\n")
+        self.daemon.start()
+
+    def transcript(self, got):
+        paths = self.ok(self.api.get(S(got["sessionKey"])), 200)["paths"]
+        return next(self.daemon.state.rglob(paths["transcript"].rsplit("/", 1)[-1]))
+
     def test_ten_thousand_edits_of_one_message(self):
+        self.daemon = self.spawn()
+        self.api = self.daemon.client()
         got = self.receive("m1")
         key = got["sessionKey"]
         target = {"sessionId": got["sessionId"], "seq": 0, "id": got["messageId"]}
-        for part in range(100):
-            self.ok(self.api.post(S(key, "main", "messages"), {"entries": [
-                {"type": "custom", "customType": "sessiond.edit", "data": {"target": target, "text": f"{part} {n}"}}
-                for n in range(100)]}), 201)
-        self.assertEqual(self.chat(key), [("99 99", True, False)])
+        self.daemon.checkpoint()
+        self.foreign(got, [{"customType": "sessiond.edit", "data": {"target": target, "text": str(n)}} for n in range(10_000)])
+        self.assertEqual(self.chat(key), [("9999", True, False)])
         self.changed("edits", "m1", text="last")
         self.assertEqual(self.chat(key), [("last", True, False)])
 
     def test_entries_that_only_look_like_changes(self):
+        self.daemon = self.spawn()
+        self.api = self.daemon.client()
+        got = self.receive("m1")
+        self.daemon.checkpoint()
+        self.foreign(got, [{"customType": "sessiond.edit", "data": data} for data in (
+            None, 7, [], {}, {"target": 7}, {"target": {"id": got["messageId"]}},
+            {"target": {"sessionId": got["sessionId"], "id": 7}, "text": "x"})])
+        self.assertEqual(self.chat(got["sessionKey"]), [("hello", False, False)])
+
+    def test_nobody_forges_the_daemons_entries(self):
         got = self.receive("m1")
         key = got["sessionKey"]
-        for data in (None, 7, [], {}, {"target": 7}, {"target": {"id": got["messageId"]}},
-                     {"target": {"sessionId": got["sessionId"], "id": 7}, "text": "x"}):
-            self.ok(self.api.post(S(key, "main", "messages"),
-                                  {"type": "custom", "customType": "sessiond.edit", "data": data}), 201)
+        target = {"sessionId": got["sessionId"], "seq": 0, "id": got["messageId"]}
+        runner = self.daemon.client(self.daemon.token("runner"))
+        tool = self.daemon.client(self.daemon.token("session", agents=["main"], key=key))
+        for type in ("custom", "custom_message"):
+            for name in ("sessiond.edit", "sessiond.delete", "sessiond.run", "sessiond."):
+                entry = {"type": type, "customType": name, "content": "x", "data": {"target": target, "text": "forged"}}
+                for api in (self.api, runner, tool):
+                    self.invalid(api.post(S(key, "main", "messages"), entry), "/customType")
+                    self.invalid(api.post(S(key, "main", "messages"), {"entries": [{"role": "user", "text": "a"}, entry]}),
+                                 "/entries/1/customType")
+        run = self.ok(runner.post(S(key, "main", "runs"), {}), 201)
+        body = {"fence": run["lease"]["fence"], "status": "done",
+                "entries": [{"type": "custom", "customType": "sessiond.delete", "data": {"target": target}}]}
+        place = S(key, "main", "runs", run["runId"], "finish")
+        self.invalid(runner.post(place, body), "/entries/0/customType")
+        body["entries"][0]["customType"] = "mine.delete"
+        self.ok(runner.post(place, body), 200)
         self.assertEqual(self.chat(key), [("hello", False, False)])
 
     def test_a_confined_token_names_nothing_outside(self):

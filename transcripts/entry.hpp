@@ -44,6 +44,9 @@ struct NewEntry {
 // validation_failed or invalid_id with a pointer. `value` must have passed json::check.
 Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 
+// Tells whether the entry is one that only the daemon makes: its customType begins with "sessiond.".
+bool is_of_daemon(const NewEntry& entry);
+
 struct Written {
   std::string line;        // ends in '\n'
   std::string message;     // the Message with its seq

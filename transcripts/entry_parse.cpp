@@ -173,4 +173,9 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   return parsed;
 }
 
+bool is_of_daemon(const NewEntry& entry) {
+  if (entry.type == "message") return false;
+  return json::string_at("{" + entry.body + "}", "customType").value_or("").starts_with("sessiond.");
+}
+
 }  // namespace sessiond::transcripts

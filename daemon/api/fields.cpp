@@ -8,6 +8,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/time_range.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::api {
 
@@ -165,6 +166,13 @@ json::Edit edit_of(std::string_view object) {
     }
   }
   return edit;
+}
+
+Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer) {
+  TRY(auto entry, transcripts::parse_entry(value, pointer));
+  if (transcripts::is_of_daemon(entry))
+    return fail_at(pointer + "/customType", "begins with sessiond.: only the daemon makes such entries");
+  return entry;
 }
 
 }  // namespace sessiond::api

@@ -10,6 +10,7 @@
 
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
+#include "transcripts/entry.hpp"
 
 namespace sessiond::api {
 
@@ -60,5 +61,9 @@ void read_thread(Fields& fields, std::string& into);
 // Returns the edit that sets the object's members; null unsets a member. `object` has been checked by body_of(), so
 // each name occurs once.
 json::Edit edit_of(std::string_view object);
+
+// Reads an entry that a client wants appended. Errors: those of transcripts::parse_entry; validation_failed for an
+// entry that only the daemon makes.
+Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer);
 
 }  // namespace sessiond::api

@@ -19,15 +19,27 @@ struct Named {
   std::string channel{}, account_id{}, peer{}, id{};
 };
 
-// The name under which the request asks for a message. Its token must see the session and the channel.
-ledger::MessageName name_of(const http::Request& request, const std::string& agent, const Named& message) {
+std::string name_of(const std::string& agent, const Named& message) {
+  return decide::platform_name(agent, message.channel, message.account_id, message.peer, message.id);
+}
+
+// How the request looks for a message. Its token must see the session and the channel.
+ledger::MessageSearch search_for(const Api& api, const http::Request& request, const std::string& agent,
+                                 const Named& message) {
   const auto sees_answer = [principal = request.principal, agent,
                             channel = store::lower(store::trim(message.channel))](std::string_view answer) {
     return principal.sees(agent, json::string_at(answer, "sessionKey").value_or(""), channel);
   };
-  return {.name = decide::platform_name(agent, message.channel, message.account_id, message.peer, message.id),
-          .actor = request.principal.id,
-          .sees = sees_answer};
+  ledger::MessageSearch search{.name = name_of(agent, message), .actor = request.principal.id, .sees = sees_answer};
+  for (const std::string_view chat_type : {"direct", "group", "channel"}) {
+    const auto route = policy::route(api.ledger.rules().routing, {.agent = agent,
+                                                                  .channel = message.channel,
+                                                                  .account_id = message.account_id,
+                                                                  .chat_type = chat_type,
+                                                                  .peer = message.peer});
+    if (route) search.keys.push_back(route->key);
+  }
+  return search;
 }
 
 void check_files(Fields& fields, const decide::Inbound& command, std::int64_t most) {
@@ -84,7 +96,9 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   if (!request.principal.sees(agent, route.key, route.channel)) co_return refusal();
   CO_TRY(auto requester, requester_of(request, key, message));
   if (!command.message_id.empty())
-    requester.message = name_of(request, agent, {route.channel, command.account_id, route.peer, command.message_id});
+    requester.message = {.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
+                         .key = route.key,
+                         .actor = request.principal.id};
   // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
@@ -150,11 +164,19 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   CO_TRY(fields.done());
   if (!request.principal.sees_agent(agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
-  auto place = ledger::find_message(api.ledger.parts(), name_of(request, agent, message));
+  auto place = ledger::find_message(api.ledger.parts(), search_for(api, request, agent, message));
   if (!place) co_return no_such_message();
   command.target.key = place->key;
   command.place = std::move(*place);
-  co_return co_await commit(api, request, agent, std::move(command), requester_of(request, key));
+  CO_TRY(auto requester, requester_of(request, key));
+  if (command.what == decide::ChangeMessage::What::remove) {  // a message is deleted once
+    const decide::MessagePlace& at = command.place;
+    requester.message = {.name = json::array_of(std::vector<std::string>{"deleted", agent, at.session_id,
+                                                                         at.topic.value_or(""), at.entry_id}),
+                         .key = at.key,
+                         .actor = request.principal.id};
+  }
+  co_return co_await commit(api, request, agent, std::move(command), std::move(requester));
 }
 
 HandlerResult edit_message(Api& api, http::Request& request) {
@@ -195,7 +217,7 @@ HandlerResult find_message(Api& api, http::Request& request) {
                       .peer = *query_text(request, "peer"),
                       .id = *query_text(request, "platformMessageId")};
   const auto none = [&api] { return as_of_response(api, R"({"data":[]})", 0); };
-  const auto place = ledger::find_message(api.ledger.parts(), name_of(request, agent, message));
+  const auto place = ledger::find_message(api.ledger.parts(), search_for(api, request, agent, message));
   if (!place) co_return none();
   auto source = co_await source_at(api, request,
                                    {.path = {.agent = agent, .target = {.key = place->session_id}},

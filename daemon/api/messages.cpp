@@ -49,15 +49,14 @@ HandlerResult post(Api& api, http::Request& request) {
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     CO_TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      CO_TRY(auto entry,
-             transcripts::parse_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
+      CO_TRY(auto entry, client_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
     if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
-    CO_TRY(auto entry, transcripts::parse_entry(body, ""));
+    CO_TRY(auto entry, client_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
   const auto is_of_agent = [](const transcripts::NewEntry& entry) { return entry.role == "assistant"; };

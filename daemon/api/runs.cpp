@@ -43,7 +43,7 @@ Result<std::vector<transcripts::NewEntry>> read_input(std::optional<std::string_
   if (!input || *input == "null") return entries;
   const bool list = json::kind(*input) == json::Kind::array;
   const auto read = [&entries](std::string_view element, std::string pointer) -> Result<void> {
-    TRY(auto entry, transcripts::parse_entry(element, pointer));
+    TRY(auto entry, client_entry(element, pointer));
     if (entry.type != "message" || entry.role != "user")
       return fail_at(pointer + "/role", "must be user: the agent's own messages come with events and finish");
     entries.push_back(std::move(entry));
@@ -277,7 +277,7 @@ HandlerResult finish(Api& api, http::Request& request) {
   for (const std::string_view element : json::elements(entries.value_or("[]"))) {
     if (command.entries.size() == limits::message_entries)
       co_return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
-    CO_TRY(auto entry, transcripts::parse_entry(element, fmt::format("/entries/{}", command.entries.size())));
+    CO_TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
     command.entries.push_back(std::move(entry));
   }
   const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id);

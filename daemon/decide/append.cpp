@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "daemon/decide/apply.hpp"
-#include "daemon/decide/needs.hpp"
 #include "policy/context/doom_loop.hpp"
 #include "policy/context/window.hpp"
 #include "policy/usage.hpp"
@@ -324,7 +323,9 @@ class EntryAppender {
   // Notes that the entry waits for an answer, or is one.
   void note_needs(const transcripts::NewEntry& entry, json::Edit& edit) {
     std::string now = needs_;
-    if (request_.needs_answer && &entry == request_.entries.data())
+    if (request_.needs)
+      now = after_deletion(needs_, *request_.needs, builder_.context().now);
+    else if (request_.needs_answer && &entry == request_.entries.data())
       now = with_need(needs_, request_.topic, end_.count, builder_.context().now);
     else if (!needs_.empty() && entry.role == "assistant" && is_answer(entry.body))
       now = without_need(needs_, request_.topic);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/decide/decision.hpp"
+#include "daemon/decide/needs.hpp"
 
 namespace sessiond::decide {
 
@@ -16,6 +17,7 @@ struct AppendRequest {
   bool in_list = false;                         // problems point to /entries/<n>, else to the body
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
   bool needs_answer = false;                    // the first entry waits for an answer (needs.hpp)
+  std::optional<NeedsChange> needs{};           // the entry deletes a message that waits
   bool by_daemon = false;                       // calls and results need not match
   // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
   std::vector<std::string> deliveries{};

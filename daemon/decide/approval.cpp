@@ -81,13 +81,26 @@ std::size_t ApprovalList::open() const {
   return static_cast<std::size_t>(std::ranges::count_if(all_, &Approval::is_open));
 }
 
+bool ApprovalList::has_room_for(const Approval& approval) const {
+  if (approval.call_id.empty()) return true;
+  std::size_t count = 1;
+  std::size_t bytes = bytes_of(approval);
+  for (const Approval& each : all_) {
+    if (each.run_id != approval.run_id || each.call_id.empty()) continue;
+    ++count;
+    bytes += bytes_of(each);
+  }
+  return count <= most_of_run && bytes <= most_bytes;
+}
+
 void ApprovalList::put(Approval approval) {
   if (const auto there = std::ranges::find(all_, approval.id, &Approval::id); there != all_.end()) {
     *there = std::move(approval);
     return;
   }
+  const std::string run_id = approval.run_id;
   all_.push_back(std::move(approval));
-  drop_old(most_of_run);
+  drop_old(most_of_run, run_id);
 }
 
 void ApprovalList::end_run() {
@@ -96,16 +109,17 @@ void ApprovalList::end_run() {
     each.decision = "deny";
     each.source = "run_ended";
   }
-  drop_old(most_kept);
+  drop_old(most_kept, {});
 }
 
-void ApprovalList::drop_old(std::size_t most) {
+void ApprovalList::drop_old(std::size_t most, std::string_view active_run) {
   std::size_t count = all_.size();
   std::size_t bytes = 0;
   for (const Approval& each : all_) bytes += bytes_of(each);
   if (count <= most && bytes <= most_bytes) return;
   std::erase_if(all_, [&](const Approval& each) {
-    if (each.is_open() || &each == &all_.back() || (count <= most && bytes <= most_bytes)) return false;
+    const bool stays = each.is_open() || (!each.call_id.empty() && each.run_id == active_run);
+    if (stays || &each == &all_.back() || (count <= most && bytes <= most_bytes)) return false;
     --count;
     bytes -= bytes_of(each);
     return true;

@@ -31,9 +31,9 @@ std::string approval_json(std::string_view agent, std::string_view key, const Ap
 std::string stored_approval(const Approval& approval);
 Approval read_approval(std::string_view stored);
 
-// The approvals of one session, in the order in which they were asked for: all of the active run, so that a question
-// that is sent again gets the same answer, and the last ones of runs that have ended. Decided ones leave, the oldest
-// first, when they are too many or too large.
+// The approvals of one session, in the order in which they were asked for. Those of the active run that have a call id
+// stay until it ends, so that a question which is sent again gets the same answer: the run may ask no more when they
+// are too many or too large. Of others, decided ones leave, the oldest first.
 class ApprovalList {
  public:
   static constexpr std::size_t most_open = 100;
@@ -42,6 +42,8 @@ class ApprovalList {
   const Approval* find(std::string_view id) const;
   const Approval* find_call(std::string_view run_id, std::string_view call_id) const;
   std::size_t open() const;
+  // Tells whether the list can keep one more approval until its run ends.
+  bool has_room_for(const Approval& approval) const;
 
   // Adds an approval, or replaces the one that has its id.
   void put(Approval approval);
@@ -49,7 +51,7 @@ class ApprovalList {
   void end_run();
 
  private:
-  void drop_old(std::size_t most);
+  void drop_old(std::size_t most, std::string_view active_run);
 
   std::vector<Approval> all_{};
 };

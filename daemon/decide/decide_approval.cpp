@@ -90,6 +90,8 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
   if (approval.is_open() && runs.approvals.open() >= ApprovalList::most_open)
     return fail(Code::too_many_requests,
                 fmt::format("the run has {} open approvals; wait until one is decided", ApprovalList::most_open));
+  if (!runs.approvals.has_room_for(approval))
+    return fail(Code::too_many_requests, "the run has asked as much as is kept of one run; end it, and start another");
   using journal::EventType;
   builder.emit(approval.is_open() ? EventType::approval_requested : EventType::approval_resolved, session,
                stored_approval(approval), run->topic);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/needs.hpp"
+#include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/steps.hpp"
 #include "store/try.hpp"
 
@@ -69,6 +70,68 @@ std::string data_of(const ChangeMessage& command) {
   return data.text();
 }
 
+// A message that was handed to the active run, and that an edit made too long for that, waits for the next run.
+void keep_steered_small(DecisionBuilder& builder, Session& session, const std::string& id, const std::string& text) {
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  if (runs == nullptr || !runs->active) return;
+  std::size_t bytes = text.size();
+  bool is_steered = false;
+  for (const Steered& each : runs->steered) {
+    is_steered = is_steered || each.entry_id == id;
+    if (each.entry_id != id) bytes += each.text.size();
+  }
+  if (!is_steered || bytes <= most_steered_bytes) return;
+  json::ObjectWriter data;
+  data.string("runId", runs->active->id);
+  data.raw("steered", json::array_of(std::vector{id}));
+  builder.emit(journal::EventType::run_progress, session, data.text(), runs->active->topic);
+  const bool waits = std::ranges::any_of(
+      runs->queued, [&id](const Run& run) { return std::ranges::find(run.input, id) != run.input.end(); });
+  if (!waits)
+    emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, *runs->active, {{id, text}}));
+}
+
+// Lists the inputs of a topic's runs, without the message itself: they wait for an answer, too.
+std::vector<std::string> others_that_wait(const SessionRuns* runs, const MessagePlace& place) {
+  constexpr std::size_t most = 100;
+  std::vector<std::string> ids;
+  if (runs == nullptr) return ids;
+  const auto add = [&](const std::string& id) {
+    if (id != place.entry_id && ids.size() < most) ids.push_back(id);
+  };
+  if (runs->active && runs->active->topic == place.topic) {
+    for (const std::string& id : runs->active->input)
+      if (std::ranges::find(runs->active->deleted, id) == runs->active->deleted.end()) add(id);
+    for (const Steered& each : runs->steered) add(each.entry_id);
+  }
+  for (const Run& run : runs->queued)
+    if (run.topic == place.topic) std::ranges::for_each(run.input, add);
+  return ids;
+}
+
+// Finds the first message after a deleted one that waits for an answer, as far as runs know. Nothing: none is known.
+// Sets builder.out.need if a line is to be fetched.
+std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& session, const MessagePlace& place,
+                                     const FetchedLines& lines) {
+  NeedsChange change{.topic = place.topic, .deleted = place.seq};
+  if (!session.needs_answer || place.session_id != session.session_id) return {};
+  const std::string needs(json::find(*session.entry_with_old_counters(), "needs").value_or("[]"));
+  if (after_deletion(needs, change, 0) == needs) return {};
+  std::vector<std::string> unknown;
+  for (const std::string& id : others_that_wait(builder.state().runs.find(session.key()), place)) {
+    const auto line = lines.find(id);
+    if (line == lines.end()) {
+      unknown.push_back(id);
+    } else if (!line->second.line.empty() && line->second.seq > place.seq &&
+               (!change.next || line->second.seq < *change.next)) {
+      change.next = line->second.seq;
+    }
+  }
+  if (!unknown.empty())
+    builder.out.need = Need{Need::What::lines, AgentState::file_of(session, place.topic), std::move(unknown)};
+  return change;
+}
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
@@ -84,10 +147,16 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   AppendRequest append{.topic = topic_for(state, session, place)};
   append.entries.push_back(
       {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(command.what), data)});
+  const bool is_current = place.session_id == session.session_id;
+  if (command.what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
+  if (builder.out.need) return std::move(builder.out);
   TRY(const auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   builder.emit(event_type(command.what), session, data, append.topic);
-  if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
+  if (command.what == ChangeMessage::What::edit && is_current)
+    keep_steered_small(builder, session, place.entry_id,
+                       command.text ? *command.text : transcripts::text_of(command.content));
+  if (command.what == ChangeMessage::What::remove && is_current)
     take_off_queue(builder, session, {place.entry_id},
                    run_error("input_deleted", "the messages that it was to answer were deleted"));
   json::ObjectWriter answer(builder.out.body);

@@ -132,6 +132,7 @@ Result<Decision> decide(const AgentState& state, const AckDelivery& command, con
   if (!command.platform_message_id.empty()) more = "\"platformMessageId\":" + command.platform_message_id;
   if (!command.parts.empty()) more.append(more.empty() ? "" : ",").append("\"parts\":").append(command.parts);
   emit_delivery(builder, EventType::delivery_sent, *delivery, more);
+  builder.out.named = sent_names(state.id(), *delivery, command.platform_message_id, command.parts);
   const std::size_t events = builder.out.events.size();
   // It was sent, whether the transcript can take the note or not.
   if (!note_sent(builder, *delivery, command, lines))

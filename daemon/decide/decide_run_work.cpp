@@ -336,7 +336,12 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
     return std::move(builder.out);
   Run run = *runs->active;
   RunEnd end{.stop_reason = "aborted", .partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes)};
-  const bool retries = command.why == EndRun::Why::lease_lost && run.status == RunStatus::running &&
+  Run retry = run;
+  retry.deleted.clear();
+  std::erase_if(retry.input,
+                [&run](const std::string& id) { return std::ranges::find(run.deleted, id) != run.deleted.end(); });
+  const bool has_work = run.input.empty() || !retry.input.empty();
+  const bool retries = command.why == EndRun::Why::lease_lost && run.status == RunStatus::running && has_work &&
                        run.attempt < context.rules->runs.max_attempts;
   if (run.status == RunStatus::aborting) {
     end.error = run_error("aborted", "the runner did not end it in time");
@@ -348,7 +353,6 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
     end.error = run_error("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
   }
   end.retried = retries;
-  Run retry = run;
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need || !retries) return std::move(builder.out);
   retry.retry_of = std::exchange(retry.id, context.ids->uuid());

@@ -74,6 +74,7 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
     TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/entry/spawnedBy"));
     TRY(const auto depth, check_spawn(state, *parent, *context.rules));
     put_parent(edit, *parent, depth);
+    TRY(runs::inherit_policy(*parent->entry(), edit, context.sets_policy));
   }
   TRY(check_required(context.rules->require_fields, "/entry",
                      [&](const std::string& field) { return value_of(edit, field) != nullptr; }));
@@ -122,6 +123,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   }));
   if (there == nullptr) {
     TRY(runs::check_binding("{}", edit, ""));
+    TRY(inherit_policy_in_put(state, key, context, edit));
     if (session_id.empty()) session_id = fresh_session_id(state, context);
     TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
     return answer_session(builder, session, 201);
@@ -137,6 +139,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
   }
   TRY(runs::check_binding(*old, edit, ""));
+  if (!context.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
   return answer_edited(builder, std::move(session));
 }
@@ -169,6 +172,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
   TRY(runs::check_binding(*old, named, ""));
+  if (!context.sets_policy) TRY(runs::check_keeps_policy(*old, named));
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));
   return answer_edited(builder, std::move(session));
 }

@@ -102,6 +102,7 @@ struct Context {
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
   Sight sight{};
+  bool sets_policy = true;  // the requester may change what a session is allowed to do (auth::Permission::policy)
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
   const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
@@ -140,13 +141,7 @@ struct Decision {
   std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
   std::optional<Need> need;
 
-  // Messages that went out, by the names that their platform gave them: they are then found, edited and deleted as
-  // those that came in.
-  struct Named {
-    std::string name;  // platform_name()
-    MessagePlace place;
-  };
-  std::vector<Named> named{};
+  std::vector<NamedMessage> named{};
 
   int status = 200;
   std::string body;      // JSON

@@ -36,6 +36,18 @@ std::string without_need(std::string_view needs, const std::optional<std::string
   return "[" + rest;
 }
 
+std::string after_deletion(std::string_view needs, const NeedsChange& change, std::int64_t since) {
+  if (json::kind(needs) != json::Kind::array) return std::string(needs);
+  for (const std::string_view need : json::elements(needs)) {
+    if (json::kind(need) != json::Kind::object || json::string_at(need, "topic") != change.topic ||
+        json::int_at(need, "seq") != static_cast<std::int64_t>(change.deleted))
+      continue;
+    const std::string rest = without_need(needs, change.topic);
+    return change.next ? with_need(rest, change.topic, *change.next, since) : rest;
+  }
+  return std::string(needs);
+}
+
 bool is_answer(std::string_view message) {
   const json::Index members(message);
   if (members.string_at("role") != "assistant" || members.string_at("state") == "interrupted") return false;

@@ -15,6 +15,15 @@ std::string with_need(std::string_view needs, const std::optional<std::string>& 
                       std::int64_t since);
 // Returns the list without what waits in a topic; empty if nothing waits any more.
 std::string without_need(std::string_view needs, const std::optional<std::string>& topic);
+// The deletion of a message.
+struct NeedsChange {
+  std::optional<std::string> topic{};
+  std::uint64_t deleted = 0;
+  std::optional<std::uint64_t> next{};  // the message that waits then; nothing: none is known
+};
+// Returns the list after it; the same list if it does not have the message.
+std::string after_deletion(std::string_view needs, const NeedsChange& change, std::int64_t since);
+
 // Tells whether a message, raw JSON, is an answer.
 bool is_answer(std::string_view message);
 

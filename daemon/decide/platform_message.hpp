@@ -4,13 +4,15 @@
 // The ledger keeps an answer under this name, as long as the journal (store/answers/kept_answers.hpp). It is the answer
 // to a message that comes a second time, and says where the message is, so that it can be found, edited and deleted.
 // What a bridge receives is named by its request (ledger::Requester); a decision names messages that went out
-// (Decision::named).
+// (Decision::named). The name tells neither the chat's type nor its thread: daemon/ledger/known_messages.hpp keeps
+// apart what belongs to different sessions.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sessiond::decide {
 
@@ -29,5 +31,17 @@ struct MessagePlace {
 std::optional<MessagePlace> read_place(std::string_view answer);
 // The answer that names a message which went out, and nothing more.
 std::string place_json(const MessagePlace& place);
+
+// A message that went out, by a name that its platform gave it: it is then found, edited and deleted as those that
+// came in.
+struct NamedMessage {
+  std::string name{};  // platform_name()
+  MessagePlace place{};
+};
+struct Delivery;
+// Names a message that was sent: by its id (a raw JSON string; empty: none), and by those of its parts (a raw JSON
+// array of strings, or of objects with platformMessageId; empty: none).
+std::vector<NamedMessage> sent_names(std::string_view agent, const Delivery& delivery, std::string_view id,
+                                     std::string_view parts);
 
 }  // namespace sessiond::decide

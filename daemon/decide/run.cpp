@@ -87,15 +87,28 @@ void take_texts(Run& run, Run before) {
 }
 
 std::string overflow_json(const runs::Overflow& overflow) {
+  std::vector<std::string> lines;
+  std::vector<std::string> ids;
+  for (const runs::Overflow::Line& line : overflow.lines) {
+    lines.push_back(line.text);
+    ids.push_back(line.entry_id);
+  }
   json::ObjectWriter out;
   out.integer("dropped", overflow.dropped);
-  out.raw("lines", json::array_of(overflow.lines));
+  out.raw("lines", json::array_of(lines));
+  out.raw("entryIds", json::array_of(ids));
   return out.text();
 }
 
 runs::Overflow read_overflow(std::string_view object) {
-  return {.dropped = json::int_at(object, "dropped").value_or(0),
-          .lines = texts_of(json::find(object, "lines").value_or("[]"))};
+  runs::Overflow overflow;
+  const std::vector<std::string> ids = texts_of(json::find(object, "entryIds").value_or("[]"));
+  for (std::string& text : texts_of(json::find(object, "lines").value_or("[]"))) {
+    const std::size_t index = overflow.lines.size();
+    overflow.lines.push_back({.text = std::move(text), .entry_id = index < ids.size() ? ids[index] : ""});
+  }
+  overflow.dropped = json::int_at(object, "dropped").value_or(0);
+  return overflow;
 }
 
 std::string run_json(std::string_view key, const Run& run) {
@@ -118,6 +131,7 @@ std::string stored_run(const Run& run) {
   out.boolean("inStep", run.in_step);
   out.boolean("collects", run.collects);
   if (!run.texts.empty()) out.raw("texts", json::array_of(run.texts));
+  if (!run.deleted.empty()) out.raw("deleted", json::array_of(run.deleted));
   return out.text();
 }
 
@@ -164,6 +178,7 @@ Run read_run(const json::Index& members) {
   run.additional_context = text("additionalContext");
   run.input = texts_of(members.find("input").value_or("[]"));
   run.texts = texts_of(members.find("texts").value_or("[]"));
+  run.deleted = texts_of(members.find("deleted").value_or("[]"));
   return run;
 }
 

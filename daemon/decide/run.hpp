@@ -56,6 +56,7 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   bool in_step = false;                     // the last step has not finished
   std::optional<std::int64_t> max_steps{};  // as asked; nothing: the configured one. 0: no limit
   std::vector<std::string> input{};         // entry ids
+  std::vector<std::string> deleted{};       // of these, while the run is active: a retry goes without them
   std::string reply_to{};                   // raw JSON object; empty: none
   std::string additional_context{};         // what hooks said at its start
 

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "store/json/raw_json.hpp"
+#include "transcripts/changes.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -90,12 +91,49 @@ SessionRuns read_session(std::string_view text) {
   return runs;
 }
 
+// People have edited or deleted a message: what is kept of its text becomes as they left it, and a deleted one is given
+// to no run any more. Queued runs lose it by events of their own.
+void change_input(SessionRuns& runs, const journal::Event& event) {
+  const std::string_view target = json::find(event.data, "target").value_or("{}");
+  if (text_at(target, "sessionId") != event.envelope.session_id) return;
+  const std::string id = text_at(target, "id");
+  const auto topic = json::string_at(target, "topic");
+  const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
+  const std::string text = transcripts::edited_text({.edit = std::string(event.data)});
+  if (is_deleted)
+    runs.overflow.forget(id);
+  else
+    runs.overflow.edit(id, text);
+  for (Run& run : runs.queued) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
+    if (run.topic == topic && index < run.texts.size()) run.texts[index] = is_deleted ? "" : runs::overflow_line(text);
+  }
+  if (!runs.active || runs.active->topic != topic) return;
+  if (is_deleted) {
+    if (std::ranges::find(runs.active->input, id) != runs.active->input.end()) runs.active->deleted.push_back(id);
+    std::erase_if(runs.steered, [&id](const Steered& each) { return each.entry_id == id; });
+  } else if (const auto steered = std::ranges::find(runs.steered, id, &Steered::entry_id);
+             steered != runs.steered.end()) {
+    steered->text = text;
+  }
+}
+
 // Takes off what the runner has confirmed.
 void confirm(SessionRuns& runs, std::string_view ids) {
   for (const std::string_view id : json::elements(ids)) {
     const std::string confirmed = json::as_string(id).value_or("");
     std::erase_if(runs.steered, [&](const Steered& each) { return each.entry_id == confirmed; });
   }
+}
+
+// Notes which inputs a full queue has dropped.
+void take_dropped(SessionRuns& runs, const json::Index& data) {
+  std::vector<std::string> ids;
+  for (const std::string_view id : json::elements(data.find("droppedIds").value_or("[]")))
+    ids.push_back(json::as_string(id).value_or(""));
+  auto id = ids.begin();
+  for (const std::string_view text : json::elements(data.find("dropped").value_or("[]")))
+    runs.overflow.add(json::as_string(text).value_or(""), id == ids.end() ? "" : std::move(*id++));
 }
 
 }  // namespace
@@ -187,6 +225,10 @@ void RunBook::apply(const journal::Event& event) {
   } else if (type == EventType::session_created) {
     if (event.envelope.seq <= seq_ || json::string_at(event.data, "reason") != "restore") return;
     sessions_[key].opening.next = "resume";
+  } else if (type == EventType::message_edited || type == EventType::message_deleted) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
+    change_input(found->second, event);
   } else if (type == EventType::session_deleted) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
@@ -237,8 +279,7 @@ void RunBook::apply(const journal::Event& event) {
     }
     if (const auto calls = data.find("n")) runs.calls = static_cast<std::uint64_t>(number(calls));
     if (const auto confirmed = data.find("steered")) confirm(runs, *confirmed);
-    for (const std::string_view text : json::elements(data.find("dropped").value_or("[]")))
-      runs.overflow.add(json::as_string(text).value_or(""));
+    take_dropped(runs, data);
     list_as_waiting(key);
   }
   seq_ = event.envelope.seq;

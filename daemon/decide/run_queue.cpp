@@ -5,8 +5,7 @@
 namespace sessiond::decide {
 namespace {
 
-constexpr std::size_t most_steered = 100;  // messages that a runner has not confirmed, and bytes of their texts
-constexpr std::size_t most_steered_bytes = 256 << 10;
+constexpr std::size_t most_steered = 100;  // messages that a runner has not confirmed
 
 std::size_t inputs_of(const Run& run) { return std::max<std::size_t>(run.input.size(), 1); }
 
@@ -64,7 +63,10 @@ class Queue {
       auto oldest = first(runs::Origin::retry, runs::Origin::interrupt);
       if (oldest == queued_.end()) oldest = first(runs::Origin::retry);
       if (oldest == queued_.end()) return;
-      if (counted) dropped_.push_back(oldest->texts.empty() ? "" : oldest->texts.front());
+      if (counted) {
+        dropped_.push_back(oldest->texts.empty() ? "" : oldest->texts.front());
+        dropped_ids_.push_back(oldest->input.empty() ? "" : oldest->input.front());
+      }
       if (inputs_of(*oldest) > 1) {
         oldest->input.erase(oldest->input.begin());
         if (!oldest->texts.empty()) oldest->texts.erase(oldest->texts.begin());
@@ -100,15 +102,17 @@ class Queue {
  private:
   DecisionBuilder& builder_;
   Session& session_;
-  // The member of the next event that tells what was dropped.
+  // The members of the next event that tell what was dropped.
   std::string told() {
     if (dropped_.empty()) return {};
-    return "\"dropped\":" + json::array_of(std::exchange(dropped_, {}));
+    return "\"dropped\":" + json::array_of(std::exchange(dropped_, {})) +
+           ",\"droppedIds\":" + json::array_of(std::exchange(dropped_ids_, {}));
   }
 
   std::vector<Run> queued_{};
   std::vector<std::string> dropped_{};  // how they begin
-  std::string shortened_{};             // the id of a run that has lost inputs, and is not told of yet
+  std::vector<std::string> dropped_ids_{};
+  std::string shortened_{};  // the id of a run that has lost inputs, and is not told of yet
 };
 
 // Hands the messages to the active run.

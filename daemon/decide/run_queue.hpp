@@ -10,6 +10,9 @@
 
 namespace sessiond::decide {
 
+// Bytes of messages that were handed to the active run, and that its runner has not confirmed.
+inline constexpr std::size_t most_steered_bytes = 256 << 10;
+
 // Messages that this decision has appended.
 struct RunInput {
   std::vector<std::string> ids{};

@@ -82,21 +82,6 @@ void end_approvals(DecisionBuilder& builder, const Session& session, const Run& 
   }
 }
 
-Run leftover_of(DecisionBuilder& builder, const Run& ended, const std::vector<Steered>& steered) {
-  Run run;
-  run.id = builder.context().ids->uuid();
-  run.session_id = ended.session_id;
-  run.topic = ended.topic;
-  run.created_at = run.ready_at = builder.context().now;
-  run.reply_to = ended.reply_to;
-  run.origin = runs::Origin::steer_leftover;
-  for (const Steered& each : steered) {
-    run.input.push_back(each.entry_id);
-    run.texts.push_back(runs::overflow_line(each.text));
-  }
-  return run;
-}
-
 }  // namespace
 
 std::string run_error(std::string_view code, std::string_view message) {
@@ -104,6 +89,21 @@ std::string run_error(std::string_view code, std::string_view message) {
   out.string("code", code);
   out.string("message", message);
   return out.text();
+}
+
+Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered) {
+  Run run;
+  run.id = builder.context().ids->uuid();
+  run.session_id = active.session_id;
+  run.topic = active.topic;
+  run.created_at = run.ready_at = builder.context().now;
+  run.reply_to = active.reply_to;
+  run.origin = runs::Origin::steer_leftover;
+  for (const Steered& each : steered) {
+    run.input.push_back(each.entry_id);
+    run.texts.push_back(runs::overflow_line(each.text));
+  }
+  return run;
 }
 
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes) {

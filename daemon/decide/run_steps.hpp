@@ -33,6 +33,8 @@ struct RunEnd {
 // its runner has not confirmed becomes a queued run. `run` is then as it ended.
 Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
                                 const FetchedLines& lines);
+// Makes the run that waits with messages which an active one was handed and did not take.
+Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered);
 // Ends a queued run.
 void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
                 std::string_view more = {});

@@ -67,6 +67,9 @@ void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth);
 // session gets them as in create.
 Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
                               std::string_view key, const Rules& rules, json::Edit& edit);
+// A PUT by a token that may not set policy gives a new session what its parent, if there is one, is not allowed to do.
+Result<void> inherit_policy_in_put(const AgentState& state, std::string_view key, const Context& context,
+                                   json::Edit& edit);
 
 // {"type":"text","text":…}, alone and as the only part of a content.
 std::string text_part(std::string_view text);

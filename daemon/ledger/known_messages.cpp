@@ -1,27 +1,98 @@
 #include "daemon/ledger/known_messages.hpp"
 
+#include <algorithm>
+
 #include "daemon/decide/hooks.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::ledger {
+namespace {
 
-KnownMessage known_message(const LedgerParts& parts, const MessageName& wanted) {
-  const auto find = [&parts](const answers::Digest& scope) -> std::optional<answers::Answer> {
-    if (const answers::Answer* in_memory = parts.memory.find_answer(scope)) return *in_memory;
-    return parts.commits.answers().find_message(scope, parts.commits.clock().now());
-  };
-  KnownMessage known{.scope = answers::digest(wanted.name)};
-  known.answer = find(known.scope);
-  if (!known.answer || wanted.sees(known.answer->body)) return known;
-  known.scope = answers::digest(wanted.name + wanted.actor);
-  known.answer = find(known.scope);
-  if (known.answer && !wanted.sees(known.answer->body)) known.answer.reset();
+std::string text_of_scope(const answers::Digest& scope) {
+  return {reinterpret_cast<const char*>(scope.data()), scope.size()};
+}
+
+std::optional<answers::Answer> find_answer(const LedgerParts& parts, const answers::Digest& scope) {
+  if (const answers::Answer* in_memory = parts.memory.find_answer(scope)) return *in_memory;
+  return parts.commits.answers().find_message(scope, parts.commits.clock().now());
+}
+
+answers::Digest scope_of_session(const std::string& name, std::string_view key) {
+  return answers::digest(name + "\n" + store::folded_key(key));
+}
+answers::Digest scope_of_token(const std::string& name, const std::string& actor) {
+  return answers::digest(name + actor);
+}
+
+bool is_of_session(const answers::Answer& answer, std::string_view key) {
+  return store::same_key(json::string_at(answer.body, "sessionKey").value_or(""), key);
+}
+
+// Tells the answer to a request from the one that names a message which went out (decide::place_json).
+bool is_reply(const answers::Answer& answer) { return json::find(answer.body, "asOf").has_value(); }
+
+}  // namespace
+
+InFlight::~InFlight() {
+  for (const std::string& scope : own_) table_.erase(scope);
+}
+
+bool InFlight::has(const answers::Digest& scope) const { return table_.contains(text_of_scope(scope)); }
+
+void InFlight::add(const answers::Digest& scope) {
+  if (table_.insert(text_of_scope(scope)).second) own_.push_back(text_of_scope(scope));
+}
+
+Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& wanted, InFlight& in_flight) {
+  const answers::Digest shared = answers::digest(wanted.name);
+  const answers::Digest of_session = scope_of_session(wanted.name, wanted.key);
+  if (in_flight.has(of_session))
+    return std::unexpected(Problem{.code = Code::idempotency_in_flight,
+                                   .detail = "a request with this messageId is still running",
+                                   .retry_after_s = 1});
+  auto first = find_answer(parts, shared);
+  const bool is_free = !first || is_of_session(*first, wanted.key);
+  if (first && is_free && is_reply(*first)) return KnownMessage{.answer = std::move(first)};
+  if (auto own = find_answer(parts, of_session); own && is_of_session(*own, wanted.key) && is_reply(*own))
+    return KnownMessage{.answer = std::move(own)};
+  KnownMessage known;
+  if (is_free && !in_flight.has(shared))
+    known.scopes = {shared};
+  else
+    known.scopes = {of_session, scope_of_token(wanted.name, wanted.actor)};
+  in_flight.add(of_session);
+  in_flight.add(known.scopes.front());
   return known;
 }
 
-std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageName& wanted) {
-  const auto known = known_message(parts, wanted);
-  return known.answer ? decide::read_place(known.answer->body) : std::nullopt;
+std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageSearch& wanted) {
+  std::vector<answers::Digest> scopes{scope_of_token(wanted.name, wanted.actor), answers::digest(wanted.name)};
+  for (const std::string& key : wanted.keys) scopes.push_back(scope_of_session(wanted.name, key));
+  for (const answers::Digest& scope : scopes) {
+    const auto answer = find_answer(parts, scope);
+    if (!answer || !wanted.sees(answer->body)) continue;
+    if (auto place = decide::read_place(answer->body)) return place;
+  }
+  return {};
+}
+
+void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,
+               InFlight& in_flight) {
+  for (const decide::NamedMessage& named : decision.named) {
+    const answers::Digest shared = answers::digest(named.name);
+    const answers::Digest of_session = scope_of_session(named.name, named.place.key);
+    if (in_flight.has(of_session)) continue;
+    const auto first = find_answer(parts, shared);
+    if (first && is_of_session(*first, named.place.key)) continue;
+    std::vector<answers::Digest> scopes{of_session, scope_of_token(named.name, actor)};
+    if (!first && !in_flight.has(shared)) scopes = {shared};
+    for (const answers::Digest& scope : scopes) {
+      if (in_flight.has(scope) || find_answer(parts, scope)) continue;
+      in_flight.add(scope);
+      under.sent.emplace_back(scope, decide::place_json(named.place));
+    }
+  }
 }
 
 std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,
@@ -29,18 +100,12 @@ std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::De
   std::vector<answers::Answer> answers;
   // Nothing was done that must not be done twice: nothing at all, or handlers were called before the command itself.
   if (decision.status == 204 || decision.status == decide::asked) return answers;
-  if (under.scopes.empty() && !under.message && decision.named.empty()) return answers;
+  if (under.scopes.empty() && under.message.empty() && under.sent.empty()) return answers;
   const std::int64_t now = clock.now();
-  for (const decide::Decision::Named& named : decision.named) {
-    answers.push_back({.scope = answers::digest(named.name),
-                       .time = now,
-                       .status = 200,
-                       .headers = "{}",
-                       .body = decide::place_json(named.place)});
-  }
-  if (under.message)
-    answers.push_back(
-        {.scope = *under.message, .time = now, .status = decision.status, .headers = "{}", .body = decision.body});
+  for (const auto& [scope, place] : under.sent)
+    answers.push_back({.scope = scope, .time = now, .status = 200, .headers = "{}", .body = place});
+  for (const answers::Digest& scope : under.message)
+    answers.push_back({.scope = scope, .time = now, .status = decision.status, .headers = "{}", .body = decision.body});
   std::string headers;
   json::ObjectWriter writer(headers);
   if (!decision.etag.empty()) writer.string("etag", decision.etag);

@@ -1,41 +1,78 @@
 // Finds what was answered to a message that its platform has named (daemon/decide/platform_message.hpp).
 //
-// A token that may not see the session of that answer gets it not. It has a name of its own for the message, so to such
-// a token nothing was ever said. Thread: the loop. May read the disk, as for an Idempotency-Key.
+// The platform's name says neither the chat's type nor its thread, so it may stand for messages of several sessions,
+// and a token that is limited to one of them may be the first to use it. An answer is therefore kept under one of three
+// scopes: the shared one, as long as no other session has it, else that of the session and that of the token. A message
+// is a duplicate only of one that belongs to the same session. Messages that went out have the same scopes, and never
+// replace one that is there.
+// Thread: the loop. May read the disk, as for an Idempotency-Key.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "daemon/ledger/parts.hpp"
 
 namespace sessiond::ledger {
 
-// The name under which a requester asks for a message. Empty: for none.
+// The scopes of requests and messages that are being committed. Takes its own out when the commit ends, however it
+// ends.
+class InFlight {
+ public:
+  using Table = std::unordered_set<std::string>;
+
+  explicit InFlight(Table& table) : table_(table) {}
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+  ~InFlight();
+
+  bool has(const answers::Digest& scope) const;  // of any commit
+  void add(const answers::Digest& scope);
+
+ private:
+  Table& table_;
+  std::vector<std::string> own_{};
+};
+
+// A message that a requester brings.
 struct MessageName {
-  std::string name{};  // decide::platform_name
+  std::string name{};   // decide::platform_name; empty: it has none
+  std::string key{};    // of the session that the message belongs to
+  std::string actor{};  // token id
+};
+struct KnownMessage {
+  std::optional<answers::Answer> answer{};  // durable; nothing: the message is new
+  std::vector<answers::Digest> scopes{};    // under which its answer is to be kept
+};
+// idempotency_in_flight when the same message is being committed. Marks the scopes of a new one as in flight.
+Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& wanted, InFlight& in_flight);
+
+// A message that a requester looks for by its platform's name.
+struct MessageSearch {
+  std::string name{};
+  std::vector<std::string> keys{};  // of sessions that may have it
   std::string actor{};
   std::function<bool(std::string_view answer)> sees{};  // tells whether the requester may see an answer
 };
-
-struct KnownMessage {
-  answers::Digest scope{};                  // under which the answer is kept, or is to be kept
-  std::optional<answers::Answer> answer{};  // durable; nothing: there is none
-};
-KnownMessage known_message(const LedgerParts& parts, const MessageName& wanted);
-
-// Finds where such a message is. Nothing: none is known, or the requester may not see what was answered to it.
-std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageName& wanted);
+// Finds where such a message is: one of the requester's own, else another that it may see. Nothing: there is none.
+std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageSearch& wanted);
 
 // Under what an answer is kept.
 struct KeptUnder {
   std::vector<answers::Digest> scopes{};  // of the Idempotency-Key; an answer is looked for under the first
   answers::Digest request{};
-  std::optional<answers::Digest> message{};  // as its platform has named it
+  std::vector<answers::Digest> message{};                       // as its platform has named it
+  std::vector<std::pair<answers::Digest, std::string>> sent{};  // messages that went out, each with its answer
 };
+
+// Adds the messages that a decision names, and marks their scopes as in flight.
+void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,
+               InFlight& in_flight);
 
 // Makes the answers to keep: the same one under each scope, and those that name messages.
 std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,

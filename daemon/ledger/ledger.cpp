@@ -15,10 +15,6 @@ namespace {
 constexpr int max_fetches = 64;  // facts one decision may ask for
 constexpr int most_looks = 8;    // at a transcript that a foreign program goes on writing to
 
-std::string scope_key(const answers::Digest& scope) {
-  return {reinterpret_cast<const char*>(scope.data()), scope.size()};
-}
-
 // Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
 Problem not_in_file(Problem why) {
   if (why.code == Code::lock_timeout) return why;
@@ -27,21 +23,6 @@ Problem not_in_file(Problem why) {
   why.retry_after_s = 1;
   return why;
 }
-
-// Takes a key out of the in-flight table when the commit ends, however it ends.
-class InFlightKey {
- public:
-  InFlightKey(std::unordered_set<std::string>& table, std::string key) : table_(table), key_(std::move(key)) {
-    table_.insert(key_);
-  }
-  InFlightKey(const InFlightKey&) = delete;
-  InFlightKey& operator=(const InFlightKey&) = delete;
-  ~InFlightKey() { table_.erase(key_); }
-
- private:
-  std::unordered_set<std::string>& table_;
-  std::string key_;
-};
 
 // Says whether the outcome tells where a transcript ends. Of the refusals only these do.
 bool tells_of_end(const Result<decide::Decision>& decided) {
@@ -129,9 +110,9 @@ std::unexpected<Problem> is_there_already() {
   return fail(Code::session_exists, "a session with this key or id is there already");
 }
 
-std::unexpected<Problem> still_running(std::string_view what) {
+std::unexpected<Problem> still_running() {
   return std::unexpected(Problem{.code = Code::idempotency_in_flight,
-                                 .detail = fmt::format("a request with this {} is still running", what),
+                                 .detail = "a request with this Idempotency-Key is still running",
                                  .retry_after_s = 1});
 }
 
@@ -152,10 +133,12 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       CO_TRY(const auto known, kept_answer(parts, under.scopes.front(), intent.request));
       if (known) co_return replay(*known);
     }
+    InFlight::Table nothing;  // this is decided and applied without a wait
+    InFlight in_flight(nothing);
     if (!intent.message.name.empty()) {
-      const KnownMessage known = known_message(parts, intent.message);
+      CO_TRY(const KnownMessage known, known_message(parts, intent.message, in_flight));
       if (known.answer) co_return duplicate(*known.answer);
-      under.message = known.scope;
+      under.message = known.scopes;
     }
     CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide, facts));
     if (decision.need) {
@@ -168,6 +151,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       decision.body.pop_back();
       decision.body += R"(,"durable":false})";
     }
+    keep_sent(parts, decision, intent.actor, under, in_flight);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
     co_return Reply{.status = decision.status,
                     .body = std::move(decision.body),
@@ -182,12 +166,10 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   if (intent.in_memory)
     co_return co_await commit_in_memory(parts_, std::move(agent), std::move(intent), std::move(decide));
   KeptUnder under{.request = intent.request};
-  std::shared_ptr<InFlightKey> guard;
-  std::shared_ptr<InFlightKey> message_guard;
+  auto in_flight = std::make_shared<InFlight>(in_flight_);
   if (intent.scope) {
     under.scopes = co_await scopes_of(parts_, agent, *intent.scope);
-    std::string key = scope_key(under.scopes.front());
-    if (in_flight_keys_.contains(key)) co_return still_running("Idempotency-Key");
+    if (in_flight->has(under.scopes.front())) co_return still_running();
     CO_TRY(const auto known, kept_answer(parts_, under.scopes.front(), intent.request));
     if (known) {
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
@@ -195,12 +177,10 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       }
       co_return replay(*known);
     }
-    guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
+    in_flight->add(under.scopes.front());
   }
   if (!intent.message.name.empty()) {
-    std::string key = scope_key(answers::digest(intent.message.name));
-    if (in_flight_keys_.contains(key)) co_return still_running("messageId");
-    const KnownMessage known = known_message(parts_, intent.message);
+    CO_TRY(const KnownMessage known, known_message(parts_, intent.message, *in_flight));
     if (known.answer) {
       if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       Reply reply = duplicate(*known.answer);
@@ -210,8 +190,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
         parts_.commits.answers().put(answer);
       co_return reply;
     }
-    under.message = known.scope;
-    message_guard = std::make_shared<InFlightKey>(in_flight_keys_, std::move(key));
+    under.message = known.scopes;
   }
 
   decide::FetchedLines lines;
@@ -278,6 +257,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       if (const decide::AgentState* memory = parts_.memory.of(agent); memory && makes_one_of(*memory, decision))
         co_return is_there_already();
       committed = !decision.events.empty();
+      keep_sent(parts_, decision, intent.actor, under, *in_flight);
       last = parts_.agents.stage(state, decision, answers_of(under, decision, parts_.commits.clock()));
       break;
     }
@@ -295,10 +275,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   if (intent.respond_async && committed) {
     reply.status = 202;
     parts_.env.background.run(
-        finish(parts_, last, agent, std::move(decision.transcript_updates),
-               std::make_shared<std::pair<std::shared_ptr<InFlightKey>, std::shared_ptr<InFlightKey>>>(
-                   std::move(guard), std::move(message_guard)),
-               std::move(hold)),
+        finish(parts_, last, agent, std::move(decision.transcript_updates), std::move(in_flight), std::move(hold)),
         "finish");
     co_return reply;
   }

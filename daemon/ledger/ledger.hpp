@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "config/config.hpp"
@@ -165,7 +164,7 @@ class Ledger {
          std::unique_ptr<journal::AgeClock> clock, std::string secret);
 
   LedgerParts parts_;
-  std::unordered_set<std::string> in_flight_keys_;  // idempotency scopes that are being committed
+  InFlight::Table in_flight_;
   OnEvents on_events_{};
 };
 

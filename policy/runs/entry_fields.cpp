@@ -93,6 +93,12 @@ void check_tools(std::string_view tools, std::string_view allowed, const std::st
   }
 }
 
+std::unexpected<Problem> needs_policy(const std::string& what) {
+  return std::unexpected(Problem{.code = Code::forbidden,
+                                 .detail = what + " needs the permission policy, which this token does not have",
+                                 .members = {{"permission", "\"policy\""}}});
+}
+
 bool has_active_run(const json::Index& entry) {
   const auto status = entry.string_at("status");
   return status == "running" || status == "aborting";
@@ -142,6 +148,30 @@ Result<void> check_binding(std::string_view before, const json::Edit& edit, std:
     }
   }
   if (!faults.empty()) return fail_with(std::move(faults));
+  return {};
+}
+
+Result<void> check_keeps_policy(std::string_view before, const json::Edit& edit) {
+  const json::Index entry(before);
+  for (const std::string_view field : {"guardrails", "turnCap"})
+    if (Change(entry, edit, field).is_change()) return needs_policy(fmt::format("changing {}", field));
+  return {};
+}
+
+Result<void> inherit_policy(std::string_view parent, json::Edit& edit, bool sets_policy) {
+  const json::Index above(parent);
+  for (const std::string_view field : {"guardrails", "permissionMode"}) {
+    const Change change(above, edit, field);
+    if (!change.before) continue;
+    if (change.is_named && change.after) {
+      if (!sets_policy && change.is_change())
+        return needs_policy(fmt::format("spawning with another {} than the parent's", field));
+      continue;
+    }
+    std::erase(edit.unset, field);
+    std::erase_if(edit.set, [field](const auto& member) { return member.name == field; });
+    edit.put(std::string(field), std::string(*change.before));
+  }
   return {};
 }
 

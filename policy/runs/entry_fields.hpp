@@ -24,4 +24,12 @@ std::vector<Fault> field_faults(const json::Edit& edit, std::string_view pointer
 // An agentSnapshot without tools has none.
 Result<void> check_binding(std::string_view before, const json::Edit& edit, std::string_view pointer_prefix);
 
+// forbidden if an edit changes or removes the guardrails or the turnCap of the entry `before`: a token without the
+// permission `policy` may not.
+Result<void> check_keeps_policy(std::string_view before, const json::Edit& edit);
+
+// Gives a spawned session, whose entry is `edit`, the guardrails and the permissionMode of its parent, as far as it
+// names none. forbidden if it names others and `sets_policy` is false.
+Result<void> inherit_policy(std::string_view parent, json::Edit& edit, bool sets_policy);
+
 }  // namespace sessiond::runs

@@ -106,15 +106,25 @@ Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arri
   return {.dropped = std::min(beyond, waiting), .counted = rules.drop == QueueDrop::summarize};
 }
 
-void Overflow::add(std::string_view text) {
+void Overflow::add(std::string_view text, std::string entry_id) {
   dropped = policy::add_counted(dropped, 1);
   if (lines.size() == most_lines) lines.erase(lines.begin());
-  lines.push_back(overflow_line(text));
+  lines.push_back({.text = overflow_line(text), .entry_id = std::move(entry_id)});
+}
+
+void Overflow::edit(std::string_view entry_id, std::string_view text) {
+  if (const auto line = std::ranges::find(lines, entry_id, &Line::entry_id); line != lines.end())
+    line->text = overflow_line(text);
+}
+
+void Overflow::forget(std::string_view entry_id) {
+  dropped -= static_cast<std::int64_t>(
+      std::erase_if(lines, [entry_id](const Line& line) { return line.entry_id == entry_id; }));
 }
 
 std::string Overflow::text() const {
   std::string out = fmt::format("[Queue overflow] Dropped {} messages.", dropped);
-  for (const std::string& line : lines) out.append("\n- ").append(line);
+  for (const Line& line : lines) out.append("\n- ").append(line.text);
   return out;
 }
 

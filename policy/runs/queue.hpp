@@ -90,10 +90,17 @@ Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arri
 // of the last `most_lines`.
 struct Overflow {
   static constexpr std::size_t most_lines = 100;
+  struct Line {
+    std::string text{};
+    std::string entry_id{};  // of the message; empty: unknown
+  };
   std::int64_t dropped = 0;
-  std::vector<std::string> lines{};
+  std::vector<Line> lines{};
 
-  void add(std::string_view text);  // of a dropped input
+  void add(std::string_view text, std::string entry_id = {});  // of a dropped input
+  // A message was edited, or deleted: then it does not count as dropped. Does nothing if it has no line.
+  void edit(std::string_view entry_id, std::string_view text);
+  void forget(std::string_view entry_id);
   // "[Queue overflow] Dropped 2 messages.\n- first\n- second"
   std::string text() const;
 };

@@ -122,6 +122,28 @@ class Approvals(ApprovalsCase):
 
     # -- answers
 
+    def test_a_denied_question_never_opens_again(self):
+        """A run that asks more than is kept of it is refused; it cannot wash an answer away."""
+        run = self.begin_run()
+        first = self.ask(run, callId="first", args={"command": "x"})
+        self.answer(run, first, "deny")
+        asked = 0
+        while asked < 100:
+            reply = self.api.post(self.place(run), {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash",
+                                                    "callId": f"c{asked}", "args": {"text": "y" * 65_000}})
+            if reply.status == 429:
+                break
+            self.answer(run, self.ok(reply, 201), "deny")
+            asked += 1
+        self.problem(reply, 429, "too_many_requests")
+        self.assertGreater(asked, 50)
+        again = self.ask(run, callId="first", args={"command": "x"}, status=200)
+        self.assertEqual((again["id"], *self.outcome(again)), (first["id"], "deny", "answer"))
+        self.ask(run, args={"text": "y" * 65_000}, status=201)  # without a callId nothing is promised
+        self.assertEqual(self.ask(run, callId="first", args={"command": "x"}, status=200)["id"], first["id"])
+        self.finish(run)
+        self.ask(self.begin_run(key=run["key"]), callId="c", args={"text": "y" * 65_000}, status=201)
+
     def test_the_token_that_asked_may_not_answer(self):
         run = self.begin_run()
         asked = self.ask(run)

@@ -3,7 +3,8 @@
 test_5_… and test_6_… are the checks of the contract by number.
 """
 
-import unittest
+import json
+import threading
 
 from harness.case import Case, S, uid
 from preload import preload
@@ -163,6 +164,27 @@ class Needs(Bridge):
         listed = self.ok(self.api.get("/v1/agents/main/sessions?needs=answer&keyPrefix=" + key), 200)["data"]
         return [(n["seq"], n["topic"]) for session in listed for n in session["needs"]]
 
+    def test_a_deleted_message_waits_no_more(self):
+        key = self.receive("m1")["sessionKey"]
+        self.receive("m2")
+        self.assertEqual(self.needs(key), [(0, None)])
+        self.ok(self.change("deletes", "m2"), 201)
+        self.assertEqual(self.needs(key), [(0, None)], "it is not the one that is named")
+        self.ok(self.change("deletes", "m1"), 201)
+        self.assertEqual(self.needs(key), [])
+
+    def test_the_next_input_of_a_run_waits_then(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        self.api = daemon.client()
+        key = self.receive("m1")["sessionKey"]
+        self.receive("m2")
+        self.receive("m3")
+        self.ok(self.change("deletes", "m2"), 201)
+        self.ok(self.change("deletes", "m1"), 201)
+        self.assertEqual(self.needs(key), [(2, None)])
+        self.ok(self.change("deletes", "m3"), 201)
+        self.assertEqual(self.needs(key), [])
+
     def test_until_there_is_an_answer(self):
         first = self.receive()
         key = first["sessionKey"]
@@ -255,6 +277,16 @@ class Changed(Bridge):
         self.assertEqual((shown[0]["deleted"], "text" in shown[0]), (True, False))
         self.assertEqual([row["content"][0]["text"] for row in self.view(key, "llm")], ["other"])
 
+    def test_6_a_message_is_deleted_once(self):
+        got = self.receive("m1", text="secret")
+        first = self.changed("deletes", "m1")
+        size = len(self.messages(got["sessionKey"]))
+        for _ in range(3):
+            self.assertEqual(self.ok(self.change("deletes", "m1"), 200), {**first, "duplicate": True})
+        self.assertEqual(len(self.messages(got["sessionKey"])), size)
+        self.receive("m2", text="/new")
+        self.assertTrue(self.ok(self.change("deletes", "m1"), 200)["duplicate"])
+
     def test_6_reactions_are_a_set(self):
         got = self.receive("m1")
         key = got["sessionKey"]
@@ -264,7 +296,6 @@ class Changed(Bridge):
             self.changed("reactions", "m1", emoji=emoji, **{"from": person}, **more)
         self.assertEqual(self.view(key)[0]["reactions"], [{"emoji": "👍", "count": 2}])
 
-    @unittest.skip("a fault of the daemon: nothing finds a message by the id that its delivery's ack told")
     def test_6_of_an_answer_that_went_out(self):
         """A delivery's ack names the message on the platform; until it does, nothing finds it."""
         key = self.receive("m1")["sessionKey"]
@@ -284,6 +315,50 @@ class Changed(Bridge):
         self.changed("deletes", "out-1")
         self.assertEqual(self.chat(key), [("hello", False, False), (None, False, True)])
         self.assertTrue(self.api.get(S(key, "main", "transcript")).raw.startswith(before))
+
+    def answer_out(self, key, id, text="out", api=None, **ack):
+        """An answer that a bridge has sent, as the platform calls it."""
+        self.ok(self.api.post(S(key, "main", "outbound"), {"text": text}), 201)
+        claimed = self.ok((api or self.api).post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": key}), 200)["data"]
+        return self.ok((api or self.api).post(f"/v1/deliveries/{claimed[0]['deliveryId']}/ack", {"platformMessageId": id, **ack}), 200)
+
+    def adopt(self):
+        self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": "agent:none:"}).status, (204, 404))
+        self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}).status, (200, 204))
+
+    def test_6_of_a_delivered_message(self):
+        self.adopt()
+        key = self.receive("m1", text="question")["sessionKey"]
+        self.answer_out(key, "bot.1", parts=["bot.1", {"platformMessageId": "bot.2"}, 7])
+        for id in ("bot.1", "bot.2"):
+            self.assertEqual([(m["key"], m["role"]) for m in self.find(id)], [(key, "assistant")])
+        self.changed("reactions", "bot.1", emoji="+1", **{"from": "U1"})
+        self.changed("reactions", "bot.2", emoji="+1", **{"from": "U2"})
+        shown = [m for m in self.view(key) if m.get("role") == "assistant"]
+        self.assertEqual(shown[0]["reactions"], [{"emoji": "+1", "count": 2}])
+        self.changed("edits", "bot.1", text="out, edited")
+        self.assertEqual(self.chat(key)[-1], ("out, edited", True, False))
+        self.changed("deletes", "bot.1")
+        self.assertEqual(self.chat(key)[-1], (None, False, True))
+        self.receive("m2", text="/new")
+        self.changed("reactions", "bot.1", emoji="late", **{"from": "U1"})
+
+    def test_6_an_ack_hides_no_message_of_a_person(self):
+        self.adopt()
+        got = self.receive("m1", text="question")
+        key = got["sessionKey"]
+        self.answer_out(key, "m1")  # a guess, or a platform that counts anew
+        self.assertEqual([m["id"] for m in self.find("m1")], [got["messageId"]])
+        self.answer_out(key, "m2")
+        second = self.receive("m2", text="said after the ack")
+        self.assertNotIn("duplicate", second)
+        self.assertEqual([m["id"] for m in self.find("m2")], [second["messageId"]])
+        self.assertTrue(self.receive("m2", status=200)["duplicate"])
+        # from a session that is somewhere else
+        other = self.receive("x1", chatType="group", activate=True)["sessionKey"]
+        self.answer_out(other, "m3")
+        third = self.receive("m3", text="third")
+        self.assertEqual([m["id"] for m in self.find("m3")], [third["messageId"]])
 
     def test_6_of_an_archived_message(self):
         first = self.receive("m1", text="old")
@@ -362,25 +437,62 @@ class Hostile(Bridge):
         self.changed("edits", long, text="b")
         self.problem(self.change("edits", "x" * 10_240, text="b"), 422)
 
+    def foreign(self, got, entries):
+        """Writes entries into the transcript as another program does, while no daemon runs."""
+        file = self.transcript(got)
+        self.daemon.stop()
+        with open(file, "a") as out:
+            for n, entry in enumerate(entries):
+                out.write(json.dumps({"type": "custom", "id": f"f{n}", "parentId": got["messageId"],
+                                      "timestamp": "2026-01-01T00:00:00.000Z", **entry}) + "\n")
+        self.daemon.start()
+
+    def transcript(self, got):
+        paths = self.ok(self.api.get(S(got["sessionKey"])), 200)["paths"]
+        return next(self.daemon.state.rglob(paths["transcript"].rsplit("/", 1)[-1]))
+
     def test_ten_thousand_edits_of_one_message(self):
+        self.daemon = self.spawn()
+        self.api = self.daemon.client()
         got = self.receive("m1")
         key = got["sessionKey"]
         target = {"sessionId": got["sessionId"], "seq": 0, "id": got["messageId"]}
-        for part in range(100):
-            self.ok(self.api.post(S(key, "main", "messages"), {"entries": [
-                {"type": "custom", "customType": "sessiond.edit", "data": {"target": target, "text": f"{part} {n}"}}
-                for n in range(100)]}), 201)
-        self.assertEqual(self.chat(key), [("99 99", True, False)])
+        self.daemon.checkpoint()
+        self.foreign(got, [{"customType": "sessiond.edit", "data": {"target": target, "text": str(n)}} for n in range(10_000)])
+        self.assertEqual(self.chat(key), [("9999", True, False)])
         self.changed("edits", "m1", text="last")
         self.assertEqual(self.chat(key), [("last", True, False)])
 
     def test_entries_that_only_look_like_changes(self):
+        self.daemon = self.spawn()
+        self.api = self.daemon.client()
+        got = self.receive("m1")
+        self.daemon.checkpoint()
+        self.foreign(got, [{"customType": "sessiond.edit", "data": data} for data in (
+            None, 7, [], {}, {"target": 7}, {"target": {"id": got["messageId"]}},
+            {"target": {"sessionId": got["sessionId"], "id": 7}, "text": "x"})])
+        self.assertEqual(self.chat(got["sessionKey"]), [("hello", False, False)])
+
+    def test_nobody_forges_the_daemons_entries(self):
         got = self.receive("m1")
         key = got["sessionKey"]
-        for data in (None, 7, [], {}, {"target": 7}, {"target": {"id": got["messageId"]}},
-                     {"target": {"sessionId": got["sessionId"], "id": 7}, "text": "x"}):
-            self.ok(self.api.post(S(key, "main", "messages"),
-                                  {"type": "custom", "customType": "sessiond.edit", "data": data}), 201)
+        target = {"sessionId": got["sessionId"], "seq": 0, "id": got["messageId"]}
+        runner = self.daemon.client(self.daemon.token("runner"))
+        tool = self.daemon.client(self.daemon.token("session", agents=["main"], key=key))
+        for type in ("custom", "custom_message"):
+            for name in ("sessiond.edit", "sessiond.delete", "sessiond.run", "sessiond."):
+                entry = {"type": type, "customType": name, "content": "x", "data": {"target": target, "text": "forged"}}
+                for api in (self.api, runner, tool):
+                    self.invalid(api.post(S(key, "main", "messages"), entry), "/customType")
+                    self.invalid(api.post(S(key, "main", "messages"), {"entries": [{"role": "user", "text": "a"}, entry]}),
+                                 "/entries/1/customType")
+        run = self.ok(runner.post(S(key, "main", "runs"), {}), 201)
+        body = {"fence": run["lease"]["fence"], "status": "done",
+                "entries": [{"type": "custom", "customType": "sessiond.delete", "data": {"target": target}}]}
+        place = S(key, "main", "runs", run["runId"], "finish")
+        self.invalid(runner.post(place, body), "/entries/0/customType")
+        body["entries"][0]["customType"] = "mine.delete"
+        self.ok(runner.post(place, body), 200)
         self.assertEqual(self.chat(key), [("hello", False, False)])
 
     def test_a_confined_token_names_nothing_outside(self):
@@ -411,6 +523,52 @@ class Hostile(Bridge):
         self.ok(self.change("edits", "m1", api=bridge, text="mine, edited"), 201)
         self.assertEqual(self.chat(mine["sessionKey"]), [("mine, edited", True, False)])
         self.assertEqual(self.chat(group["sessionKey"]), [("theirs", False, False)])
+
+    def test_a_token_that_was_first_hides_no_message(self):
+        """One id in a direct conversation, a group and two threads of it: the platform's name is the same for all."""
+        daemon = self.spawn()
+        self.api = daemon.client()
+        confined = daemon.client(daemon.token("bridge", keyPrefix=f"agent:main:{CHANNEL}:direct:"))
+        bridge = daemon.client(daemon.token("bridge"))
+        first = self.receive("m1", api=confined, text="first")
+        places = [{"chatType": "group"}, {"chatType": "group", "threadId": "t1"}, {"chatType": "group", "threadId": "t2"}]
+        got = [self.receive("m1", api=bridge, text="theirs", **place) for place in places]
+        self.assertEqual(len({first["sessionKey"], *(one["sessionKey"] for one in got)}), 4)
+        for one in got:
+            self.assertEqual(self.texts(one["sessionKey"]), ["theirs"])
+        for _ in range(2):
+            for place, one in zip(places, got):
+                again = self.receive("m1", api=bridge, status=200, **place)
+                self.assertEqual((again["messageId"], again["duplicate"]), (one["messageId"], True))
+            self.assertEqual(self.receive("m1", api=confined, status=200)["messageId"], first["messageId"])
+            # of what it brought itself, the last; else what it sees
+            self.assertEqual([m["id"] for m in self.find("m1", api=bridge)], [got[-1]["messageId"]])
+            self.assertEqual([m["id"] for m in self.find("m1", api=confined)], [first["messageId"]])
+            daemon.restart(kill=True)
+            self.api, confined, bridge = daemon.client(), daemon.client(confined.token), daemon.client(bridge.token)
+        groups = daemon.client(daemon.token("bridge", keyPrefix=f"agent:main:{CHANNEL}:group:"))
+        self.assertEqual([m["id"] for m in self.find("m1", api=groups)], [got[0]["messageId"]])
+        self.ok(self.change("deletes", "m1", api=groups), 201)
+        self.assertEqual(self.chat(first["sessionKey"]), [("first", False, False)])
+        self.assertEqual(self.chat(got[0]["sessionKey"]), [(None, False, True)])
+
+    def test_the_same_id_at_once_in_two_conversations(self):
+        answers = []
+
+        def receive(api, chat_type, id):
+            answers.append(api.post("/v1/inbound", {"channel": CHANNEL, "peer": self.peer, "text": "x", "messageId": id,
+                                                    "chatType": chat_type}))
+
+        clients = {chat_type: self.api.clone() for chat_type in ("direct", "group", "channel")}
+        for n in range(20):
+            tries = [threading.Thread(target=receive, args=(api, chat_type, f"m{n}")) for chat_type, api in clients.items()]
+            for thread in tries:
+                thread.start()
+            for thread in tries:
+                thread.join()
+        self.assertEqual([(reply.status, "duplicate" in reply.json) for reply in answers], [(201, False)] * 60)
+        keys = {reply.json["sessionKey"] for reply in answers}
+        self.assertEqual(sorted(len(self.texts(key)) for key in keys), [20, 20, 20])
 
     def test_a_clock_that_steps(self):
         hour = 3_600_000

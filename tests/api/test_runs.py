@@ -476,3 +476,152 @@ class Runs(RunsCase):
         self.start(key, "later", status=202, queueOnly=True)
         self.assertEqual(self.claim(keyPrefix=key, waitMs=5000)["compaction"]["reason"], "due")
         self.assertEqual(self.start(self.make(), "q")["compaction"], {"due": False, "reason": "below_threshold"})
+
+
+class Inputs(Case):
+    """Messages that people edit or delete while a run is to answer them."""
+
+    config = {"runs": {"onInbound": True}}
+
+    def setUp(self):
+        super().setUp()
+        self.peer = "p" + uid()
+
+    def receive(self, id, text):
+        reply = self.api.post("/v1/inbound", {"channel": "chat", "chatType": "direct", "peer": self.peer, "text": text,
+                                              "messageId": id})
+        return self.ok(reply, 201)
+
+    def change(self, what, id, **more):
+        self.ok(self.api.post("/v1/inbound/" + what, {"channel": "chat", "peer": self.peer, "messageId": id, **more}), 201)
+
+    def begin_run(self, leaseMs=60_000, **entry):
+        """A session with an active run that answers m0; its key is self.key."""
+        self.key = self.receive("m0", "first")["sessionKey"]
+        self.ok(self.api.patch(S(self.key), {"queueDebounceMs": 0, **entry}), 200)
+        return self.claim(leaseMs=leaseMs)
+
+    def claim(self, **more):
+        reply = self.api.post("/v1/agents/main/runs/claim", {"keyPrefix": self.key, "waitMs": 5_000, **more})
+        return self.ok(reply, 200)
+
+    def steer(self, run):
+        reply = self.api.post(S(self.key, "main", "runs", run["runId"], "events"), {"fence": run["lease"]["fence"], "events": []})
+        return [each["text"] for each in self.ok(reply, 200)["steer"]]
+
+    def finish(self, run):
+        self.ok(self.api.post(S(self.key, "main", "runs", run["runId"], "finish"),
+                              {"fence": run["lease"]["fence"], "status": "done"}), 200)
+
+    def runs(self, status):
+        return self.ok(self.api.get(S(self.key, "main", "runs") + "?status=" + status), 200)["data"]
+
+    def test_what_was_steered_is_as_people_left_it(self):
+        for mode in ("steer", "steer-backlog"):
+            self.peer = "p" + uid()
+            run = self.begin_run(queueMode=mode)
+            self.receive("m1", "secret")
+            kept = self.receive("m2", "turn left")
+            self.assertEqual(self.steer(run), ["secret", "turn left"])
+            self.change("deletes", "m1")
+            self.change("edits", "m2", text="turn right")
+            self.assertEqual(self.steer(run), ["turn right"])
+            self.finish(run)
+            self.assertEqual(self.claim()["input"], [kept["messageId"]])
+
+    def test_what_was_steered_and_deleted_makes_no_run(self):
+        run = self.begin_run(queueMode="steer")
+        self.receive("m1", "secret")
+        self.change("deletes", "m1")
+        self.finish(run)
+        self.assertEqual(self.runs("queued"), [])
+
+    def test_an_edit_that_is_too_long_to_steer_waits(self):
+        run = self.begin_run(queueMode="steer")
+        got = self.receive("m1", "short")
+        self.change("edits", "m1", text="x" * (300 << 10))
+        self.assertEqual(self.steer(run), [])
+        self.assertEqual([waiting["input"] for waiting in self.runs("queued")], [[got["messageId"]]])
+
+    def test_the_summary_of_a_full_queue_is_as_people_left_it(self):
+        run = self.begin_run(queueMode="collect", queueCap=2)
+        for n in range(6):
+            self.receive(f"w{n}", f"waiting {n}")
+            if n == 0:
+                self.change("edits", "w0", text="edited while it waits")
+        self.change("deletes", "w1")                       # dropped
+        self.change("edits", "w2", text="edited later")    # dropped
+        self.change("deletes", "w4")                       # waits
+        self.daemon.restart(kill=True)
+        self.finish(run)
+        last = self.claim()
+        said = [text_of(message) for message in self.messages(self.key) if message.get("id") == last["input"][0]]
+        self.assertEqual(said, ["[Queue overflow] Dropped 3 messages.\n- edited while it waits\n- edited later\n- waiting 3"])
+        self.assertEqual(len(last["input"]), 2)
+
+    def test_a_retry_goes_without_what_was_deleted(self):
+        self.begin_run(leaseMs=300)
+        self.change("deletes", "m0")
+        eventually(lambda: self.runs("interrupted"), 10)
+        self.assertEqual(self.runs("queued"), [])
+        self.peer = "p" + uid()
+        self.key = self.receive("m0", "deleted")["sessionKey"]
+        kept = self.receive("m1", "kept")
+        run = self.claim(leaseMs=500)
+        self.assertEqual(len(run["input"]), 2)
+        self.change("deletes", "m0")
+        self.daemon.restart(kill=True)
+        self.assertEqual(self.claim(waitMs=20_000)["input"], [kept["messageId"]])
+
+
+class Guarded(Case):
+    """Who may change what a session is allowed to do."""
+
+    def setUp(self):
+        super().setUp()
+        self.runner = self.daemon.client(self.daemon.token("runner"))
+        self.operator = self.daemon.client(self.daemon.token("operator"))
+
+    def refuse(self, reply):
+        self.assertEqual(self.problem(reply, 403, "forbidden")["permission"], "policy")
+
+    def test_a_runner_does_not_free_itself(self):
+        strict = {"allowedCommands": ["git status"], "approval": ["run_command"]}
+        key = self.new(guardrails=strict, turnCap=5)["key"]
+        entry = self.ok(self.api.get(S(key)), 200)
+        for change in ({"guardrails": {"allowedCommands": ["rm"]}}, {"guardrails": None}, {"guardrails": {"approval": []}},
+                       {"turnCap": 6}, {"turnCap": None}, {"turnCap": "unlimited"}):
+            self.refuse(self.runner.patch(S(key), change))
+            whole = {name: value for name, value in {**entry, **change}.items() if value is not None}
+            self.refuse(self.runner.put(S(key), whole))
+        self.ok(self.runner.patch(S(key), {"guardrails": strict, "turnCap": 5, "label": "same"}), 200)
+        entry = self.ok(self.runner.get(S(key)), 200)
+        self.ok(self.runner.put(S(key), entry), 200)
+        self.assertEqual(self.ok(self.api.get(S(key)), 200)["guardrails"], strict)
+        bare = self.ok(self.runner.post("/v1/agents/main/sessions", {"entry": {"turnCap": 3}}), 201)["key"]
+        self.refuse(self.runner.patch(S(bare), {"guardrails": {"approval": ["x"]}}))
+        self.ok(self.operator.patch(S(key), {"guardrails": {"approval": []}, "turnCap": "unlimited"}), 200)
+
+    def test_a_child_is_guarded_as_its_parent(self):
+        strict = {"allowedCommands": ["git status"]}
+        key = self.new(guardrails=strict, permissionMode="ask")["key"]
+        tool = self.daemon.client(self.daemon.token("session", agents=["main"], key=key))
+
+        def spawn(api, status=201, **entry):
+            reply = api.post(S(key, "main", "spawn"), {"entry": entry} if entry else {})
+            return self.ok(reply, status) if status == 201 else self.refuse(reply)
+
+        for child in (spawn(tool), spawn(self.runner), spawn(self.runner, guardrails=strict, label="x"),
+                      self.ok(self.runner.post("/v1/agents/main/sessions", {"entry": {"spawnedBy": key}}), 201)):
+            self.assertEqual((child["guardrails"], child["permissionMode"]), (strict, "ask"))
+        spawn(self.runner, 403, guardrails={"allowedCommands": ["rm"]})
+        spawn(self.runner, 403, permissionMode="free")
+        self.refuse(self.runner.post("/v1/agents/main/sessions",
+                                     {"entry": {"spawnedBy": key, "guardrails": {"allowedCommands": ["rm"]}}}))
+        new = "agent:main:x:direct:" + uid()
+        self.refuse(self.runner.put(S(new), {"spawnedBy": key, "permissionMode": "free"}))
+        self.assertEqual(self.ok(self.runner.put(S(new), {"spawnedBy": key}), 201)["guardrails"], strict)
+        child = spawn(self.operator, guardrails={"allowedCommands": ["rm"]})
+        self.assertEqual((child["guardrails"], child["permissionMode"]), ({"allowedCommands": ["rm"]}, "ask"))
+        bare = self.new()["key"]
+        self.ok(self.runner.post(S(bare, "main", "spawn"), {"entry": {"guardrails": strict}}), 201)

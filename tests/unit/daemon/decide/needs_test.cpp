@@ -19,6 +19,17 @@ TEST_CASE("needs: the first message of each topic, until an answer comes") {
   CHECK(without_need("[7]", {}).empty());
 }
 
+TEST_CASE("needs: a deleted message waits no more") {
+  const std::string needs = R"([{"seq":3,"topic":null,"since":10},{"seq":0,"topic":"t","since":12}])";
+  CHECK(after_deletion(needs, {.topic = {}, .deleted = 4, .next = 5}, 20) == needs);
+  CHECK(after_deletion(needs, {.topic = "t", .deleted = 3}, 20) == needs);
+  CHECK(after_deletion(needs, {.topic = {}, .deleted = 3}, 20) == R"([{"seq":0,"topic":"t","since":12}])");
+  CHECK(after_deletion(needs, {.topic = "t", .deleted = 0, .next = 9}, 20) ==
+        R"([{"seq":3,"topic":null,"since":10},{"seq":9,"topic":"t","since":20}])");
+  CHECK(after_deletion("", {.deleted = 3}, 20).empty());
+  CHECK(after_deletion("[7]", {.deleted = 3}, 20) == "[7]");
+}
+
 TEST_CASE("needs: an answer has a text and was not interrupted") {
   CHECK(is_answer(R"({"role":"assistant","content":"x"})"));
   CHECK(is_answer(R"({"role":"assistant","content":[{"type":"text","text":"x"}]})"));

@@ -174,6 +174,18 @@ TEST_CASE("the line of a dropped input") {
   }
 }
 
+TEST_CASE("an overflow tells messages as people left them") {
+  Overflow overflow;
+  overflow.add("one", "a");
+  overflow.add("two", "b");
+  overflow.add("three");
+  overflow.edit("a", "first\nline");
+  overflow.edit("z", "nothing");
+  overflow.forget("b");
+  overflow.forget("z");
+  CHECK(overflow.text() == "[Queue overflow] Dropped 2 messages.\n- first line\n- three");
+}
+
 TEST_CASE("an overflow tells all, and shows the last hundred") {
   Overflow overflow;
   for (int i = 1; i <= 250; ++i) overflow.add(std::to_string(i));

@@ -100,6 +100,7 @@ HandlerResult revoke_token(Api& api, http::Request& request) {
   CO_TRY(api.tokens.revoke(id));
   api.streams.check_tokens();
   CO_TRY(co_await save_tokens(api));
+  co_await api.work.outbox.forget_token(id);
   CO_TRY(co_await announce_revoked(api, id, request));
   co_return no_content();
 }

@@ -174,7 +174,11 @@ void add_open(const decide::AgentState& state, const std::string& key, const aut
 HandlerResult all_approvals(Api& api, http::Request& request) {
   CO_TRY(const auto open, query_bool(request, "open"));
   if (open && !*open) co_return fail(Code::bad_request, "open may only be true: a session lists the others");
-  const auto only = query_text(request, "agent");
+  std::optional<std::string> only;
+  if (const auto named = query_text(request, "agent")) {
+    only = store::normalize_agent_id(*named);
+    if (!only) co_return fail(Code::bad_request, "agent: is not a valid agent id");
+  }
   const auto channel = query_text(request, "channel");
   auto places = co_await api.work.approvals.places();
   std::erase_if(places, [&](const leases::Approvals::Place& place) {

@@ -17,6 +17,7 @@ constexpr std::int64_t most_delivery_lease_ms = 600'000;
 constexpr std::int64_t longest_claim_ms = 30'000;
 constexpr std::int64_t longest_retry_ms = 24LL * 3'600'000;
 constexpr std::int64_t most_claimed = 100;
+constexpr std::size_t page_bytes = 1U << 20;  // a page ends when it has as many; it has one delivery at least
 
 bool is_given(const Fields& fields, std::string_view name) {
   return json::find(fields.text(), name).value_or("null") != "null";
@@ -80,6 +81,8 @@ HandlerResult claim_deliveries(Api& api, http::Request& request) {
   wish.lease_ms = between(fields, "leaseMs", 60'000, least_delivery_lease_ms, most_delivery_lease_ms);
   wish.gone = has_gone(api, request);
   CO_TRY(wish.part, read_part(request.principal, fields));
+  wish.tells_failure = wish.part.agents.size() == 1 && is_given(fields, "agent") &&
+                       request.principal.sees_whole_agent(wish.part.agents.front());
   CO_TRY(const auto claimed, co_await api.work.outbox.claim(std::move(wish), api.draining));
   if (claimed.empty()) co_return no_content();
   std::string body = "{\"data\":[";
@@ -256,11 +259,13 @@ HandlerResult list_deliveries(Api& api, http::Request& request) {
             if (is_asked_for(query, delivery) && sees(request.principal, *state, delivery.key, delivery.channel))
               found.push_back(&delivery);
         }
-        const std::size_t shown = std::min(query.limit, found.size());
-        std::ranges::partial_sort(found, found.begin() + static_cast<std::ptrdiff_t>(shown),
+        const std::size_t most = std::min(query.limit, found.size());
+        std::ranges::partial_sort(found, found.begin() + static_cast<std::ptrdiff_t>(most),
                                   [](const Delivery* a, const Delivery* b) { return is_before(*a, *b); });
         std::string body = "{\"data\":[";
-        for (std::size_t i = 0; i < shown; ++i) append_element(body, decide::delivery_json(*found[i]));
+        std::size_t shown = 0;
+        while (shown < most && (shown == 0 || body.size() + found[shown]->fixed.size() <= page_bytes))
+          append_element(body, decide::delivery_json(*found[shown++]));
         std::string next;
         if (shown < found.size()) {
           json::ObjectWriter cursor;

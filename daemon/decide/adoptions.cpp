@@ -1,7 +1,5 @@
 #include "daemon/decide/adoptions.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "store/json/raw_json.hpp"
@@ -37,15 +35,16 @@ bool Adoptions::covers(std::string_view agent, std::string_view key, std::string
                              [&](const Kept& kept) { return kept.adoption.covers(agent, key, channel, account); });
 }
 
-Result<bool> Adoptions::renew(Adoption adoption, std::int64_t stale_ms) {
+bool Adoptions::renew(Adoption adoption, std::int64_t stale_ms) {
   const auto known =
       std::ranges::find_if(kept_, [&](const Kept& kept) { return kept.adoption.is_same_part(adoption); });
   if (known == kept_.end()) {
-    const auto of_token =
-        std::ranges::count_if(kept_, [&](const Kept& kept) { return kept.adoption.token == adoption.token; });
-    if (static_cast<std::size_t>(of_token) >= most_of_token)
-      return fail_at(
-          "", fmt::format("this token has claimed with {} different filters; it may use as many", most_of_token));
+    std::vector<std::size_t> of_token;
+    for (std::size_t i = 0; i < kept_.size(); ++i)
+      if (kept_[i].adoption.token == adoption.token) of_token.push_back(i);
+    if (of_token.size() >= most_of_token)
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(*std::ranges::min_element(
+                                      of_token, {}, [this](std::size_t i) { return kept_[i].adoption.claimed_at; })));
     const std::int64_t now = adoption.claimed_at;
     kept_.push_back({.adoption = std::move(adoption), .stored_at = now});
     return true;
@@ -63,6 +62,10 @@ void Adoptions::mark_unstored(const Adoption& adoption) {
 
 bool Adoptions::drop_older(std::int64_t time) {
   return std::erase_if(kept_, [time](const Kept& kept) { return kept.adoption.claimed_at < time; }) != 0;
+}
+
+bool Adoptions::drop_token(std::string_view token) {
+  return std::erase_if(kept_, [token](const Kept& kept) { return kept.adoption.token == token; }) != 0;
 }
 
 std::int64_t Adoptions::newest() const {

@@ -34,12 +34,14 @@ class Adoptions {
 
   bool covers(std::string_view agent, std::string_view key, std::string_view channel, std::string_view account) const;
   // Tells that a claim came. Returns whether the list must be stored: it is new, or what is stored is `stale_ms` old.
-  // validation_failed if the token has too many.
-  Result<bool> renew(Adoption adoption, std::int64_t stale_ms);
+  // One more than a token may have takes the place of the one that it has claimed least recently.
+  bool renew(Adoption adoption, std::int64_t stale_ms);
   // It was not stored after all: the next claim of this part tries again.
   void mark_unstored(const Adoption& adoption);
   // Drops those that were claimed before this time. Returns whether there were any.
   bool drop_older(std::int64_t time);
+  // Drops those of a token that was revoked. Returns whether there were any.
+  bool drop_token(std::string_view token);
 
   std::int64_t newest() const;  // the last claim's time; 0: there was none
 

@@ -300,9 +300,8 @@ class EntryAppender {
       edit.set.push_back({"model", std::string(read.model)});
     }
     note_needs(entry, edit);
-    std::string data;
+    std::string data = "{\"set\":";
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
-    data += "{\"set\":";
     json::ObjectWriter members(data);
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
     members.close();
@@ -313,11 +312,13 @@ class EntryAppender {
     }
     data.append(request_.event_extra);
     const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
-    if (delivers) data.append(",\"deliver\":true");
+    if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(std::to_string(builder_.context().age_now));
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
-    builder_.out.events.back().envelope.delivers = delivers;
+    journal::Envelope& envelope = builder_.out.events.back().envelope;
+    envelope.delivers = delivers;
+    if (delivers) envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
   }
 
   // Notes that the entry waits for an answer, or is one.

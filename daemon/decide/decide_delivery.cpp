@@ -44,7 +44,7 @@ void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, std::stri
 }
 
 void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std::string_view last_error) {
-  std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.attempt);
+  std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.tries());
   if (const auto last = json::string_at(last_error, "message"); last && !last->empty()) message += ": " + *last;
   fail_delivery(builder, delivery, error_json("too_many_attempts", message));
 }
@@ -108,9 +108,11 @@ Result<Decision> decide(const AgentState& state, const ClaimDeliveries& command,
   std::string list = "[";
   std::size_t claimed = 0;
   for (const auto& [order, id] : state.deliveries.heads()) {
-    if (claimed == command.limit || list.size() > most_claimed_bytes) break;
+    if (claimed == command.limit) break;
     const Delivery& delivery = *state.deliveries.find(id);
     if (!command.wants(state, delivery) || command.waits(id)) continue;
+    const std::size_t taken = command.taken_bytes + (claimed == 0 ? 0 : list.size());
+    if (taken != 0 && taken + delivery.fixed.size() > most_claimed_bytes) break;
     Delivery now = delivery;
     ++now.attempt;
     emit_delivery(builder, EventType::delivery_leased, now, lease_members(command.lease_ms, context.now));
@@ -148,10 +150,10 @@ Result<Decision> decide(const AgentState& state, const NackDelivery& command, co
   TRY(check_lease(*delivery, command.attempt));
   if (command.final) {
     fail_delivery(builder, *delivery, command.error);
-  } else if (delivery->attempt >= context.rules->deliveries.max_attempts) {
+  } else if (delivery->tries() >= context.rules->deliveries.max_attempts) {
     fail_after_attempts(builder, *delivery, command.error);
   } else {
-    const std::int64_t wait = command.retry_after_ms.value_or(retry_delay_ms(delivery->attempt));
+    const std::int64_t wait = command.retry_after_ms.value_or(retry_delay_ms(delivery->tries()));
     emit_delivery(builder, EventType::delivery_expired, *delivery,
                   fmt::format(R"("waitMs":{},"nextAt":{},"error":{})", wait, context.now + wait, command.error));
   }
@@ -172,11 +174,8 @@ Result<Decision> decide(const AgentState& state, const RetryDelivery& command, c
   const bool has_content = json::find("{" + delivery->fixed + "}", "text") ||
                            json::find("{" + delivery->fixed + "}", "content") ||
                            json::find("{" + delivery->fixed + "}", "mediaUrls");
-  if (delivery->status == DeliveryStatus::failed && has_content) {
-    Delivery now = *delivery;
-    now.attempt = 0;
-    emit_delivery(builder, EventType::delivery_queued, now);
-  }
+  if (delivery->status == DeliveryStatus::failed && has_content)
+    emit_delivery(builder, EventType::delivery_queued, *delivery, fmt::format(R"("ageCreatedAt":{})", context.age_now));
   return answer(builder, *delivery);
 }
 
@@ -196,7 +195,7 @@ Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, 
   if (command.too_old && delivery->status == DeliveryStatus::pending) {
     fail_delivery(builder, *delivery, error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs"));
   } else if (!command.too_old && delivery->status == DeliveryStatus::leased) {
-    if (delivery->attempt >= context.rules->deliveries.max_attempts)
+    if (delivery->tries() >= context.rules->deliveries.max_attempts)
       fail_after_attempts(builder, *delivery, delivery->error);
     else
       emit_delivery(builder, EventType::delivery_expired, *delivery, fmt::format(R"("nextAt":{})", context.now));

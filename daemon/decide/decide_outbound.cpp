@@ -120,7 +120,7 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
   if (command.deliver) append.deliveries = plan_deliveries(builder, session, "", *command.deliver, append.entries);
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
-  find_deliveries_made_before(state, append.deliveries, appended);
+  find_deliveries_made_before(state, session, append, appended);
   builder.out.status = 201;
   builder.out.body = appended_json(builder, session, append, appended);
   if (command.deliver) add_deliveries(builder.out.body, append, appended);
@@ -133,28 +133,26 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   TRY(check_exclusive(builder, session, {}));
-  policy::SendCall call;
-  if (!command.deliver.to.empty()) call.to = command.deliver.to;
-  const json::Index entry(*session.entry_with_old_counters());
-  const policy::SendDecision send = policy::evaluate(context.rules->send_policy, session.key(), entry, call);
-  if (send.action == policy::SendAction::deny && !command.mirror_only) return denied(builder, session, command, send);
+  const SendPlan plan = plan_send(builder, session, "", command.deliver);
+  if (plan.send.action == policy::SendAction::deny && !command.mirror_only)
+    return denied(builder, session, command, plan.send);
 
   AppendRequest append{
       .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
   std::string& extra = append.event_extra;
-  if (!command.mirror_only) append.deliveries = {plan_allowed_delivery(builder, session, "", command.deliver)};
+  if (!command.mirror_only) append.deliveries = {plan_delivery(builder, session, plan, command.deliver)};
   if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);
   if (!command.deliver.to.empty()) extra += ",\"to\":" + json::quote(command.deliver.to);
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
-  find_deliveries_made_before(state, append.deliveries, appended);
+  find_deliveries_made_before(state, session, append, appended);
   builder.out.status = 201;
   json::ObjectWriter writer(builder.out.body);
   writer.string("sessionId", session.session_id);
   writer.string_or_null("topic", command.topic);
   writer.integer("seq", static_cast<std::int64_t>(appended.seq));
   writer.string("messageId", appended.ids.front());
-  writer.raw("send", policy::to_json(send));
+  writer.raw("send", policy::to_json(plan.send));
   writer.boolean("deliver", !command.mirror_only);
   const bool has_delivery = !append.deliveries.empty() && !append.deliveries.front().empty();
   writer.raw("delivery", has_delivery ? append.deliveries.front() : "null");

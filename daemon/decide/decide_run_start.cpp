@@ -96,6 +96,7 @@ class RunStart {
     run_.session_id = session.session_id;
     run_.topic = command_.topic;
     run_.created_at = run_.ready_at = context_.now;
+    run_.age_created_at = context_.age_now;
     run_.model = command_.terms.model;
     run_.provider = command_.terms.provider;
     run_.instructions = command_.terms.instructions;

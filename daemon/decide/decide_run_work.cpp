@@ -360,6 +360,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   retry.status = RunStatus::queued;
   retry.origin = runs::Origin::retry;
   retry.created_at = retry.ready_at = context.now;
+  retry.age_created_at = context.age_now;
   retry.started_at = 0;
   retry.steps = 0;
   retry.in_step = false;

@@ -85,7 +85,8 @@ struct RunHold {
 
 struct Context {
   std::uint64_t next_seq = 1;
-  std::int64_t now = 0;  // ms since the epoch
+  std::int64_t now = 0;      // ms since the epoch
+  std::int64_t age_now = 0;  // by the clock of ages (store/journal/age_clock.hpp)
   std::string_view epoch;
   std::string_view actor;
   std::string_view source = "api";

@@ -75,6 +75,12 @@ void Delivery::forget_content() {
   fixed = object.substr(1, object.size() - 2);
 }
 
+std::string message_name(std::string_view session_id, const std::optional<std::string>& topic,
+                         std::string_view message_id) {
+  return "[" + json::quote(session_id) + "," + (topic ? json::quote(*topic) : "null") + "," + json::quote(message_id) +
+         "]";
+}
+
 std::optional<Delivery> made_delivery(const journal::Event& event) {
   const json::Index data(event.data);
   const json::Index about(data.find("delivery").value_or("{}"));
@@ -85,8 +91,11 @@ std::optional<Delivery> made_delivery(const journal::Event& event) {
   delivery.channel = about.string_at("channel").value_or("");
   delivery.account_id = about.string_at("accountId").value_or("");
   delivery.conversation = "[" + raw("channel") + "," + raw("accountId") + "," + raw("to") + "," + raw("threadId") + "]";
+  delivery.message =
+      message_name(event.envelope.session_id, event.envelope.topic, json::string_at(message, "id").value_or(""));
   delivery.order = event.envelope.seq;
   delivery.created_at = event.envelope.time;
+  delivery.age_created_at = json::as_int(data.find("ageCreatedAt").value_or("null")).value_or(0);
   const auto noted_media = data.find("mediaUrls");
   const Sendable sendable = sendable_of(json::find(message, "content").value_or("\"\""), noted_media.has_value());
   json::ObjectWriter out;
@@ -133,6 +142,8 @@ void change_by(Delivery& delivery, const journal::Event& event) {
     case EventType::delivery_queued:
       delivery.status = DeliveryStatus::pending;
       delivery.created_at = event.envelope.time;
+      delivery.age_created_at = number("ageCreatedAt");
+      delivery.given_up_at = delivery.attempt;
       delivery.error.clear();
       break;
     case EventType::delivery_sent:
@@ -162,7 +173,9 @@ std::string stored_delivery(const Delivery& delivery) {
   out.string("conversation", delivery.conversation);
   out.integer("order", static_cast<std::int64_t>(delivery.order));
   out.integer("queuedAt", delivery.created_at);
+  if (delivery.age_created_at != 0) out.integer("ageQueuedAt", delivery.age_created_at);
   put_state(out, delivery);
+  if (delivery.given_up_at != 0) out.integer("givenUpAt", delivery.given_up_at);
   if (delivery.lease_ms != 0) out.integer("leaseMs", delivery.lease_ms);
   if (delivery.wait_ms != 0) out.integer("waitMs", delivery.wait_ms);
   return out.text();
@@ -180,11 +193,15 @@ Delivery read_delivery(std::string_view stored) {
           .channel = json::string_at(fixed, "channel").value_or(""),
           .account_id = json::string_at(fixed, "accountId").value_or(""),
           .conversation = members.string_at("conversation").value_or(""),
+          .message = message_name(json::string_at(fixed, "sessionId").value_or(""), json::string_at(fixed, "topic"),
+                                  json::string_at(fixed, "messageId").value_or("")),
           .fixed = std::string(fixed.substr(1, fixed.size() - 2)),
           .order = static_cast<std::uint64_t>(number("order")),
           .created_at = number("queuedAt"),
+          .age_created_at = number("ageQueuedAt"),
           .status = delivery_status(members.string_at("status").value_or("")).value_or(DeliveryStatus::pending),
           .attempt = number("attempt"),
+          .given_up_at = number("givenUpAt"),
           .lease_ms = number("leaseMs"),
           .lease_until = number("leaseUntil"),
           .wait_ms = number("waitMs"),

@@ -21,24 +21,32 @@ struct Delivery {
   std::string key{};      // of the session
   std::string channel{};  // of its address, as the next two
   std::string account_id{};
-  std::string conversation{};  // channel, accountId, to and threadId as one text: what is sent in order
+  std::string conversation{};  // channel, accountId, to and threadId as one text
+  std::string message{};       // message_name() of what it sends
   // What never changes, as members of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId, the
   // address, text, content, mediaUrls, createdAt.
   std::string fixed{};
-  std::uint64_t order = 0;      // the seq of the event that made it
-  std::int64_t created_at = 0;  // ms since the epoch, as all below; of one that was queued again: when it was
+  std::uint64_t order = 0;          // the seq of the event that made it
+  std::int64_t created_at = 0;      // ms since the epoch, as all below; of one that was queued again: when it was
+  std::int64_t age_created_at = 0;  // the same by the clock of ages (store/journal/age_clock.hpp); 0: not known
   DeliveryStatus status = DeliveryStatus::pending;
-  std::int64_t attempt = 0;                             // 1 at the first claim
+  std::int64_t attempt = 0;                             // 1 at the first claim; no number comes twice
+  std::int64_t given_up_at = 0;                         // the attempt after which it had failed, and was queued again
   std::int64_t lease_ms = 0, lease_until = 0;           // while leased
   std::int64_t wait_ms = 0, next_at = 0;                // while pending: not before; 0: at once
   std::string platform_message_id{}, parts{}, error{};  // raw JSON; empty: none
 
+  std::int64_t tries() const { return attempt - given_up_at; }  // since it was made or queued again
   bool is_unsent() const { return status == DeliveryStatus::pending || status == DeliveryStatus::leased; }
   // A failed one that somebody should look at: it was neither dropped nor purged.
   bool is_alarming() const;
   // Drops text, content and media.
   void forget_content();
 };
+
+// Names a message of an agent.
+std::string message_name(std::string_view session_id, const std::optional<std::string>& topic,
+                         std::string_view message_id);
 
 // Makes the delivery of a message.appended; nothing if the event makes none.
 std::optional<Delivery> made_delivery(const journal::Event& event);

@@ -7,13 +7,23 @@
 namespace sessiond::decide {
 namespace {
 
-constexpr std::size_t most_ended_deliveries = 1'000;  // of each kind: its file is written whole
+// The book's file is written whole.
+constexpr std::size_t most_ended_deliveries = 1'000;  // of each kind
+constexpr std::size_t most_failed_bytes = 8U << 20;
+
+// Names what is sent in order: the conversation as one session has it, so that no session holds up another one.
+std::string queue_of(const Delivery& delivery) { return delivery.key + "\n" + delivery.conversation; }
 
 }  // namespace
 
 const Delivery* DeliveryBook::find(std::string_view id) const {
   const auto found = all_.find(id);
   return found == all_.end() ? nullptr : &found->second;
+}
+
+const Delivery* DeliveryBook::find_of_message(std::string_view message) const {
+  const auto found = by_message_.find(message);
+  return found == by_message_.end() ? nullptr : find(found->second);
 }
 
 DeliveryBook::Counts DeliveryBook::counts() const {
@@ -47,7 +57,7 @@ void DeliveryBook::count(const Delivery& delivery, bool in) {
       alarming_.erase(delivery.id);
   }
   if (!delivery.is_unsent()) return;
-  Conversation& conversation = conversations_[delivery.conversation];
+  Conversation& conversation = conversations_[queue_of(delivery)];
   const Place place{delivery.order, delivery.id};
   if (in) {
     conversation.unsent.insert(place);
@@ -63,22 +73,43 @@ void DeliveryBook::count(const Delivery& delivery, bool in) {
 }
 
 void DeliveryBook::put(Delivery delivery) {
-  const std::string conversation = delivery.conversation;
   count(delivery, true);
-  set_head(conversation);
+  set_head(queue_of(delivery));
   const std::string id = delivery.id;
+  std::string& of_message = by_message_[delivery.message];
+  const Delivery* before = find(of_message);
+  if (before == nullptr || before->order <= delivery.order) of_message = id;
   all_.insert_or_assign(id, std::move(delivery));
 }
 
 void DeliveryBook::list_ended(const std::string& id) {
   const Delivery& delivery = all_.at(id);
   if (delivery.is_unsent()) return;
-  std::deque<std::string>& list = delivery.is_alarming() ? failed_ : ended_;
+  const bool failed = delivery.is_alarming();
+  std::deque<std::string>& list = failed ? failed_ : ended_;
   list.push_back(id);
+  if (failed) failed_bytes_ += delivery.fixed.size();
   while (list.size() > most_ended_deliveries) {
-    alarming_.erase(list.front());
-    all_.erase(list.front());
+    forget(list.front());
     list.pop_front();
+  }
+  limit_text();
+}
+
+void DeliveryBook::forget(const std::string& id) {
+  const Delivery& delivery = all_.at(id);
+  if (alarming_.erase(id) != 0) failed_bytes_ -= delivery.fixed.size();
+  if (const auto found = by_message_.find(delivery.message); found != by_message_.end() && found->second == id)
+    by_message_.erase(found);
+  all_.erase(id);
+}
+
+void DeliveryBook::limit_text() {
+  for (std::size_t i = 0; failed_bytes_ > most_failed_bytes && i + 1 < failed_.size(); ++i) {
+    Delivery& oldest = all_.at(failed_[i]);
+    failed_bytes_ -= oldest.fixed.size();
+    oldest.forget_content();
+    failed_bytes_ += oldest.fixed.size();
   }
 }
 
@@ -88,12 +119,12 @@ void DeliveryBook::change(const journal::Event& event) {
   Delivery& delivery = found->second;
   if (!delivery.is_unsent()) {
     std::erase(ended_, delivery.id);
-    std::erase(failed_, delivery.id);
+    if (std::erase(failed_, delivery.id) != 0) failed_bytes_ -= delivery.fixed.size();
   }
   count(delivery, false);
   change_by(delivery, event);
   count(delivery, true);
-  set_head(delivery.conversation);
+  set_head(queue_of(delivery));
   list_ended(delivery.id);
 }
 

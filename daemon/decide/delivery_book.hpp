@@ -24,8 +24,10 @@ class DeliveryBook {
 
   const Delivery* find(std::string_view id) const;  // null: there is none, or it ended long ago
   const All& all() const { return all_; }           // by id
-  // The delivery of each conversation that may be handed out: its oldest unsent one, unless one of it is leased. By
-  // order; a retry may still have to wait (next_at).
+  // The newest delivery of a message (message_name). Null: it has none.
+  const Delivery* find_of_message(std::string_view message) const;
+  // The delivery of each conversation of a session that may be handed out: its oldest unsent one, unless one of it is
+  // leased. By order; a retry may still have to wait (next_at).
   const std::set<std::pair<std::uint64_t, std::string>>& heads() const { return heads_; }
 
   struct Counts {
@@ -58,16 +60,20 @@ class DeliveryBook {
   void put(Delivery delivery);  // a new one
   void change(const journal::Event& event);
   void count(const Delivery& delivery, bool in);  // in the lists that its status says, or out of them
-  void list_ended(const std::string& id);         // if it is; forgets the oldest beyond the limit
+  void list_ended(const std::string& id);         // if it is; forgets the oldest beyond the limits
+  void forget(const std::string& id);             // one that is in no list
+  void limit_text();                              // of failed ones: the oldest lose theirs
   void set_head(const std::string& name);
 
   All all_{};
-  std::map<std::string, Conversation, std::less<>> conversations_{};  // that have unsent deliveries
+  std::map<std::string, Conversation, std::less<>> conversations_{};  // that have unsent deliveries, by queue_of()
+  std::map<std::string, std::string, std::less<>> by_message_{};      // ids
   std::set<Place> heads_{};
   std::set<std::pair<std::int64_t, std::string>> unsent_by_age_{};
   std::set<std::string, std::less<>> alarming_{};
   std::deque<std::string> ended_{};   // sent, dropped and purged ones, the newest last
   std::deque<std::string> failed_{};  // the others that failed
+  std::size_t failed_bytes_ = 0;      // of what they keep
   std::size_t leased_ = 0;
   std::uint64_t seq_ = 0;
   bool dirty_ = false;

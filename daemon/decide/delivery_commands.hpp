@@ -20,6 +20,7 @@ struct ClaimDeliveries {
   SeesDelivery wants{};
   std::function<bool(const std::string& id)> waits{};  // a retry whose time has not come
   std::size_t limit = 10;
+  std::size_t taken_bytes = 0;  // what the same answer has of other agents
   std::int64_t lease_ms = 60'000;
 };
 struct AckDelivery {

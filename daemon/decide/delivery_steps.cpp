@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "daemon/decide/adoptions.hpp"
 #include "store/delivery/delivery.hpp"
@@ -33,12 +33,25 @@ delivery::Delivery address_of(const DecisionBuilder& builder, const Session& ses
   return address;
 }
 
-std::string planned(DecisionBuilder& builder, const Session& session, const delivery::Delivery& address,
-                    const DeliverTo& wanted, std::string_view denied_by) {
+}  // namespace
+
+SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                   const DeliverTo& to) {
+  SendPlan plan{.address = address_of(builder, session, reply_to, to)};
+  const policy::SendCall call{
+      .channel = plan.address.channel, .chat_type = {}, .to = plan.address.to, .account_id = plan.address.account_id};
+  plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(),
+                               json::Index(*session.entry_with_old_counters()), call);
+  return plan;
+}
+
+std::string plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan, const DeliverTo& to) {
   const Context& context = builder.context();
+  const delivery::Delivery& address = plan.address;
   const std::string channel = address.channel.value_or("");
+  const bool denied = plan.send.action == policy::SendAction::deny;
   const bool kept =
-      denied_by.empty() && context.durable && !channel.empty() && context.adoptions != nullptr &&
+      !denied && context.durable && !channel.empty() && context.adoptions != nullptr &&
       context.adoptions->covers(builder.state().id(), session.key(), channel, address.account_id.value_or(""));
   json::ObjectWriter out;
   if (kept) out.string("deliveryId", context.ids->entry_id() + delivery_id_ending(builder.state().id()));
@@ -46,58 +59,39 @@ std::string planned(DecisionBuilder& builder, const Session& session, const deli
   out.string_or_null("to", address.to);
   out.string_or_null("accountId", address.account_id);
   out.raw("threadId", address.thread_id.value_or("null"));
-  out.string("status", kept ? "pending" : denied_by.empty() ? "event" : "denied");
-  if (!denied_by.empty()) out.raw("rule", denied_by);
-  if (!wanted.media_urls.empty()) out.raw("mediaUrls", json::array_of(wanted.media_urls));
+  out.string("status", kept ? "pending" : denied ? "denied" : "event");
+  if (denied) out.raw("rule", plan.send.rule ? std::to_string(*plan.send.rule) : "null");
+  if (!to.media_urls.empty()) out.raw("mediaUrls", json::array_of(to.media_urls));
   return out.text();
-}
-
-}  // namespace
-
-std::string plan_allowed_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                                  const DeliverTo& to) {
-  return planned(builder, session, address_of(builder, session, reply_to, to), to, "");
-}
-
-std::string plan_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                          const DeliverTo& to) {
-  const delivery::Delivery address = address_of(builder, session, reply_to, to);
-  const policy::SendCall call{
-      .channel = address.channel, .chat_type = {}, .to = address.to, .account_id = address.account_id};
-  const policy::SendDecision send = policy::evaluate(builder.context().rules->send_policy, session.key(),
-                                                     json::Index(*session.entry_with_old_counters()), call);
-  const bool denied = send.action == policy::SendAction::deny;
-  const std::string rule = send.rule ? std::to_string(*send.rule) : "null";
-  return planned(builder, session, address, to, denied ? rule : "");
 }
 
 std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
                                          const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries) {
   std::vector<std::string> deliveries(entries.size());
+  const SendPlan plan = plan_send(builder, session, reply_to, to);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const bool says = entries[i].role == "assistant" &&
                       !transcripts::text_of(json::find(entries[i].body, "content").value_or("\"\"")).empty();
-    if (says) deliveries[i] = plan_delivery(builder, session, reply_to, to);
+    if (says) deliveries[i] = plan_delivery(builder, session, plan, to);
   }
   return deliveries;
 }
 
-void find_deliveries_made_before(const AgentState& state, std::vector<std::string>& deliveries,
+void find_deliveries_made_before(const AgentState& state, const Session& session, AppendRequest& append,
                                  const AppendResult& appended) {
-  for (std::size_t i = 0; i < deliveries.size(); ++i) {
+  const std::set<std::string_view> again(appended.again.begin(), appended.again.end());
+  for (std::size_t i = 0; i < append.deliveries.size(); ++i) {
     const std::string& id = appended.ids.at(i);
-    if (deliveries[i].empty() || std::ranges::find(appended.again, id) == appended.again.end()) continue;
-    deliveries[i].clear();
-    const std::string member = "\"messageId\":" + json::quote(id) + ",";
-    for (const auto& [delivery_id, delivery] : state.deliveries.all()) {
-      if (!delivery.fixed.contains(member) || json::string_at("{" + delivery.fixed + "}", "messageId") != id) continue;
-      const std::string object = delivery_json(delivery);
-      const json::Index members(object);
-      json::ObjectWriter out;
-      for (const std::string_view name : {"deliveryId", "channel", "to", "accountId", "threadId", "status"})
-        out.raw(name, members.find(name).value_or("null"));
-      deliveries[i] = out.text();
-    }
+    if (append.deliveries[i].empty() || !again.contains(id)) continue;
+    append.deliveries[i].clear();
+    const Delivery* delivery = state.deliveries.find_of_message(message_name(session.session_id, append.topic, id));
+    if (delivery == nullptr || delivery->key != session.key()) continue;
+    const std::string object = delivery_json(*delivery);
+    const json::Index members(object);
+    json::ObjectWriter out;
+    for (const std::string_view name : {"deliveryId", "channel", "to", "accountId", "threadId", "status"})
+      out.raw(name, members.find(name).value_or("null"));
+    append.deliveries[i] = out.text();
   }
 }
 

@@ -8,24 +8,29 @@
 
 #include "daemon/decide/steps.hpp"
 #include "policy/send_policy.hpp"
+#include "store/delivery/delivery.hpp"
 
 namespace sessiond::decide {
 
+// Where a message goes, and whether the send policy lets it.
+struct SendPlan {
+  delivery::Delivery address{};
+  policy::SendDecision send{};
+};
+// `reply_to`: the address of the run that answers, a raw object; empty: that of the run whose lease the requester
+// names, else the session's.
+SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
+                   const DeliverTo& to);
 // Plans the delivery of a message that is about to be appended: the member `delivery` of its event, whose status is
 // pending (it is kept for a bridge to claim), event (no bridge claims there: the event is all), or denied by the send
-// policy, which is asked. `reply_to`: the address of the run that answers, a raw object; empty: that of the run whose
-// lease the requester names, else the session's.
-std::string plan_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                          const DeliverTo& to);
-// The same without asking the send policy.
-std::string plan_allowed_delivery(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                                  const DeliverTo& to);
+// policy.
+std::string plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan, const DeliverTo& to);
 // As AppendRequest::deliveries: plans the delivery of each assistant entry that has text.
 std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
                                          const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries);
 // A message that was there already gets no second delivery: puts the one that it has in place of the planned one, or
 // nothing.
-void find_deliveries_made_before(const AgentState& state, std::vector<std::string>& deliveries,
+void find_deliveries_made_before(const AgentState& state, const Session& session, AppendRequest& append,
                                  const AppendResult& appended);
 // What a reply says of deliveries: each with its messageId, as an array.
 std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids);

@@ -125,6 +125,7 @@ std::string stored_run(const Run& run) {
   put_common(out, run);
   out.string("token", run.token);
   out.integer("readyAt", run.ready_at);
+  if (run.age_created_at != 0) out.integer("ageCreatedAt", run.age_created_at);
   out.integer("leaseMs", run.lease_ms);
   out.integer("idleTimeoutMs", run.idle_timeout_ms);
   out.integer("origin", static_cast<std::int64_t>(run.origin));
@@ -156,6 +157,7 @@ Run read_run(const json::Index& members) {
   run.attempt = std::max<std::int64_t>(number("attempt"), 1);
   run.retry_of = text("retryOf");
   run.created_at = number("createdAt");
+  run.age_created_at = number("ageCreatedAt");
   run.started_at = number("startedAt");
   run.ended_at = number("endedAt");
   run.ready_at = number("readyAt");

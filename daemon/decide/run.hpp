@@ -23,7 +23,8 @@ std::optional<RunStatus> run_status(std::string_view name);
 
 struct RunTimes {
   std::int64_t created_at = 0, started_at = 0, ended_at = 0;  // ms since the epoch; 0: not yet
-  std::int64_t ready_at = 0;                                  // a queued run waits until then for more input
+  std::int64_t age_created_at = 0;  // by the clock of ages (store/journal/age_clock.hpp); 0: not known
+  std::int64_t ready_at = 0;        // a queued run waits until then for more input
   std::int64_t lease_ms = 0, idle_timeout_ms = 0;
 };
 struct RunModel {

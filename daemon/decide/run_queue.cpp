@@ -94,6 +94,7 @@ class Queue {
     }
     run.id = joined->id;
     run.created_at = joined->created_at;
+    run.age_created_at = joined->age_created_at;
     run.input.insert(run.input.begin(), joined->input.begin(), joined->input.end());
     emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
     return static_cast<std::size_t>(joined - &queued_.front()) + 1;
@@ -153,6 +154,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   run.topic = input.topic;
   run.reply_to = input.reply_to;
   run.created_at = now;
+  run.age_created_at = builder.context().age_now;
   run.ready_at = now + runs::debounce_of(rules, rules.mode);
   run.collects = rules.mode == runs::QueueMode::collect;
   run.origin = step == BusyStep::interrupt ? runs::Origin::interrupt : runs::Origin::queued;

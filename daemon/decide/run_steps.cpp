@@ -98,6 +98,7 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
   run.topic = active.topic;
   run.created_at = run.ready_at = builder.context().now;
   run.reply_to = active.reply_to;
+  run.age_created_at = builder.context().age_now;
   run.origin = runs::Origin::steer_leftover;
   for (const Steered& each : steered) {
     run.input.push_back(each.entry_id);
@@ -207,7 +208,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
   end_approvals(builder, session, run);
   if (end.by_runner) {
-    find_deliveries_made_before(builder.state(), append.deliveries, *appended);
+    find_deliveries_made_before(builder.state(), session, append, *appended);
     run.deliveries = deliveries_json(append.deliveries, appended->ids);
   }
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),

@@ -69,12 +69,20 @@ void Approvals::take_up_agent(const decide::AgentState& state) {
 
 void Approvals::keep(const Place& place, const decide::Approval& approval, std::int64_t rest) {
   const std::int64_t most = std::max<std::int64_t>(approval.deadline - approval.asked_at, 0);
-  open_[approval.id] = {.place = place, .until = store::steady_ms() + std::clamp<std::int64_t>(rest, 0, most)};
+  open_[approval.id].place = place;
+  set_until(approval.id, store::steady_ms() + std::clamp<std::int64_t>(rest, 0, most));
   timer_.cancel();
 }
 
+void Approvals::set_until(const std::string& id, std::int64_t until) {
+  Open& open = open_.at(id);
+  due_.erase({open.until, id});
+  open.until = until;
+  due_.emplace(until, id);
+}
+
 void Approvals::forget(const std::string& id) {
-  open_.erase(id);
+  if (const auto known = open_.extract(id)) due_.erase({known.mapped().until, id});
   for (Waiter& waiter : waiting_) {
     if (waiter.id != id) continue;
     waiter.decided = true;
@@ -102,17 +110,12 @@ asio::awaitable<void> Approvals::run() {
 }
 
 std::int64_t Approvals::look(std::int64_t now) {
-  std::int64_t next = INT64_MAX;
-  std::vector<std::pair<std::string, Place>> due;
-  for (auto& [id, open] : open_) {
-    if (open.until <= now) {
-      open.until = now + deny_again_ms;
-      due.emplace_back(id, open.place);
-    }
-    next = std::min(next, open.until);
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const std::string id = due_.begin()->second;
+    set_until(id, now + deny_again_ms);  // its event comes before
+    background_.run(expire(open_.at(id).place, id), "expire_approval");
   }
-  for (auto& [id, place] : due) background_.run(expire(std::move(place), id), "expire_approval");
-  return next;
+  return due_.empty() ? INT64_MAX : due_.begin()->first;
 }
 
 asio::awaitable<void> Approvals::expire(Place place, std::string id) {

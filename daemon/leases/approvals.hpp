@@ -61,6 +61,7 @@ class Approvals {
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_agent(const decide::AgentState& state);
   void keep(const Place& place, const decide::Approval& approval, std::int64_t rest);
+  void set_until(const std::string& id, std::int64_t until);
   void forget(const std::string& id);
   asio::awaitable<void> run();
   std::int64_t look(std::int64_t now);  // denies what is due; returns when the next is
@@ -69,7 +70,8 @@ class Approvals {
   ledger::Ledger& ledger_;
   asio::steady_timer timer_;
   ledger::Background background_;
-  std::map<std::string, Open, std::less<>> open_{};  // by id
+  std::map<std::string, Open, std::less<>> open_{};       // by id
+  std::set<std::pair<std::int64_t, std::string>> due_{};  // until and id of each
   std::list<Waiter> waiting_{};
   runtime::Waiters taken_up_{};
   bool is_taken_up_ = false;

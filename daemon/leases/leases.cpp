@@ -61,7 +61,7 @@ void Leases::take_up_session(const std::string& agent, const std::string& key, c
   const std::int64_t now = store::steady_ms();
   const Place place{agent, key};
   for (const decide::Run& run : runs.queued)
-    if (!queued_.contains({place, run.id})) keep_queued(place, run.id, run.created_at, run.ready_at);
+    if (!queued_.contains({place, run.id})) keep_queued(place, run.id, run);
   if (!runs.active) return;
   const decide::Run& run = *runs.active;
   if (const auto known = kept_.find(place); known != kept_.end() && known->second.hold.run_id == run.id) return;
@@ -78,17 +78,15 @@ void Leases::take_up_session(const std::string& agent, const std::string& key, c
   wake(now);
 }
 
-void Leases::keep_queued(const Place& place, const std::string& run_id, std::int64_t created_at,
-                         std::int64_t ready_at) {
+void Leases::keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times) {
   const std::int64_t now = store::steady_ms();
   const std::int64_t wall = store::unix_ms();
   // A clock that was set back must not make it wait longer than it was to wait at first.
   const std::int64_t wait =
-      std::clamp<std::int64_t>(ready_at - wall, 0, std::max<std::int64_t>(ready_at - created_at, 0));
-  const std::int64_t age = std::max<std::int64_t>(wall - created_at, 0);
-  queued_[{place, run_id}] = {.ready = wait == 0 ? 0 : now + wait,
-                              .too_old = now + std::max<std::int64_t>(ledger_.rules().runs.queue_max_age_ms - age, 0),
-                              .since = now - age};
+      std::clamp<std::int64_t>(times.ready_at - wall, 0, std::max<std::int64_t>(times.ready_at - times.created_at, 0));
+  const std::int64_t most = ledger_.rules().runs.queue_max_age_ms;
+  const std::int64_t rest = ledger_.parts().commits.clock().rest_of(most, times.created_at, times.age_created_at);
+  queued_[{place, run_id}] = {.ready = wait == 0 ? 0 : now + wait, .too_old = now + rest, .since = now + rest - most};
   wake(now + wait);
   if (wait == 0) on_ready_(place.first, place.second);
 }
@@ -118,8 +116,10 @@ void Leases::see(const journal::Event& event) {
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
   switch (type) {
     case EventType::run_queued:
-      return keep_queued(place, run_id, json::int_at(event.data, "createdAt").value_or(0),
-                         json::int_at(event.data, "readyAt").value_or(0));
+      return keep_queued(place, run_id,
+                         {.created_at = json::int_at(event.data, "createdAt").value_or(0),
+                          .age_created_at = json::int_at(event.data, "ageCreatedAt").value_or(0),
+                          .ready_at = json::int_at(event.data, "readyAt").value_or(0)});
     case EventType::run_started: {
       queued_.erase({place, run_id});
       const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);

@@ -84,7 +84,7 @@ class Leases {
   };
 
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
-  void keep_queued(const Place& place, const std::string& run_id, std::int64_t created_at, std::int64_t ready_at);
+  void keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times);
   asio::awaitable<void> run();
   std::int64_t look(std::int64_t now);  // ends and stores what is due; returns when the next is
   asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);

@@ -86,17 +86,21 @@ asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
   if (stopping_) co_return;
   is_taken_up_ = true;
   taken_up_.cancel();
-  for (const auto& [agent, counts] : agents_) wake_claims(agent);
 }
 
 void Outbox::take_up_one(const decide::AgentState& state, const decide::Delivery& delivery) {
   const std::int64_t now = store::steady_ms();
   const std::int64_t wall = store::unix_ms();
-  const std::int64_t age = std::max<std::int64_t>(wall - delivery.created_at, 0);
+  const std::int64_t most = ledger_.rules().deliveries.max_age_ms;
+  const std::int64_t rest = ledger_.parts().commits.clock().rest_of(most, delivery.created_at, delivery.age_created_at);
   Kept& kept = kept_[delivery.id];
   due_.erase({kept.due, delivery.id});
-  kept = {.agent = state.id(), .attempt = delivery.attempt};
-  kept.too_old = now + std::max<std::int64_t>(ledger_.rules().deliveries.max_age_ms - age, 0);
+  kept = {.place = {.agent = state.id(),
+                    .key = delivery.key,
+                    .channel = delivery.channel,
+                    .account_id = delivery.account_id},
+          .attempt = delivery.attempt};
+  kept.too_old = now + rest;
   if (delivery.status == decide::DeliveryStatus::leased)
     kept.lease_until = now + std::clamp(delivery.lease_until - wall,
                                         std::min(delivery.lease_ms, least_rest_of_lease_ms), delivery.lease_ms);
@@ -155,15 +159,24 @@ void Outbox::see(const journal::Event& event) {
   const std::string id = json::string_at(about, "deliveryId").value_or("");
   if (id.empty()) return;  // an event only
   const auto number = [&event](std::string_view name) { return json::int_at(event.data, name).value_or(0); };
-  if (const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {}))
-    agents_[agent] = state->deliveries.counts();
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {});
+  if (state != nullptr) agents_[agent] = state->deliveries.counts();
   const std::int64_t now = store::steady_ms();
   if (event.envelope.type == EventType::delivery_sent || event.envelope.type == EventType::delivery_failed) {
-    forget(id);
-    return wake_claims(agent);  // the next of the conversation
+    const auto known = kept_.extract(id);
+    if (known.empty()) return;  // it had ended before
+    due_.erase({known.mapped().due, id});
+    return wake_claims(known.mapped().place);  // the next of the conversation
   }
   Kept& kept = kept_[id];
-  kept.agent = agent;
+  if (kept.place.agent.empty()) {
+    const decide::Delivery* delivery = state == nullptr ? nullptr : state->deliveries.find(id);
+    kept.place = {
+        .agent = agent,
+        .key = event.envelope.key,
+        .channel = json::string_at(about, "channel").value_or(event.envelope.channel),
+        .account_id = delivery != nullptr ? delivery->account_id : json::string_at(about, "accountId").value_or("")};
+  }
   kept.attempt = number("attempt");
   kept.lease_until = kept.ready = 0;
   if (event.envelope.type == EventType::delivery_leased) kept.lease_until = now + number("leaseMs");
@@ -171,7 +184,7 @@ void Outbox::see(const journal::Event& event) {
   if (is_made || event.envelope.type == EventType::delivery_queued || kept.too_old == 0)
     kept.too_old = now + ledger_.rules().deliveries.max_age_ms;
   schedule(id, kept);
-  if (event.envelope.type != EventType::delivery_leased) wake_claims(agent);
+  if (event.envelope.type != EventType::delivery_leased) wake_claims(kept.place);
 }
 
 void Outbox::forget(const std::string& id) {
@@ -195,10 +208,9 @@ bool Outbox::waits(const std::string& id) const {
   return found != kept_.end() && found->second.ready > store::steady_ms();
 }
 
-void Outbox::wake_claims(const std::string& agent) {
+void Outbox::wake_claims(const Place& place) {
   for (Waiter& waiter : waiting_) {
-    const std::vector<std::string>& agents = waiter.wish->part.agents;
-    if (!agents.empty() && std::ranges::find(agents, agent) == agents.end()) continue;
+    if (!waiter.wish->part.covers(place.agent, place.key, place.channel, place.account_id)) continue;
     waiter.woken = true;
     waiter.timer.cancel();
   }
@@ -214,30 +226,31 @@ asio::awaitable<void> Outbox::run() {
     boost::system::error_code woken;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     next_ = 0;
-    for (const Waiter& waiter : waiting_) adopter_.renew(waiter.wish->part);
+    for (const Waiter& waiter : waiting_)
+      if (!waiter.wish->gone || !waiter.wish->gone()) adopter_.renew(waiter.wish->part);
     if (!stopping_) co_await adopter_.drop_old();
   }
 }
 
 std::int64_t Outbox::look(std::int64_t now) {
-  std::set<std::string> ready_in;
+  std::vector<Place> ready;
   while (!due_.empty() && due_.begin()->first <= now) {
     const std::string id = due_.begin()->second;
     Kept& kept = kept_.at(id);
     if (kept.lease_until != 0) {
-      background_.run(end(id, kept.agent, kept.attempt, false), "end_delivery");
+      background_.run(end(id, kept.place.agent, kept.attempt, false), "end_delivery");
       kept.lease_until = now + end_again_ms;  // its event comes before
     } else if (kept.too_old <= now) {
-      background_.run(end(id, kept.agent, kept.attempt, true), "end_delivery");
+      background_.run(end(id, kept.place.agent, kept.attempt, true), "end_delivery");
       kept.too_old = now + end_again_ms;
       kept.ready = 0;
     } else {
       kept.ready = 0;
-      ready_in.insert(kept.agent);
+      ready.push_back(kept.place);
     }
     schedule(id, kept);
   }
-  for (const std::string& agent : ready_in) wake_claims(agent);
+  for (const Place& place : ready) wake_claims(place);
   return due_.empty() ? INT64_MAX : due_.begin()->first;
 }
 
@@ -267,6 +280,7 @@ asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish, const
   for (;;) {
     place->woken = false;
     std::size_t left = wish.limit;
+    std::size_t bytes = 0;
     std::vector<std::string> agents;
     for (const auto& [agent, counts] : agents_)
       if (counts.pending != 0) agents.push_back(agent);
@@ -277,11 +291,13 @@ asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish, const
       const decide::ClaimDeliveries command{.wants = wants,
                                             .waits = [this](const std::string& id) { return waits(id); },
                                             .limit = left,
+                                            .taken_bytes = bytes,
                                             .lease_ms = wish.lease_ms};
       auto reply = co_await ledger_.commit(agent, ledger::Requester{.actor = wish.actor}, decide_by(command));
-      if (!reply && claimed.empty()) co_return std::unexpected(std::move(reply.error()));
-      if (!reply || reply->status == 204) continue;
+      if (!reply && wish.tells_failure) co_return std::unexpected(std::move(reply.error()));
+      if (!reply || reply->status == 204) continue;  // an agent that cannot be served holds up no other one
       for ([[maybe_unused]] const std::string_view each : json::elements(reply->body)) --left;
+      bytes += reply->body.size();
       claimed.push_back(std::move(reply->body));
     }
     if (!claimed.empty()) co_return claimed;

@@ -41,10 +41,14 @@ class Outbox {
     std::int64_t lease_ms = 60'000;
     std::int64_t wait_ms = 0;
     std::function<bool()> gone{};  // the client has closed its connection
+    bool tells_failure = false;    // the part is one agent, and the requester may know that it cannot be served
   };
   // From here on the deliveries of the wish's part are kept; that is durable before this waits. Returns the deliveries
   // as JSON arrays; none: nothing came in time. Ends early when `draining` becomes true and drain() is called.
   asio::awaitable<Result<std::vector<std::string>>> claim(Wish wish, const bool& draining);
+
+  // What this token has claimed is not kept for it any more: it was revoked.
+  asio::awaitable<void> forget_token(std::string token) { co_await adopter_.drop_token(token); }
 
   // The agents that may have the delivery with this id, or, without an id, that may have any. Waits until all
   // deliveries of before are taken up.
@@ -53,8 +57,11 @@ class Outbox {
   decide::DeliveryBook::Counts counts() const;  // of all agents, about
 
  private:
+  struct Place {  // where a delivery lies
+    std::string agent{}, key{}, channel{}, account_id{};
+  };
   struct Kept {  // an unsent delivery; times in steady ms
-    std::string agent{};
+    Place place{};
     std::int64_t attempt = 0;
     std::int64_t lease_until = 0;  // 0: it is not leased
     std::int64_t ready = 0;        // a retry waits until then; 0: it does not wait
@@ -76,7 +83,7 @@ class Outbox {
   asio::awaitable<void> end(std::string id, std::string agent, std::int64_t attempt, bool too_old);
   void schedule(const std::string& id, Kept& kept);
   void forget(const std::string& id);
-  void wake_claims(const std::string& agent);
+  void wake_claims(const Place& place);  // those that want what lies there
   bool waits(const std::string& id) const;
 
   ledger::Ledger& ledger_;

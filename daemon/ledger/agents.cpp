@@ -98,7 +98,8 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
                       .replay_from = agent->rebuild ? agent->reached.store + 1 : 0,
                       .archived_from = hooks_.archived_from(id),
                       .known_to = known ? agent->reached.store : 0,
-                      .generations = {.written = agent->reached.ours, .previous = agent->reached.previous}};
+                      .generations = {.written = agent->reached.ours, .previous = agent->reached.previous},
+                      .books = agent->reached.books};
   const std::uint64_t bytes = co_await runtime::run_on(agent->strand, [path = env_.paths.store_file(id)] {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
@@ -170,7 +171,8 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
     outcome = co_await install(id, std::move(*loaded));
   }
   turn.end();
-  const bool known = agent.rebuild || agent.state || agent.reached.store != 0 || agent.reached.previous != 0;
+  const bool known = agent.rebuild || agent.state || agent.reached.store != 0 || agent.reached.previous != 0 ||
+                     agent.reached.books.runs || agent.reached.books.outbox;
   const bool absent = !outcome && (outcome.error().code == Code::agent_not_found || !room);
   if (absent && !known && agent.waiting.empty()) {
     agents_.erase(id);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/decide/apply.hpp"
+#include "daemon/ledger/agents.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
@@ -41,13 +42,14 @@ Result<std::optional<Book>> read(const std::filesystem::path& file, std::string_
 }
 
 template <class Book>
-Result<Book> read_book(const std::filesystem::path& file, const std::string& agent, const journal::Journal& journal,
-                       std::string_view instead, std::vector<std::string>& repairs) {
+Result<Book> read_book(const std::filesystem::path& file, bool known, const std::string& agent,
+                       const journal::Journal& journal, std::string_view instead, std::vector<std::string>& repairs) {
   bool damaged = false;
   TRY(auto there, read<Book>(file, instead, damaged, repairs));
   if (there) return std::move(*there);
   Book book;
-  if (!damaged) return book;
+  if (!damaged && !known) return book;
+  if (!damaged) repairs.push_back(fmt::format("{} is gone: {}", file.native(), instead));
   for (std::uint64_t from = journal.oldest(); from <= journal.head();) {
     TRY(auto page, journal.read(from, decide::replay_page_bytes));
     for (const journal::StoredBatch& batch : page.batches) {
@@ -81,12 +83,33 @@ std::filesystem::path adoptions_file(const Paths& paths) { return paths.journal_
 
 std::filesystem::path hooks_file(const Paths& paths) { return paths.journal_dir() / "hooks"; }
 
+std::map<std::string, BooksOnDisk> books_on_disk(const Paths& paths) {
+  std::map<std::string, BooksOnDisk> found;
+  const auto look = [&](std::string_view folder, bool BooksOnDisk::* book) {
+    store::each_in(paths.journal_dir() / folder, [&](const std::filesystem::directory_entry& entry) {
+      if (entry.path().extension() == ".json") found[entry.path().stem().native()].*book = true;
+    });
+  };
+  look("runs", &BooksOnDisk::runs);
+  look("outbox", &BooksOnDisk::outbox);
+  return found;
+}
+
+void put_books_on_disk(json::ObjectWriter& checkpoint, const Agents& agents) {
+  for (const auto& [name, book] : {std::pair("runs", &BooksOnDisk::runs), std::pair("outbox", &BooksOnDisk::outbox)}) {
+    std::vector<std::string> ids;
+    for (const auto& [id, agent] : agents.all())
+      if (agent->reached.books.*book) ids.push_back(id);
+    checkpoint.raw(name, json::array_of(ids));
+  }
+}
+
 Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
-                        std::vector<std::string>& repairs) {
+                        BooksOnDisk known, std::vector<std::string>& repairs) {
   const std::string& id = state.id();
-  TRY(state.runs, read_book<decide::RunBook>(runs_file(paths, id), id, journal,
+  TRY(state.runs, read_book<decide::RunBook>(runs_file(paths, id), known.runs, id, journal,
                                              "the runs are those that the journal tells of", repairs));
-  TRY(state.deliveries, read_book<decide::DeliveryBook>(outbox_file(paths, id), id, journal,
+  TRY(state.deliveries, read_book<decide::DeliveryBook>(outbox_file(paths, id), known.outbox, id, journal,
                                                         "the deliveries are those that the journal tells of", repairs));
   return {};
 }

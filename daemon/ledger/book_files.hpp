@@ -7,26 +7,35 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/hooks.hpp"
+#include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/journal.hpp"
 
 namespace sessiond::ledger {
+
+class Agents;
 
 std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
 std::filesystem::path adoptions_file(const Paths& paths);
 std::filesystem::path hooks_file(const Paths& paths);
 
-// Reads the books of an agent. A file that is absent says that it never had any. A damaged one is moved away, and the
-// book is made from the events that the journal still has; `repairs` then says so.
+// Finds the files of all agents.
+std::map<std::string, BooksOnDisk> books_on_disk(const Paths& paths);
+// Puts the members into CHECKPOINT that name the agents with such files. Thread: the loop. Does not block.
+void put_books_on_disk(json::ObjectWriter& checkpoint, const Agents& agents);
+// Reads the books of an agent. A file that is absent says that it never had any, unless `known` names it. A damaged one
+// is moved away. That book, and one that is gone, is made from the events that the journal still has; `repairs` then
+// says so.
 Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
-                        std::vector<std::string>& repairs);
+                        BooksOnDisk known, std::vector<std::string>& repairs);
 
 // Tells whether a file has a run that has not ended, or a delivery that is not sent or has failed. It may say yes
 // to one that has none.

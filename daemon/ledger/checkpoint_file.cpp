@@ -7,6 +7,17 @@
 
 namespace sessiond::ledger {
 
+std::vector<std::string> Checkpoint::add_books(std::map<std::string, BooksOnDisk> there) {
+  std::vector<std::string> gone;
+  for (const auto& [id, known] : books) {
+    BooksOnDisk& found = there[id];
+    if ((known.runs && !found.runs) || (known.outbox && !found.outbox)) gone.push_back(id);
+    found = {.runs = known.runs || found.runs, .outbox = known.outbox || found.outbox};
+  }
+  books = std::move(there);
+  return gone;
+}
+
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   Checkpoint out;
   auto text = store::read_file(path);
@@ -29,6 +40,10 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   read("agents", out.agents);
   read("previous", out.previous);
   read("written", out.written);
+  for (const std::string_view id : json::elements(json::find(*text, "runs").value_or("[]")))
+    out.books[json::as_string(id).value_or("")].runs = true;
+  for (const std::string_view id : json::elements(json::find(*text, "outbox").value_or("[]")))
+    out.books[json::as_string(id).value_or("")].outbox = true;
   return out;
 }
 

@@ -1,5 +1,7 @@
 // journal/CHECKPOINT: how far the files have come. Recovery replays the journal from there.
-//   {"epoch","seq","agents":{"<id>":<seq>},"previous":{"<id>":<seq>},"written":{"<id>":<seq>},"crc"}
+//   {"epoch","seq","agents":{"<id>":<seq>},"previous":{"<id>":<seq>},"written":{"<id>":<seq>},
+//    "runs":["<id>"],"outbox":["<id>"],"crc"}
+// `runs` and `outbox` name the agents that have such a file (book_files.hpp): if it is gone, it is made again.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +9,17 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "store/problem.hpp"
 
 namespace sessiond::ledger {
+
+// The books that an agent has on disk (book_files.hpp).
+struct BooksOnDisk {
+  bool runs = false;
+  bool outbox = false;
+};
 
 // How far the files of an agent are: each holds all its changes up to this seq. 0: not known.
 struct FilesReached {
@@ -18,6 +27,7 @@ struct FilesReached {
   std::uint64_t lines = 0;     // its transcripts
   std::uint64_t previous = 0;  // the generation of sessions.json before
   std::uint64_t ours = 0;      // the last generation that we wrote
+  BooksOnDisk books{};         // that must be there
 };
 
 // Agents that are not named have everything up to `seq`.
@@ -26,16 +36,24 @@ struct Checkpoint {
   std::map<std::string, std::uint64_t> agents;
   std::map<std::string, std::uint64_t> previous;
   std::map<std::string, std::uint64_t> written;
+  std::map<std::string, BooksOnDisk> books;
   bool known = false;    // it was there, and sound
   bool damaged = false;  // it was there
 
+  // Adds the books that are there. Returns the agents of which one is gone.
+  std::vector<std::string> add_books(std::map<std::string, BooksOnDisk> there);
   FilesReached reached(const std::string& agent) const {
     const auto in = [&agent](const std::map<std::string, std::uint64_t>& seqs, std::uint64_t otherwise) {
       const auto found = seqs.find(agent);
       return found == seqs.end() ? otherwise : found->second;
     };
     const std::uint64_t store = in(agents, seq);
-    return {.store = store, .lines = store, .previous = in(previous, store), .ours = in(written, 0)};
+    const auto known = books.find(agent);
+    return {.store = store,
+            .lines = store,
+            .previous = in(previous, store),
+            .ours = in(written, 0),
+            .books = known == books.end() ? BooksOnDisk{} : known->second};
   }
   std::uint64_t least() const {
     std::uint64_t out = seq;

@@ -128,6 +128,8 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     hooks_.on_written(agent);  // its folder may be new
     agent.reached.previous = std::exchange(agent.reached.store, seq);
     agent.reached.ours = seq;
+    if (books.runs) agent.reached.books.runs = true;
+    if (books.deliveries) agent.reached.books.outbox = true;
     agent.checkpoint.succeeded();
     note_usable(agent);
   } else {
@@ -232,8 +234,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   const std::uint64_t seq = commits_.durable();
   const auto begin = std::chrono::steady_clock::now();
   CO_TRY(co_await flusher_.sync());
-  std::string json;
-  json::ObjectWriter writer(json);
+  json::ObjectWriter writer;
   writer.string("epoch", commits_.journal().epoch());
   writer.integer("seq", static_cast<std::int64_t>(seq));
   std::string agents = "{";
@@ -268,9 +269,9 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   writer.raw("agents", agents + "}");
   writer.raw("previous", previous + "}");
   writer.raw("written", own + "}");
-  writer.close();
+  put_books_on_disk(writer, agents_);
   auto written =
-      co_await runtime::run_on(strand_, [this, json = json::with_crc(std::move(json)) + "\n"]() -> Result<void> {
+      co_await runtime::run_on(strand_, [this, json = json::with_crc(writer.text()) + "\n"]() -> Result<void> {
         TRY(commits_.answers().flush(true));
         store::fault_point("marks.answers_synced");
         commits_.answers().expire(commits_.clock().now());

@@ -29,6 +29,7 @@ Commits::Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal,
 decide::Context Commits::context(std::string_view actor, std::string_view source) {
   return {.next_seq = next_seq_,
           .now = store::unix_ms(),
+          .age_now = clock_->now(),
           .epoch = journal_->epoch(),
           .actor = actor,
           .source = source,

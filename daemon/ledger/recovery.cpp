@@ -79,6 +79,8 @@ class Recovery {
       log::warn("recovery_waits", {{"file", file}, {"why", "a foreign program holds its lock"}});
     store::fault_point("recovery.replayed");
     for (const std::string& id : vanished()) events_[id];
+    for (const std::string& id : checkpoint_.add_books(books_on_disk(parts_.env.paths))) events_[id];
+    for (const auto& [id, books] : checkpoint_.books) parts_.agents.find_or_add(id).reached.books = books;
     for (const auto& [id, seq] : checkpoint_.previous) parts_.agents.find_or_add(id).reached = checkpoint_.reached(id);
     for (auto& [id, events] : events_) agent(id, events);
     return {};
@@ -220,10 +222,11 @@ class Recovery {
   // the journal, and it is read again later.
   void agent(const std::string& id, const std::vector<journal::Event>& events) {
     const FilesReached reached = checkpoint_.reached(id);
-    auto loaded = load_store(parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
-                             {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
-                              .generations = {.written = reached.ours,
-                                              .previous = checkpoint_.previous.contains(id) ? reached.previous : 0}});
+    auto loaded = load_store(
+        parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
+        {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
+         .generations = {.written = reached.ours, .previous = checkpoint_.previous.contains(id) ? reached.previous : 0},
+         .books = reached.books});
     if (!loaded) {
       Agent& slot = parts_.agents.find_or_add(id);
       slot.rebuild = true;
@@ -232,7 +235,7 @@ class Recovery {
       parts_.agents.degrade(slot, loaded.error());
       return;
     }
-    if (events.empty() && loaded->state->size() == 0) return;  // it had no sessions
+    if (events.empty() && loaded->state->size() == 0 && !loaded->state->is_dirty()) return;  // it had no sessions
     decide::OwnVersions own(loaded->foreign);
     for (const journal::Event& event : events) {
       decide::apply(*loaded->state, event, decide::Replay::yes);

@@ -214,7 +214,8 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   loaded.foreign = std::move(report.foreign);
   if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
-  TRY(read_books(*loaded.state, paths, journal, loaded.repairs));
+  std::vector<std::string> of_books;
+  TRY(read_books(*loaded.state, paths, journal, request.books, of_books));
   loaded.state->runs.keep(config.work.runs.keep);
   std::uint64_t replay_from = request.replay_from;
   // Replays from the end of the generation that it was rebuilt from. Older events are not needed, damaged or not.
@@ -266,6 +267,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
       loaded.state->changed_by_us.clear();
     }
   }
+  std::ranges::move(of_books, std::back_inserter(loaded.repairs));
   loaded.exists = loaded.exists || report.rebuilt;
   loaded.evictions = loaded.file->take_evictions();
   return loaded;

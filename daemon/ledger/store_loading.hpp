@@ -11,6 +11,7 @@
 #include "config/config.hpp"
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/decision.hpp"
+#include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/journal.hpp"
 #include "store/sessions/sessions_file.hpp"
@@ -31,6 +32,7 @@ struct LoadRequest {
   std::uint64_t archived_from = UINT64_MAX;           // archives made since are read from the journal as well
   std::uint64_t known_to = 0;  // the file held everything up to here: if it is gone with sessions, that is damage
   Generations generations{};
+  BooksOnDisk books{};  // that must be there
 };
 
 // The result of loading an agent.

@@ -107,7 +107,7 @@ bool EventFilter::matches(const journal::Envelope& event) const {
     return false;
   if ((types_ & bit(event.type)) == 0) return false;
   if (agent_ && event.agent != *agent_) return false;
-  if (channel_ && !store::equals_nocase(event.channel, *channel_)) return false;
+  if (channel_ && !store::equals_nocase(event.about_channel(), *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;
   if (!key_prefix_ || starts_with(event.key, *key_prefix_)) return true;
   if (!prefix_has_alias_) return false;
@@ -132,7 +132,7 @@ std::string EventFilter::json(const StreamScope& scope) const {
 }
 
 bool StreamView::sees(const journal::Envelope& event) const {
-  if (!event.key.empty() && principal.sees(event.agent, event.key, event.channel)) {
+  if (!event.key.empty() && principal.sees(event.agent, event.key, event.about_channel())) {
     const bool names_parent = event.type == journal::EventType::session_created && !event.lineage.empty();
     return lineage.empty() || !names_parent;  // a session token sees no parent of its session
   }

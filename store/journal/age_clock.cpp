@@ -70,6 +70,11 @@ Result<void> AgeClock::read(std::string_view text, const Machine& machine) {
 
 std::int64_t AgeClock::now() const { return look_().since_boot_ms + ahead_; }
 
+std::int64_t AgeClock::rest_of(std::int64_t length_ms, std::int64_t wall, std::int64_t age) const {
+  const std::int64_t passed = std::min(look_().wall_ms - wall, age == 0 ? longest : now() - age);
+  return std::clamp<std::int64_t>(length_ms - passed, 0, length_ms);
+}
+
 std::uint64_t AgeClock::older_than(std::int64_t age_ms, std::uint64_t head) {
   const std::scoped_lock lock(mutex_);
   const std::int64_t time = now();

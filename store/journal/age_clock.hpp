@@ -34,6 +34,10 @@ class AgeClock {
                                         Look look = this_machine);
 
   std::int64_t now() const;  // any thread
+  // What is left of a time of `length_ms` that began at `wall` by the wall clock and at `age` by this one (0: not
+  // known): the larger of both, and never more than all of it. A wall clock that is wrong for a while thus ends
+  // nothing. Any thread.
+  std::int64_t rest_of(std::int64_t length_ms, std::int64_t wall, std::int64_t age) const;
 
   // Records that events up to `head` exist now. Returns the last seq such that all events up to it have existed for
   // `age_ms`; 0: none. Any thread. Blocks. A failed write of the file is repeated by the next call.

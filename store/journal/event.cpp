@@ -136,9 +136,12 @@ Result<Event> parse_event(std::string text) {
     }
   }
   if (envelope.type == EventType::message_appended) {
-    for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before `message`
+    for (const json::Member& member :
+         json::members(event.data)) {  // `deliver` stands before `delivery`, and both before `message`
       if (member.name == "deliver") envelope.delivers = member.value == "true";
-      if (member.name == "deliver" || member.name == "message") break;
+      if (member.name == "delivery" && envelope.delivers)
+        envelope.delivery_channel = json::string_at(member.value, "channel").value_or("");
+      if (member.name == "delivery" || member.name == "message") break;
     }
   }
   if (!typed || envelope.seq == 0) return fail(Code::bad_request, "not an event: " + event.json->substr(0, 120));

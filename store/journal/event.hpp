@@ -92,9 +92,14 @@ struct Envelope {
   // The sessions that it descends from, nearest first: decide::Lineage::tag of each, with spaces between.
   std::string lineage{};
   std::optional<std::string> topic{};
-  std::string actor{};    // who did it: a token id, "cli", "external", …
-  std::string source{};   // api | external | recovery | …
-  bool delivers = false;  // a message.appended that has `deliver`; not a member of the event
+  std::string actor{};   // who did it: a token id, "cli", "external", …
+  std::string source{};  // api | external | recovery | …
+  // Not members of the event, but read from its data: a message.appended has `deliver`, and goes to this channel.
+  bool delivers = false;
+  std::string delivery_channel{};
+
+  // The channel that the event is about: where a message is sent to, else that of the session.
+  const std::string& about_channel() const { return delivery_channel.empty() ? channel : delivery_channel; }
 };
 
 struct Event {

@@ -18,7 +18,7 @@ const SeesDelivery all = [](const AgentState&, const Delivery&) { return true; }
 
 struct WithDeliveries : World {
   WithDeliveries() {
-    REQUIRE(kept.renew({.token = "t"}, 1'000));
+    CHECK(kept.renew({.token = "t"}, 1'000));
     adoptions = &kept;
     run(CreateSession{
         .key = slack_key,
@@ -92,7 +92,8 @@ TEST_CASE("a delivery that was put back is not offered beside a leased one of it
   CHECK(world.state.deliveries.counts().failed == 1);
   CHECK(world.claim() == std::vector{two});
   world.run(RetryDelivery{.id = one, .sees = all});
-  CHECK(world.of(one).attempt == 0);
+  CHECK(world.of(one).attempt == 1);
+  CHECK(world.of(one).tries() == 0);
   CHECK(world.claim().empty());
   world.ack(two);
   CHECK(world.claim() == std::vector{one});
@@ -144,11 +145,11 @@ TEST_CASE("an adoption covers what its claim named") {
   CHECK_FALSE(part.covers("main", "agent:main:slack:group:u", "slack", "a"));
   Adoptions all_of;
   Adoption first{.token = "t", .channel = "slack", .claimed_at = 10};
-  CHECK(all_of.renew(first, 5).value());
+  CHECK(all_of.renew(first, 5));
   first.claimed_at = 14;
-  CHECK_FALSE(all_of.renew(first, 5).value());
+  CHECK_FALSE(all_of.renew(first, 5));
   first.claimed_at = 15;
-  CHECK(all_of.renew(first, 5).value());
+  CHECK(all_of.renew(first, 5));
   CHECK(all_of.newest() == 15);
   auto read = Adoptions::from_json(all_of.to_json());
   REQUIRE(read);
@@ -157,9 +158,15 @@ TEST_CASE("an adoption covers what its claim named") {
   CHECK(read->drop_older(16));
   CHECK_FALSE(read->covers("main", "k", "slack", ""));
   for (std::size_t n = 1; n < Adoptions::most_of_token; ++n)
-    REQUIRE(all_of.renew({.token = "t", .key_prefix = std::to_string(n)}, 5));
-  CHECK_FALSE(all_of.renew({.token = "t", .key_prefix = "more"}, 5));
-  CHECK(all_of.renew({.token = "u", .key_prefix = "more"}, 5));
+    CHECK(all_of.renew({.token = "t", .key_prefix = std::to_string(n), .claimed_at = 20}, 5));
+  CHECK(all_of.renew({.token = "u", .channel = "irc", .claimed_at = 1}, 5));
+  CHECK(all_of.covers("main", "k", "slack", ""));
+  CHECK(all_of.renew({.token = "t", .key_prefix = "more", .claimed_at = 21}, 5));  // in place of its oldest
+  CHECK_FALSE(all_of.covers("main", "k", "slack", ""));
+  CHECK(all_of.covers("main", "k", "irc", ""));
+  CHECK(all_of.drop_token("u"));
+  CHECK_FALSE(all_of.drop_token("u"));
+  CHECK_FALSE(all_of.covers("main", "k", "irc", ""));
 }
 
 TEST_CASE("the book is the same from its file, from the journal, and from both") {
@@ -238,4 +245,39 @@ TEST_CASE("a bridge is not given what a model thinks") {
   const std::string shown = delivery_json(world.state.deliveries.all().begin()->second);
   CHECK(at(shown, "text") == "\"a\"");
   CHECK(at(shown, "content") == R"([{"type":"text","text":"a"},{"type":"image","data":"x"}])");
+}
+
+TEST_CASE("a message finds its own delivery again, and no other session's") {
+  WithDeliveries world;
+  const std::string id = world.send("1");
+  const Delivery& made = world.of(id);
+  CHECK(world.state.deliveries.find_of_message(made.message) == &made);
+  CHECK(made.message.starts_with("[\"s\",null,"));
+  CHECK(world.state.deliveries.find_of_message("[\"other\"" + made.message.substr(4)) == nullptr);
+  const DeliveryBook again = world.again();
+  CHECK(again.find_of_message(made.message)->id == id);
+  CHECK(made.age_created_at == world.now);
+  CHECK(again.find(id)->age_created_at == world.now);
+}
+
+TEST_CASE("failed deliveries keep their text up to 8 MiB") {
+  WithDeliveries world;
+  std::vector<std::string> ids;
+  for (int n = 0; n < 4; ++n) {
+    ids.push_back(world.send(std::string(3U << 20, 'x')));
+    world.run(
+        NackDelivery{.id = world.claim().at(0), .attempt = 1, .error = R"({"code":"x"})", .final = true, .sees = all});
+  }
+  const auto has_text = [&world](const std::string& id) {
+    return json::find("{" + world.of(id).fixed + "}", "text").has_value();
+  };
+  CHECK_FALSE(has_text(ids[0]));
+  CHECK_FALSE(has_text(ids[1]));
+  CHECK(has_text(ids[2]));
+  CHECK(has_text(ids[3]));
+  CHECK(world.of(ids[0]).status == DeliveryStatus::failed);
+  CHECK(world.state.deliveries.counts().failed == 4);
+  CHECK(picture_of(world.again()) == picture_of(world.replayed()));
+  world.run(RetryDelivery{.id = ids[0], .sees = all});
+  CHECK(world.of(ids[0]).status == DeliveryStatus::failed);
 }

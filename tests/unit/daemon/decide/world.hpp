@@ -109,6 +109,7 @@ struct World {
   Context context(std::string_view source = "api") {
     return {.next_seq = next_seq,
             .now = now,
+            .age_now = now,
             .epoch = "0badcafe",
             .actor = "t",
             .source = source,

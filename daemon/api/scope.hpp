@@ -67,7 +67,7 @@ ledger::Decide scoped(Command command, auth::Principal principal, std::optional<
                   .sees = [&](std::string_view of_key,
                               std::string_view channel) { return sees(principal, state, of_key, channel); },
                   .all = &state};
-    seen.sets_policy = principal.may(auth::Permission::policy);
+    seen.sight.sets_policy = principal.may(auth::Permission::policy);
     const auto decided_on = [&](const decide::AgentState& known) -> Result<decide::Decision> {
       if constexpr (requires { decide::decide(known, command, seen, lines); }) {
         return decide::decide(known, command, seen, lines);

@@ -274,15 +274,14 @@ class EntryAppender {
   }
 
   void emit(const transcripts::NewEntry& entry, const context::Entry& read, const transcripts::Written& written) {
-    const std::int64_t now = builder_.context().now;
     json::Edit edit;
     edit.set.reserve(9);
     const auto set = [&edit](std::string_view name, std::int64_t number) {
       edit.set.push_back({std::string(name), std::to_string(number)});
     };
-    set("updatedAt", moved_to(session_, now));
+    set("updatedAt", moved_to(session_, builder_.context().now));
     // Only messages of people count. If the clock was set back, the time goes back, too.
-    if (read.person) set("lastInteractionAt", now);
+    if (read.person) set("lastInteractionAt", builder_.context().now);
     const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
       counter = policy::add_counted(counter.value_or(0), more);
       set(name, *counter);
@@ -316,9 +315,9 @@ class EntryAppender {
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
-    journal::Envelope& envelope = builder_.out.events.back().envelope;
-    envelope.delivers = delivers;
-    if (delivers) envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
+    if (!delivers) return;
+    builder_.out.events.back().envelope.delivers = true;
+    builder_.out.events.back().envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
   }
 
   // Notes that the entry waits for an answer, or is one.

@@ -74,7 +74,7 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
     TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/entry/spawnedBy"));
     TRY(const auto depth, check_spawn(state, *parent, *context.rules));
     put_parent(edit, *parent, depth);
-    TRY(runs::inherit_policy(*parent->entry(), edit, context.sets_policy));
+    TRY(runs::inherit_policy(*parent->entry(), edit, context.sight.sets_policy));
   }
   TRY(check_required(context.rules->require_fields, "/entry",
                      [&](const std::string& field) { return value_of(edit, field) != nullptr; }));
@@ -139,7 +139,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
     if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
   }
   TRY(runs::check_binding(*old, edit, ""));
-  if (!context.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
+  if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
   return answer_edited(builder, std::move(session));
 }
@@ -172,7 +172,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
   TRY(runs::check_binding(*old, named, ""));
-  if (!context.sets_policy) TRY(runs::check_keeps_policy(*old, named));
+  if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, named));
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));
   return answer_edited(builder, std::move(session));
 }

@@ -89,7 +89,7 @@ Result<void> check_put_parent(const AgentState& state, const PutSession& command
 Result<void> inherit_policy_in_put(const AgentState& state, std::string_view key, const Context& context,
                                    json::Edit& edit) {
   const std::string* spawned_by = value_of(edit, "spawnedBy");
-  if (context.sets_policy || spawned_by == nullptr) return {};
+  if (context.sight.sets_policy || spawned_by == nullptr) return {};
   const Session* parent = state.find_key(json::as_string(*spawned_by).value_or(""));
   if (parent == nullptr || store::folded_key(parent->key()) == store::folded_key(key)) return {};
   return runs::inherit_policy(*parent->entry(), edit, false);
@@ -111,7 +111,7 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
     edit.put_string("channel", parent.channel);
   put_parent(edit, parent, depth);
-  TRY(runs::inherit_policy(*parent.entry(), edit, context.sets_policy));
+  TRY(runs::inherit_policy(*parent.entry(), edit, context.sight.sets_policy));
   for (const std::string& field : context.rules->require_fields) {
     if (std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end()) continue;  // the parent's own
     const auto of_parent = json::find(*parent.entry(), field);

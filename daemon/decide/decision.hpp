@@ -75,6 +75,7 @@ struct Sight {
   std::function<bool(std::string_view key, std::string_view channel)> sees{};
   // Set if the decision is made on a state without what the requester may not see: the whole state.
   const AgentState* all = nullptr;
+  bool sets_policy = true;  // may change what a session is allowed to do (auth::Permission::policy)
 };
 
 // Names a lease: the run, and the number that its runner was given.
@@ -103,7 +104,6 @@ struct Context {
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
   Sight sight{};
-  bool sets_policy = true;  // the requester may change what a session is allowed to do (auth::Permission::policy)
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
   const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing

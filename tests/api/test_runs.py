@@ -8,7 +8,7 @@ import json
 import threading
 import time
 
-from harness.case import Case, S, uid
+from harness.case import Case, S, text_of, uid
 from harness.sessiond import eventually
 from runs_case import RunsCase
 

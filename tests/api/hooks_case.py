@@ -32,8 +32,8 @@ class Handler:
 
 class HooksCase(ApprovalsCase):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
+    def begin(cls, daemon):
+        super().begin(daemon)
         cls.handler = cls.daemon.client(cls.daemon.token("viewer", permissions=["hook"]))
 
     def background(self, work):

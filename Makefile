@@ -56,10 +56,10 @@ run: build
 	wait $$pid
 
 # --- tests ---
-# Unit and api tests under address+undefined sanitizers; on more than two cores (or by `make tsan`) the api tests in which threads meet under
-# the thread sanitizer; those of the release binary that depend on how it is built, and a mixture; requests held to their budget of
-# instructions; real clients of the event stream (Chromium; npm's); random transcripts as four providers and OpenClaw take them; and a slice of
-# what takes minutes.
+# Unit and api tests under address+undefined sanitizers, without those that ask every route for every token or wait for Node; on more than two
+# cores (or by `make tsan`) the api tests in which threads meet under the thread sanitizer; those of the release binary that depend on how it
+# is built, and a mixture; requests held to their budget of instructions; real clients of the event stream (Chromium; npm's); random transcripts
+# as four providers and OpenClaw take them; and a slice of what takes minutes.
 # `make soak` runs the rest: all api tests of all three binaries, and the slices whole. A suite that has passed runs again when a file of
 # the tree has changed since; `make retest` runs all of them. A build runs while suites of the build before it wait for disks and daemons.
 
@@ -89,12 +89,13 @@ endif
 MEET    = backup clock day_of_a_bridge degraded durable earlier_boot events files foreign foreign_agents foreign_moments health idempotency inbound \
   journal_damage.BeforeCheckpoint journal_damage.Left journal_damage.UnderTheDaemon limits locks messages neighbours \
   reload scope stream_crowd streams tickets tls token_life transcripts
-BUILT   = examples bridge_examples hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
+BUILT   = examples matrix newcomers scope hardening openapi readme spawn systemd tls day_of_a_bridge backup clock durable events foreign inbound messages sessions streams trees
+BRIDGES = $(patsubst %,-k '*bridge_examples*%*',short answered_once same_id later)
 api     = python3 tests/api/run.py -j $$((3 * $(JOBS))) --binary build/$(1)/sessiond $(patsubst %,-k test_%.,$(2))
 crash   = python3 tests/crash/$(1).py --binary build/release/sessiond
-build/passed/api-asan:    RUN = $(call api,asan) -x examples
+build/passed/api-asan:    RUN = $(call api,asan) -x examples -x test_matrix -x newcomers -x test_scope
 build/passed/api-tsan:    RUN = SESSIOND_TEST_THREADS=3 $(call api,tsan,$(MEET))
-build/passed/api-release: RUN = $(call api,release,$(BUILT))
+build/passed/api-release: RUN = $(call api,release,$(BUILT)) $(BRIDGES)
 build/passed/unit-asan:   RUN = ctest --test-dir build/asan --output-on-failure -j $(JOBS) --no-tests=error
 build/passed/browser:     RUN = python3 tests/browser/run.py --binary build/release/sessiond
 build/passed/views:       RUN = python3 tests/views/run.py --binary build/release/sessiond -j 2

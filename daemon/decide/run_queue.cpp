@@ -139,7 +139,8 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   const Run* active = runs != nullptr && runs->active ? &*runs->active : nullptr;
   const bool can_steer = runs != nullptr && steers(*runs, input);
   const BusyStep step = runs::when_busy(rules.mode, can_steer);
-  if (step == BusyStep::steer || step == BusyStep::steer_and_wait) inject(builder, session, *active, input);
+  const bool injects = step == BusyStep::steer || step == BusyStep::steer_and_wait;
+  if (injects) inject(builder, session, *active, input);
   if (step == BusyStep::steer) return {.run = *active, .steered = true};
   if (step == BusyStep::interrupt && active != nullptr && active->status == RunStatus::running) {
     Run aborting = *active;
@@ -161,7 +162,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   run.input = input.ids;
   for (const std::string& text : input.texts) run.texts.push_back(runs::overflow_line(text));
   const std::size_t position = queue.put(rules.mode, run);
-  return {.run = std::move(run), .position = position};
+  return {.run = std::move(run), .steered = injects, .position = position};
 }
 
 }  // namespace sessiond::decide

@@ -25,8 +25,8 @@ struct RunInput {
 runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, std::size_t arriving);
 
 struct Placed {
-  Run run{};  // the one that waits, or the active one that is steered
-  bool steered = false;
+  Run run{};                              // the one that waits, or the active one that is steered
+  bool steered = false;                   // the active run's runner is told
   std::optional<std::size_t> position{};  // in the queue, from 1
 };
 // Places an input that admit() does not refuse. `runs`: those that the session has still, null if none. `run` has what

@@ -360,6 +360,7 @@ class Runs(RunsCase):
         key = self.make(queueMode="steer-backlog")
         run = self.start(key, "0")
         taken = self.start(key, "left", status=202)
+        self.assertEqual(taken["steered"], taken["input"])
         self.start(key, "right", status=202)
         heard = [each["entryId"] for each in self.tell(run)["steer"]]
         self.assertEqual(len(heard), 2)

@@ -11,7 +11,7 @@
 namespace sessiond::transcripts {
 namespace {
 
-// Who reacted: the name, or the id that the platform gave them.
+// Returns who reacted: the name, or the id that the platform gave them.
 std::string who(std::string_view from) {
   if (const auto name = json::as_string(from)) return *name;
   return json::kind(from) == json::Kind::object ? json::string_at(from, "id").value_or("") : "";

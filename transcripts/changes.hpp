@@ -1,5 +1,5 @@
-// What people did to messages later, on their chat platform: edits, deletions and reactions. Each is an entry of its
-// own, behind the message:
+// Reads what people did to messages later, on their chat platform: edits, deletions and reactions. Each is an entry of
+// its own, behind the message:
 //   {"type":"custom","customType":"sessiond.edit","data":{"target":{"sessionId","topic","id","seq"},"text":"…"}}
 //   … "sessiond.delete" …{"target":{…}}
 //   … "sessiond.reaction" …{"target":{…},"emoji":"👍","from":"Ada","removed":true}
@@ -24,7 +24,7 @@ std::string transcript_name(std::string_view session_id, const std::optional<std
 // By emoji, then by who reacted: whether the reaction stands.
 using Reactions = std::map<std::string, std::map<std::string, bool>>;
 
-// What happened to one message, as far as one transcript tells.
+// The changes of one message, as far as one transcript tells.
 struct Change {
   std::optional<std::uint64_t> edit{};  // seq of the entry with the newest text
   bool deleted = false;

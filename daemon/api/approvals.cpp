@@ -17,24 +17,19 @@ constexpr std::int64_t most_timeout_ms = 24LL * 3'600'000;
 constexpr std::size_t most_args_bytes = 64 << 10;
 constexpr std::size_t most_listed = 1'000;
 
-// Where the approval that somebody asks for would be told: as the envelope of approval.requested. Nothing: the token
-// does not see the session, or no run is active.
+// Makes the envelope that approval.requested would have. Nothing: the token does not see the session.
 asio::awaitable<std::optional<journal::Envelope>> asked_at(Api& api, const http::Request& request,
                                                            const SessionPath& path) {
-  auto envelope = co_await ledger::show_of(
-      api.ledger, path.agent, path.target.key, false,
-      [&](const decide::AgentState& state, ledger::Seen&) -> Result<journal::Envelope> {
-        TRY(const decide::Session* session, visible(state, path.target, request.principal));
-        const decide::SessionRuns* runs = state.runs.find(session->key());
-        return journal::Envelope{.type = journal::EventType::approval_requested,
-                                 .agent = path.agent,
-                                 .key = session->key(),
-                                 .session_id = session->session_id,
-                                 .channel = session->channel,
-                                 .chat_type = session->chat_type,
-                                 .lineage = api.ledger.parts().env.lineage.of(state, *session),
-                                 .topic = runs != nullptr && runs->active ? runs->active->topic : std::nullopt};
-      });
+  auto envelope =
+      co_await ledger::show_of(api.ledger, path.agent, path.target.key, false,
+                               [&](const decide::AgentState& state, ledger::Seen&) -> Result<journal::Envelope> {
+                                 TRY(const decide::Session* session, visible(state, path.target, request.principal));
+                                 const decide::SessionRuns* runs = state.runs.find(session->key());
+                                 journal::Envelope envelope = envelope_about(api, state, *session);
+                                 envelope.type = journal::EventType::approval_requested;
+                                 if (runs != nullptr && runs->active) envelope.topic = runs->active->topic;
+                                 return envelope;
+                               });
   if (!envelope) co_return std::nullopt;
   co_return std::move(*envelope);
 }

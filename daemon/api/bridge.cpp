@@ -1,4 +1,4 @@
-// What an agent sends to a chat platform.
+// Takes what an agent sends to a chat platform.
 #include "daemon/api/bridge_fields.hpp"
 #include "store/names.hpp"
 

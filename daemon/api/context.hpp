@@ -1,4 +1,4 @@
-// What other routes show of a model's context (policy/context/README.md).
+// Shows a model's context in answers of other routes (policy/context/README.md).
 #pragma once
 
 #include "daemon/api/handler.hpp"

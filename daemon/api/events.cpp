@@ -45,15 +45,11 @@ asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Req
       [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<journal::Envelope> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);
-        return journal::Envelope{.time = store::unix_ms(),
-                                 .agent = path.agent,
-                                 .key = session->key(),
-                                 .session_id = session->session_id,
-                                 .channel = session->channel,
-                                 .chat_type = session->chat_type,
-                                 .lineage = api.ledger.parts().env.lineage.of(state, *session),
-                                 .actor = request.principal.id,
-                                 .source = "api"};
+        journal::Envelope envelope = envelope_about(api, state, *session);
+        envelope.time = store::unix_ms();
+        envelope.actor = request.principal.id;
+        envelope.source = "api";
+        return envelope;
       });
 }
 

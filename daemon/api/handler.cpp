@@ -108,6 +108,15 @@ std::function<bool()> has_gone(const Api& api, const http::Request& request) {
   };
 }
 
+journal::Envelope envelope_about(const Api& api, const decide::AgentState& state, const decide::Session& session) {
+  return {.agent = state.id(),
+          .key = session.key(),
+          .session_id = session.session_id,
+          .channel = session.channel,
+          .chat_type = session.chat_type,
+          .lineage = api.ledger.parts().env.lineage.of(state, session)};
+}
+
 http::Response to_response(ledger::Reply reply) {
   http::Response response;
   response.status = reply.status;

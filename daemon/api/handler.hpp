@@ -137,7 +137,7 @@ HandlerResult commit(Api& api, const http::Request& request, std::string agent, 
   if (!requester) co_return std::unexpected(std::move(requester.error()));
   CO_TRY(auto run, run_of(request));
   std::shared_ptr<void> turn;
-  if (run) turn = co_await api.work.claims.leases().turn(agent, run->run_id);
+  if (run) turn = co_await api.work.claims.leases().turn(agent, run->run_id, request.principal.id);
   requester->in_memory = requester->in_memory || is_in_memory(api, agent, command);
   CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
                                                 scoped(std::move(command), request.principal, std::move(run)), create));
@@ -148,6 +148,9 @@ template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command) {
   return commit(api, request, std::move(agent), std::move(command), ledger::Requester{.actor = request.principal.id});
 }
+
+// The envelope of an event about a session, but for its type, time, actor and topic.
+journal::Envelope envelope_about(const Api& api, const decide::AgentState& state, const decide::Session& session);
 
 // Makes an answer of one session alone: `call(session, seen)`, in a view of the ledger (Ledger::show). Errors:
 // session_not_found also when the token may not see the session.

@@ -1,4 +1,4 @@
-// What people say and do on a chat platform, as its bridge tells it: messages, and what becomes of them later. A
+// Takes what people say and do on a chat platform, as its bridge tells it: messages, and what becomes of them later. A
 // message is known by the id that the platform gave it (daemon/decide/platform_message.hpp).
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ std::string name_of(const std::string& agent, const Named& message) {
   return decide::platform_name(agent, message.channel, message.account_id, message.peer, message.id);
 }
 
-// How the request looks for a message. Its token must see the session and the channel.
+// Makes the name under which a request looks for a message. Its token must see the session and the channel.
 ledger::MessageSearch search_for(const Api& api, const http::Request& request, const std::string& agent,
                                  const Named& message) {
   const auto sees_answer = [principal = request.principal, agent,

@@ -1,4 +1,4 @@
-// Who takes runs, and with which model a run would be made (policy/runs/README.md).
+// Tells who takes runs, and which model a run would have (policy/runs/README.md).
 #include <algorithm>
 #include <ranges>
 

@@ -220,23 +220,17 @@ HandlerResult tell(Api& api, http::Request& request) {
     bool stored = false;
   } outcome;
   leases::Leases& leases = api.work.claims.leases();
-  const auto turn = co_await leases.turn(path.agent, command.hold.run_id);
+  const auto turn = co_await leases.turn(path.agent, command.hold.run_id, request.principal.id);
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::RunEvents now = command;
     if (const decide::Session* session = session_named(state, command.target)) {
       const decide::SessionRuns* runs = state.runs.find(session->key());
       now.pulse = leases.pulse(path.agent, session->key(), command.hold);
-      outcome = {.about = {.time = context.now,
-                           .agent = path.agent,
-                           .key = session->key(),
-                           .session_id = session->session_id,
-                           .channel = session->channel,
-                           .chat_type = session->chat_type,
-                           .lineage = api.ledger.parts().env.lineage.of(state, *session),
-                           .actor = request.principal.id,
-                           .source = "api"},
-                 .key = session->key()};
+      outcome = {.about = envelope_about(api, state, *session), .key = session->key()};
+      outcome.about.time = context.now;
+      outcome.about.actor = request.principal.id;
+      outcome.about.source = "api";
       if (runs != nullptr && runs->active) outcome.about.topic = runs->active->topic;
       outcome.is_new = !now.n || *now.n > std::max(now.pulse.calls, runs == nullptr ? 0 : runs->calls);
     }
@@ -280,7 +274,7 @@ HandlerResult finish(Api& api, http::Request& request) {
     CO_TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
     command.entries.push_back(std::move(entry));
   }
-  const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id);
+  const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::FinishRun now = command;

@@ -28,7 +28,7 @@ struct TranscriptSource {
   std::string now{};  // empty: none
 };
 
-// What source_at() reads.
+// Names the transcript that source_at() reads.
 struct TranscriptAsked {
   SessionPath path{};
   std::optional<std::string> topic{};
@@ -43,7 +43,7 @@ Result<std::optional<std::string>> topic_of(const http::Request& request);
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
 
-// What later transcripts tell of the messages of an archived one. Nothing of a session's own.
+// Reads what later transcripts tell of the messages of an archived one; of a session's own transcript, nothing.
 asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source);
 
 // Runs call(transcript) on a disk thread, with a Transcript or a MemoryTranscript.

@@ -1,7 +1,7 @@
-// Which deliveries are kept for bridges to claim. Where nobody collects, nothing is kept: a delivery is stored only if
-// a bridge has claimed from where it lies. The filter of such a claim is an adoption. It holds for agents and channels
-// that do not exist yet, and it ends when that claim has not come again for deliveries.adoptMs. Pure values; times are
-// those of journal::AgeClock.
+// Says which deliveries are kept for bridges to claim. Where no bridge collects, nothing is kept: a delivery is stored
+// only if a bridge has claimed from where it lies. The filter of such a claim is an adoption. It holds for agents and
+// channels that do not exist yet, and it ends when that claim has not come again for deliveries.adoptMs. Pure values;
+// times are those of journal::AgeClock.
 #pragma once
 
 #include <cstdint>

@@ -107,8 +107,8 @@ struct DeleteTopic {
   Target target{};
   std::string topic{};
 };
-// What a request says of where its message goes (delivery_steps.hpp). What it leaves out is as the run's replyTo or the
-// session has it.
+// The address that a request names for its message (delivery_steps.hpp). A part that it leaves out is that of the run's
+// replyTo or the session has it.
 struct DeliverTo {
   std::string to{}, account_id{};
   std::string thread_id{};                // raw JSON: a string or a number; empty: not said
@@ -169,7 +169,7 @@ struct Inbound {
 // Computes the route of an inbound message. Errors: those of policy::route().
 Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command);
 
-// What people did to a message later (transcripts/changes.hpp).
+// Tells that people changed a message later (transcripts/changes.hpp).
 struct ChangeMessage {
   enum class What : std::uint8_t { edit, remove, react };
   What what = What::edit;

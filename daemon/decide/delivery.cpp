@@ -12,7 +12,7 @@ namespace {
 constexpr auto status_names = std::to_array<std::string_view>({"pending", "leased", "sent", "failed"});
 constexpr std::array<std::string_view, 3> content_members{"text", "content", "mediaUrls"};
 
-// What a bridge is given of a message's content: its text, and the parts if there are others than text to send.
+// A message's content as a bridge is given it: its text, and the parts if there are others than text to send.
 // `media_note`: the last part only status_names the media, which the delivery has as mediaUrls.
 struct Sendable {
   std::string text{};

@@ -23,7 +23,7 @@ struct Delivery {
   std::string account_id{};
   std::string conversation{};  // channel, accountId, to and threadId as one text
   std::string message{};       // message_name() of what it sends
-  // What never changes, as members of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId, the
+  // The members that never change, of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId, the
   // address, text, content, mediaUrls, createdAt.
   std::string fixed{};
   std::uint64_t order = 0;          // the seq of the event that made it

@@ -71,7 +71,7 @@ Result<Decision> decide(const AgentState& state, const RetryDelivery& command, c
 Result<Decision> decide(const AgentState& state, const DropDelivery& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, const Context& context);
 
-// How long a delivery waits after its attempt failed: 1, 2, 4 … 300 s.
+// Returns how long a delivery waits after a failed attempt: 1, 2, 4 … 300 s.
 std::int64_t retry_delay_ms(std::int64_t attempt);
 
 std::unexpected<Problem> no_such_delivery(std::string_view id);

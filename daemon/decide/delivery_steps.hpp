@@ -12,7 +12,7 @@
 
 namespace sessiond::decide {
 
-// Where a message goes, and whether the send policy lets it.
+// The address of a message, and the decision of the send policy.
 struct SendPlan {
   delivery::Delivery address{};
   policy::SendDecision send{};
@@ -32,7 +32,7 @@ std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session
 // nothing.
 void find_deliveries_made_before(const AgentState& state, const Session& session, AppendRequest& append,
                                  const AppendResult& appended);
-// What a reply says of deliveries: each with its messageId, as an array.
+// Makes the array that a reply shows of deliveries, each with its messageId.
 std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids);
 
 // Emits an event of a delivery. `more`: raw members behind deliveryId and attempt.

@@ -20,7 +20,7 @@ void put_call(json::ObjectWriter& data, const HookCall& call) {
   data.string("event", call.event);
 }
 
-// What kind of opening the first run of a session begins, of which nothing else is known.
+// Returns the kind of opening that the first run of a session begins when nothing else is known of the session.
 std::string_view first_source(const Session& session) {
   const std::string_view before = json::find(*session.entry_with_old_counters(), "previousSessions").value_or("");
   return before.contains('{') ? "clear" : "startup";

@@ -1,5 +1,5 @@
-// How decisions call the handlers of an event (policy/runs/hooks.hpp): hook.called is part of the commit that the event
-// is about, so a call is told exactly when its event is durable.
+// Calls the handlers of an event from decisions (policy/runs/hooks.hpp): hook.called is part of the commit that the
+// event is about, so a call is told exactly when its event is durable.
 //
 // Handlers that are waited for need two commits. The first decision has `ask` and no verdict: it emits the calls, does
 // nothing else and has the status `asked`. leases::Hooks waits for the answers, and the same command is decided again
@@ -22,7 +22,7 @@ inline constexpr int asked = 102;
 
 // A part of a command that handlers may block.
 struct Asking {
-  bool ask = false;                            // false: who is to be waited for is not called, since nobody would wait
+  bool ask = false;                            // false: handlers that block are not called, since no request would wait
   std::optional<runs::HookVerdict> verdict{};  // nothing: they have not been called
 };
 

@@ -6,7 +6,7 @@
 namespace sessiond::decide {
 namespace {
 
-// What waits in the other topics, with a comma behind each.
+// Returns what waits in the other topics, with a comma behind each.
 std::string others(std::string_view needs, const std::optional<std::string>& topic) {
   std::string out;
   if (json::kind(needs) != json::Kind::array) return out;

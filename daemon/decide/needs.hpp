@@ -1,5 +1,5 @@
-// Which messages of a session wait for an answer. The entry's member `needs` names them, so a list of sessions reads no
-// transcript: [{"seq","topic","since"}], at most one for the main conversation and each topic. It is the first
+// Keeps which messages of a session wait for an answer. The entry's member `needs` names them, so a list of sessions
+// reads no transcript: [{"seq","topic","since"}], at most one for the main conversation and each topic. It is the first
 // activated message after which no answer came: no assistant's entry with a text that was not interrupted.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace sessiond::decide {
 std::string platform_name(std::string_view agent, std::string_view channel, std::string_view account,
                           std::string_view peer, std::string_view id);
 
-// Where a message is.
+// The place of a message.
 struct MessagePlace {
   std::string key{}, session_id{};
   std::optional<std::string> topic{};

@@ -76,7 +76,8 @@ struct Finished {
   std::uint64_t fence = 0;
 };
 
-// What a session has open: from the first run after it was made, reset, restored or shut down, until it is shut down.
+// Tells what a session has open: from the first run after it was made, reset, restored or shut down, until it is shut
+// down.
 struct Opening {
   bool is_open = false;
   std::string next{};    // the source of the next SessionStart; empty: as the entry says

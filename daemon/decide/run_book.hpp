@@ -37,7 +37,7 @@ class RunBook {
 
   // The last event that the book holds.
   std::uint64_t seq() const { return seq_; }
-  // Whether it has changed since the last to_json().
+  // Tells whether it has changed since the last to_json().
   bool is_dirty() const { return dirty_; }
   void mark_dirty() { dirty_ = true; }
   // The text of that file, without a checksum. The book then counts as clean.

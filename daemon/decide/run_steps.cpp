@@ -72,7 +72,7 @@ std::string said_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
 }
 
-// Denies what the run has asked for and that nobody has answered.
+// Denies the open approvals of a run that ends.
 void end_approvals(DecisionBuilder& builder, const Session& session, const Run& run) {
   for (Approval approval : builder.state().runs.find(session.key())->approvals.all()) {
     if (!approval.is_open()) continue;

@@ -55,19 +55,12 @@ void Hooks::drain() {
   for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
-asio::awaitable<Result<void>> Hooks::change(std::function<Result<void>(runs::HookList&)> how) {
-  while (is_storing_) {  // one change at a time, each of the list that the one before has left
-    asio::steady_timer pause(ledger_.parts().env.io, std::chrono::milliseconds(1));
-    boost::system::error_code woken;
-    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
+asio::awaitable<Result<void>> Hooks::change_now(Change how) {
   runs::HookList changed = list();
   CO_TRY(how(changed));
-  is_storing_ = true;
   const auto written = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(),
                                                 [file = ledger::hooks_file(ledger_.parts().env.paths),
                                                  json = changed.to_json()] { return ledger::write_hooks(file, json); });
-  is_storing_ = false;
   CO_TRY(written);
   *ledger_.parts().env.hooks = std::move(changed);
   co_return Result<void>{};

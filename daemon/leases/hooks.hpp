@@ -20,6 +20,7 @@
 
 #include "daemon/decide/hooks.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/one_by_one.hpp"
 #include "store/journal/event.hpp"
 
 namespace sessiond::leases {
@@ -65,7 +66,10 @@ class Hooks {
     asio::steady_timer timer;
   };
 
-  asio::awaitable<Result<void>> change(std::function<Result<void>(runs::HookList&)> how);
+  using Change = std::function<Result<void>(runs::HookList&)>;
+  // Each change begins with the list that the one before has left.
+  asio::awaitable<Result<void>> change(Change how) { return changes_.run(change_now(std::move(how))); }
+  asio::awaitable<Result<void>> change_now(Change how);
   void keep(const journal::Event& event);
   void end(const std::string& id, std::string outcome);
   asio::awaitable<void> run();
@@ -79,7 +83,7 @@ class Hooks {
   std::multimap<std::int64_t, std::string> due_{};                     // the ids of those that are open, by `until`
   std::deque<std::string> ended_{};                                    // ids, the oldest first
   std::list<Waiter> waiting_{};
-  bool is_storing_ = false;
+  runtime::OneByOne changes_{};
   bool stopping_ = false;
 };
 

@@ -266,9 +266,14 @@ std::int64_t Leases::look(std::int64_t now) {
   return next;
 }
 
+std::string Leases::token_of(const Place& place) const {
+  const auto kept = kept_.find(place);
+  return kept == kept_.end() ? "" : kept->second.token;
+}
+
 asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::EndRun::Why why) {
   const auto& [agent, key] = place;
-  const auto turn = co_await turns_.take(agent, hold.run_id);
+  const auto turn = co_await turns_.take(agent, hold.run_id, token_of(place));
   decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why, .pulse = pulse(agent, key, hold)};
   ledger::Requester by{.actor = "sessiond"};
   by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
@@ -311,7 +316,7 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
 // Stores what the runner has said, as a call of the runner that says nothing more.
 asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold) {
   const auto& [agent, key] = place;
-  const auto turn = co_await turns_.take(agent, hold.run_id);
+  const auto turn = co_await turns_.take(agent, hold.run_id, token_of(place));
   const auto kept = kept_.find(place);
   if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id || kept->second.pulse.text.empty()) co_return;
   const std::string token = kept->second.token;

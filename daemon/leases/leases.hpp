@@ -37,8 +37,8 @@ class Leases {
   void see(const journal::Event& event);  // that became durable
 
   // A call about a run takes its turn before it is decided (turns.hpp).
-  asio::awaitable<std::shared_ptr<void>> turn(std::string agent, std::string run_id) {
-    return turns_.take(std::move(agent), std::move(run_id));
+  asio::awaitable<std::shared_ptr<void>> turn(std::string agent, std::string run_id, std::string token) {
+    return turns_.take(std::move(agent), std::move(run_id), std::move(token));
   }
   // Returns what is kept in memory of the active run of a session, if `hold` is its lease.
   decide::RunPulse pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const;
@@ -86,7 +86,8 @@ class Leases {
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
   void keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times);
   asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);  // ends and stores what is due; returns when the next is
+  std::int64_t look(std::int64_t now);             // ends and stores what is due; returns when the next is
+  std::string token_of(const Place& place) const;  // of the active run; empty: there is none
   asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);
   asio::awaitable<void> store_text(Place place, decide::RunHold hold);
   void wake(std::int64_t at);

@@ -47,7 +47,7 @@ class Outbox {
   // as JSON arrays; none: nothing came in time. Ends early when `draining` becomes true and drain() is called.
   asio::awaitable<Result<std::vector<std::string>>> claim(Wish wish, const bool& draining);
 
-  // What this token has claimed is not kept for it any more: it was revoked.
+  // Ends the adoptions of a token that was revoked.
   asio::awaitable<void> forget_token(std::string token) { co_await adopter_.drop_token(token); }
 
   // The agents that may have the delivery with this id, or, without an id, that may have any. Waits until all

@@ -2,8 +2,8 @@
 
 namespace sessiond::leases {
 
-boost::asio::awaitable<std::shared_ptr<void>> Turns::take(std::string agent, std::string run_id) {
-  const auto found = turns_.try_emplace({std::move(agent), std::move(run_id)}).first;
+boost::asio::awaitable<std::shared_ptr<void>> Turns::take(std::string agent, std::string run_id, std::string token) {
+  const auto found = turns_.try_emplace({std::move(agent), std::move(run_id), std::move(token)}).first;
   Turn& turn = found->second;
   ++turn.users;
   while (turn.taken) co_await turn.ended.wait(0);

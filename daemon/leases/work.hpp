@@ -1,4 +1,4 @@
-// What is handed out for a time, and to whom: runs, questions about tools, calls of hooks, deliveries.
+// Owns what is handed out for a time: runs, questions about tools, calls of hooks, deliveries.
 // Thread: the loop.
 #pragma once
 

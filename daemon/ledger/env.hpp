@@ -63,7 +63,7 @@ struct LedgerEnv {
   asio::thread_pool& disk;  // runs whatever may block
   const config::Config config;
   decide::Rules rules;
-  // What is kept for bridges; leases::Adopter changes it.
+  // The deliveries that are kept for bridges, by filter; leases::Adopter changes it.
   const std::unique_ptr<decide::Adoptions> adoptions = std::make_unique<decide::Adoptions>();
   // The handlers that clients have made; leases::Hooks changes it.
   const std::unique_ptr<runs::HookList> hooks = std::make_unique<runs::HookList>();

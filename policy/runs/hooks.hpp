@@ -52,7 +52,7 @@ class HookList {
   std::map<std::string, Hook, std::less<>> all_{};
 };
 
-// What one handler has said, or that its time is over.
+// The answer of one handler, or that its time is over.
 struct HookAnswer {
   std::string name{};
   bool is_open = true;  // nothing yet
@@ -60,7 +60,7 @@ struct HookAnswer {
   std::string reason{};
   std::string context{};  // additionalContext
 };
-// What all handlers of an event come to.
+// The answers of all handlers of an event together.
 struct HookVerdict {
   bool blocked = false;
   std::string reason{};

@@ -63,6 +63,9 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "archive.purged",
     "archive.unlinked",  // by maintenance; others of the same event are still there
     "restore.renamed",   // an archive is the transcript again
+    "staged.written",    // a transcript is written under the name that it has before its commit
+    "staged.synced",     // it is durable, the commit is not decided
+    "staged.renamed",    // the commit is durable, and the file has the transcript's name
     // An old transcript that is written as version 3: transcripts/migrate.cpp
     "migrate.kept",     // the old file has its second name, and still its first
     "migrate.renamed",  // the new file has its name, not yet durably

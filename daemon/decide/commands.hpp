@@ -64,6 +64,23 @@ struct RestoreSession {
   std::string entry_as{};               // the file that keeps the entry; empty: none
   std::string entry{};                  // its content; empty: a new entry is made
 };
+// A transcript that was staged for a session (transcripts/staged.hpp), or for one of its topics.
+struct StagedFile {
+  std::optional<std::string> topic{};
+  std::string name{};
+};
+// Makes a session that another program or another daemon had, with its transcripts. A session that is there stays, and
+// the answer is 200 without a session, unless it is to be replaced: then its transcripts are archived. session_exists
+// if the id or the key belongs to another session, or to one that the requester does not see.
+struct ImportSession {
+  std::string key{};  // empty: made from the session id
+  std::string session_id{};
+  json::Edit entry{};  // the whole entry, as for PutSession, with the counters of the transcripts
+  std::vector<StagedFile> files{};
+  bool replace = false;
+  Sees sees{};                       // as in PutSession
+  std::optional<FilesOfId> found{};  // what a look at the folder found; nothing: it is asked for (Need::What::id_files)
+};
 // Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
 struct DestroyArchive {
   std::string session_id{};
@@ -198,6 +215,7 @@ struct Outbound {
 
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ImportSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);

@@ -98,7 +98,7 @@ class InboundDecision {
     const policy::ResetDue due = policy::reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
     if (triggered_ || due != policy::ResetDue::none) {
       reset_reason_ = triggered_ ? "trigger" : std::string(policy::name(due));
-      TRY(auto done, reset_session(builder_, session, reset_reason_, true));
+      TRY(auto done, reset_session(builder_, session, {.reason = reset_reason_}));
       previous_session_id_ = done.previous_session_id;
       if (builder_.out.need) return session;
     }

@@ -108,8 +108,7 @@ Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::
 
 }  // namespace
 
-Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
-                                  bool keep_metadata) {
+Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, const Reset& reset) {
   const Context& context = builder.context();
   TRY(end_all(builder, session, "the session is reset"));
   if (builder.out.need) return ResetResult{};
@@ -120,7 +119,7 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, st
 
   std::string list = "[" + history_json({.time = context.now,
                                          .session_id = done.previous_session_id,
-                                         .reason = std::string(reason),
+                                         .reason = std::string(reset.reason),
                                          .archived_as = done.archived_as});
   const sessions::RawEntry before = session.entry();
   std::size_t count = 1;
@@ -129,17 +128,21 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, st
     list.append(",").append(old);
   }
 
-  json::Edit edit = policy::reset_edit(*session.entry(), keep_metadata);
-  edit.put_string("sessionId", fresh_session_id(builder.state(), context));
+  json::Edit edit = reset.entry ? *reset.entry : policy::reset_edit(*session.entry(), reset.keep_metadata);
+  edit.put_string("sessionId",
+                  reset.session_id.empty() ? fresh_session_id(builder.state(), context) : reset.session_id);
   edit.put_int("updatedAt", moved_to(session, context.now));
-  edit.put_int("sessionStartedAt", context.now);
-  edit.put_int("messageCount", 0);
+  if (!value_of(edit, "sessionStartedAt")) edit.put_int("sessionStartedAt", context.now);
+  if (!value_of(edit, "messageCount")) edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
   if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
-  const std::string more = fmt::format(R"("previousSessionId":{},{},"reason":{})",
-                                       json::quote(done.previous_session_id), archives.members(), json::quote(reason));
+  const std::string more =
+      fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id), archives.members(),
+                  json::quote(reset.reason));
   keep_untold(builder, archives, *before);
+  take_staged(builder, json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
   builder.update(session, std::move(edit), journal::EventType::session_reset, more);
+  tell_staged(builder, session, reset.files);
   builder.out.through_checkpoint = true;
   return done;
 }
@@ -165,7 +168,8 @@ Result<Decision> decide(const AgentState& state, const ResetSession& command, co
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve(state, command.target));
   Session session = *there;
-  TRY(const auto done, reset_session(builder, session, command.reason, command.keep_metadata));
+  TRY(const auto done,
+      reset_session(builder, session, {.reason = command.reason, .keep_metadata = command.keep_metadata}));
   if (builder.out.need) return std::move(builder.out);
   Decision out = answer_session(builder, session, 200);
   out.body.pop_back();

@@ -23,6 +23,8 @@ const Session* named_by_id(const AgentState& state, const std::string& session_i
   return state.find_key(key_of_id(state, session_id));
 }
 
+bool same_bytes(std::string_view a, std::string_view b) { return a == b; }
+
 // Checks that an entry has the fields of session.requireFields. `has` tells whether it has a field. Fails with every
 // field that it lacks (validation_failed).
 Result<void> check_required(const std::vector<std::string>& required, std::string_view pointer_prefix,
@@ -35,9 +37,41 @@ Result<void> check_required(const std::vector<std::string>& required, std::strin
   return {};
 }
 
-bool same_bytes(std::string_view a, std::string_view b) { return a == b; }
-
 }  // namespace
+
+Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
+                               json::Edit& edit) {
+  const AgentState& state = builder.state();
+  const Rules& rules = *builder.context().rules;
+  const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
+  TRY(policy::check_edit_size(edit.set.size(), before, ""));
+  TRY(policy::take_identity(edit, key, state.id(), ""));
+  policy::drop_unchanged_run_fields(edit, before);
+  TRY(policy::check_entry_edit(edit, policy::Import::yes, "", runs::field_faults(edit, "")));
+  TRY(policy::check_previous_sessions(edit, ""));
+  TRY(check_put_parent(state, sees, there, key, rules, edit));
+  policy::normalize_entry_edit(edit);
+  TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
+  if (const auto* id = value_of(edit, "sessionId")) {
+    TRY(claim_session_id(builder, json::as_string(*id).value_or(""), key, there));
+    if (builder.out.need) return {};
+  }
+  return check_required(rules.require_fields, "", [&](const std::string& field) {
+    const std::string* value = value_of(edit, field);
+    return value != nullptr && *value != "null";
+  });
+}
+
+json::Edit replacing(const std::string& old, json::Edit entry) {
+  const std::string whole = json::apply("{}", entry);
+  const json::Index wanted(whole);
+  entry.unset.clear();
+  for (const json::Member& member : json::members(old)) {
+    std::string name = json::unescape(member.name);
+    if (!wanted.find(name) && !policy::read_only(name)) entry.unset.push_back(std::move(name));
+  }
+  return entry;
+}
 
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
@@ -102,42 +136,20 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
   }
   TRY(const auto key, there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id()));
-  const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
-  TRY(policy::check_edit_size(edit.set.size(), before, ""));
-  TRY(policy::take_identity(edit, key, state.id(), ""));
-  policy::drop_unchanged_run_fields(edit, before);
-  TRY(policy::check_entry_edit(edit, policy::Import::yes, "", runs::field_faults(edit, "")));
-  TRY(policy::check_previous_sessions(edit, ""));
-  TRY(check_put_parent(state, command, there, key, *context.rules, edit));
-  policy::normalize_entry_edit(edit);
-  TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
-  std::string session_id;
-  if (const auto* id = value_of(edit, "sessionId")) {
-    session_id = json::as_string(*id).value_or("");
-    TRY(claim_session_id(builder, session_id, key, there));
-    if (builder.out.need) return std::move(builder.out);
-  }
-  TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
-    const std::string* value = value_of(edit, field);
-    return value != nullptr && *value != "null";
-  }));
+  TRY(check_whole_entry(builder, there, key, command.sees, edit));
+  if (builder.out.need) return std::move(builder.out);
   if (there == nullptr) {
+    const std::string* id = value_of(edit, "sessionId");
+    const std::string session_id = id != nullptr ? json::as_string(*id).value_or("") : fresh_session_id(state, context);
     TRY(runs::check_binding("{}", edit, ""));
     TRY(inherit_policy_in_put(state, key, context, edit));
-    if (session_id.empty()) session_id = fresh_session_id(state, context);
     TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
     return answer_session(builder, session, 201);
   }
   TRY(resolve(state, {.key = there->key(), .if_match = command.target.if_match}));
   Session session = *there;
   const sessions::RawEntry old = session.entry();
-  const std::string whole = json::apply("{}", edit);
-  const json::Index wanted(whole);
-  edit.unset.clear();
-  for (const json::Member& member : json::members(*old)) {
-    std::string name = json::unescape(member.name);
-    if (!wanted.find(name) && !policy::read_only(name)) edit.unset.push_back(std::move(name));
-  }
+  edit = replacing(*old, std::move(edit));
   TRY(runs::check_binding(*old, edit, ""));
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));

@@ -57,8 +57,8 @@ void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth) {
   edit.put_int("spawnDepth", depth);
 }
 
-Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
-                              std::string_view key, const Rules& rules, json::Edit& edit) {
+Result<void> check_put_parent(const AgentState& state, const Sees& sees, const Session* there, std::string_view key,
+                              const Rules& rules, json::Edit& edit) {
   const auto changed = [&](std::string_view name) -> std::optional<std::string> {
     const std::string* value = value_of(edit, name);
     if (value == nullptr || (there != nullptr && json::find(*there->entry(), name) == *value)) return {};
@@ -66,11 +66,11 @@ Result<void> check_put_parent(const AgentState& state, const PutSession& command
   };
   const auto spawned_by = changed("spawnedBy");
   const auto depth = changed("spawnDepth");
-  if (!spawned_by && (!depth || !command.sees)) return {};
+  if (!spawned_by && (!depth || !sees)) return {};
   const auto read_only = [](std::string pointer) { return fail_at(std::move(pointer), "is read-only"); };
-  if (command.sees && there != nullptr) return read_only(spawned_by ? "/spawnedBy" : "/spawnDepth");
+  if (sees && there != nullptr) return read_only(spawned_by ? "/spawnedBy" : "/spawnDepth");
   if (!spawned_by) return read_only("/spawnDepth");
-  if (!command.sees) {
+  if (!sees) {
     const std::string name = json::as_string(*spawned_by).value_or("");
     const Session* above = state.find_key(name);
     if (store::folded_key(name) == store::folded_key(key) || (above != nullptr && is_above(state, *above, key)))
@@ -79,7 +79,7 @@ Result<void> check_put_parent(const AgentState& state, const PutSession& command
     put_parent(edit, *above, (depth ? policy::counted(*depth) : std::nullopt).value_or(depth_below(*above)));
     return {};
   }
-  TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/spawnedBy"));
+  TRY(const auto parent, find_parent(state, *spawned_by, key, sees, "/spawnedBy"));
   TRY(const auto allowed, check_spawn(state, *parent, rules));
   if (depth && policy::counted(*depth) != allowed) return read_only("/spawnDepth");
   put_parent(edit, *parent, allowed);

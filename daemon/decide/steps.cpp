@@ -146,6 +146,20 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   return session;
 }
 
+void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files) {
+  for (const StagedFile& file : files) {
+    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or("")),
+                                          .agent = builder.state().id(),
+                                          .seq = builder.next_seq(),
+                                          .staged = file.name});
+  }
+}
+
+void tell_staged(DecisionBuilder& builder, const Session& session, const std::vector<StagedFile>& files) {
+  for (const StagedFile& file : files)
+    if (file.topic) builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", file.topic);
+}
+
 std::string text_part(std::string_view text) { return R"({"type":"text","text":)" + json::quote(text) + "}"; }
 std::string content_of_text(std::string_view text) { return "[" + text_part(text) + "]"; }
 

@@ -42,13 +42,30 @@ Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
 
+// Checks the whole entry that a client gave for the session `key`, and normalises it to the form in which it is stored;
+// `there` is that session, or null. May set builder.out.need.
+Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
+                               json::Edit& entry);
+// Returns what makes the entry `old` that whole entry; what is read-only stays.
+json::Edit replacing(const std::string& old, json::Edit entry);
+// Gives staged transcripts to the session with this id, which the next event makes or changes.
+void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files);
+// Tells of the topics among them, and has the ends of all files read again when they are asked for.
+void tell_staged(DecisionBuilder& builder, const Session& session, const std::vector<StagedFile>& files);
+
 // Gives the session a new session id: archives its transcripts and emits session.reset.
 struct ResetResult {
   std::string previous_session_id;
   std::vector<std::string> archived_as{};  // file names
 };
-Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, std::string_view reason,
-                                  bool keep_metadata);
+struct Reset {
+  std::string_view reason;
+  bool keep_metadata = true;
+  std::vector<StagedFile> files{};    // the transcripts that it has then
+  std::string session_id{};           // that it has then; empty: a fresh one
+  std::optional<json::Edit> entry{};  // what else changes, in place of what a reset does
+};
+Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, const Reset& reset);
 
 // Checks that the agent may have one more session: validation_failed beyond limits.sessionsPerAgent.
 Result<void> check_room(const DecisionBuilder& builder);
@@ -65,8 +82,8 @@ void put_parent(json::Edit& edit, const Session& parent, std::int64_t depth);
 // Checks and completes spawnedBy and spawnDepth of a PUT of `key`, of which `there` is the session so far (or null).
 // Tokens that see everything may import both, in any order of sessions. For other tokens both are read-only; a new
 // session gets them as in create.
-Result<void> check_put_parent(const AgentState& state, const PutSession& command, const Session* there,
-                              std::string_view key, const Rules& rules, json::Edit& edit);
+Result<void> check_put_parent(const AgentState& state, const Sees& sees, const Session* there, std::string_view key,
+                              const Rules& rules, json::Edit& edit);
 // A PUT by a token that may not set policy gives a new session what its parent, if there is one, is not allowed to do.
 Result<void> inherit_policy_in_put(const AgentState& state, std::string_view key, const Context& context,
                                    json::Edit& edit);

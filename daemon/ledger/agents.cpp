@@ -99,7 +99,8 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
                       .archived_from = hooks_.archived_from(id),
                       .known_to = known ? agent->reached.store : 0,
                       .generations = {.written = agent->reached.ours, .previous = agent->reached.previous},
-                      .books = agent->reached.books};
+                      .books = agent->reached.books,
+                      .staged = env_.staged_before};
   const std::uint64_t bytes = co_await runtime::run_on(agent->strand, [path = env_.paths.store_file(id)] {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);

@@ -369,32 +369,4 @@ asio::awaitable<Result<void>> Checkpointer::write_all() {
   co_return first ? synced : first;
 }
 
-asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> Checkpointer::take_snapshot() {
-  // Only shortens the replay of the snapshot's journal: a snapshot without it is as good.
-  if (auto done = co_await write_all(); !done)
-    log::warn("backup_without_checkpoint", {{"error", done.error().detail}, {"next", "the journal in it has it all"}});
-  ++snapshots_;
-  const auto snapshot = std::make_shared<StateSnapshot>();
-  Result<void> taken = co_await runtime::run_on(strand_, [this, snapshot]() -> Result<void> {
-    TRY(auto links, LinkDir::make(env_.paths.journal_dir()));
-    snapshot->links = std::move(links);
-    return take_stores(*snapshot, env_.paths);
-  });
-  for (const std::string& agent : co_await agents_.ids()) {
-    if (taken)
-      taken = co_await flusher_.on_files(
-          [this, snapshot, agent](TranscriptFiles&) { return take_transcripts(*snapshot, env_.paths, agent); });
-  }
-  if (taken)
-    taken = co_await runtime::run_on(env_.disk.get_executor(),
-                                     [this, snapshot] { return take_journal(*snapshot, journal_files_); });
-  --snapshots_;
-  if (taken) co_return snapshot;
-  co_await runtime::run_on(env_.disk.get_executor(), [snapshot] {
-    snapshot->links.reset();
-    return true;
-  });
-  co_return std::unexpected(std::move(taken.error()));
-}
-
 }  // namespace sessiond::ledger

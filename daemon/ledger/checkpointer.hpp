@@ -50,6 +50,7 @@ class Checkpointer {
   const std::string& trouble() const { return trouble_; }     // why CHECKPOINT could not advance the last time
 
  private:
+  asio::awaitable<Result<void>> take_parts(std::shared_ptr<StateSnapshot> snapshot);
   asio::awaitable<Result<void>> checkpoint(std::string id);
   void on_checkpoint_failed(Agent& agent, const Problem& why);
   asio::awaitable<Result<void>> sync_files();
@@ -71,6 +72,7 @@ class Checkpointer {
   std::string trouble_{};
   Backlog backlog_;
   int snapshots_ = 0;  // being taken: retention waits
+  runtime::OneByOne snapshot_turn_{};
   std::uint64_t checkpoints_ = 0;
 };
 

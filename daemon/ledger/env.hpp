@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,9 @@ struct LedgerEnv {
   mutable runtime::OneByOne long_passes{};
   std::minstd_rand jitter{std::random_device{}()};
   const std::int64_t started = store::unix_ms();
+  // Transcripts that an earlier run staged and that the journal names beyond CHECKPOINT, below the state directory. Set
+  // before the first request.
+  std::set<std::string, std::less<>> staged_before{};
   // From here on no request waits for a foreign lock or for room in the journal.
   bool draining = false;
   // From here on nothing is committed.

@@ -38,6 +38,16 @@ Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& 
 
 }  // namespace
 
+asio::awaitable<Result<decide::FetchedIds>> fetch_ids(LedgerParts& parts, std::string agent,
+                                                      std::vector<std::string> ids) {
+  // Renames that were committed before the look must be done first.
+  CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
+  if (!ids.empty()) CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(ids.front(), "")));
+  co_return co_await runtime::run_on(
+      parts.env.disk.get_executor(),
+      [dir = parts.env.paths.root() / parts.env.paths.sessions_dir(agent), ids] { return files_of_ids(dir, ids); });
+}
+
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept) {
   if (need.what == decide::Need::What::kept) {
@@ -56,10 +66,8 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   // Renames and lines that were committed before the read must be in the files first.
   CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
-    CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(need.file, "")));
-    const auto dir = parts.env.paths.root() / parts.env.paths.sessions_dir(agent);
-    CO_TRY(ids[need.file], co_await runtime::run_on(parts.env.disk.get_executor(),
-                                                    [dir, id = need.file] { return files_of_id(dir, id); }));
+    CO_TRY(auto found, co_await fetch_ids(parts, agent, {need.file}));
+    ids.merge(found);
     co_return Result<void>{};
   }
   if (parts.env.rules.shared) {

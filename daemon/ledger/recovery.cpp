@@ -136,6 +136,9 @@ class Recovery {
 
   Result<void> find_archives() {
     return each_batch([this](const journal::StoredBatch& batch) -> Result<void> {
+      for (const journal::LinePosition& position : batch.line_positions)
+        if (!position.staged.empty())
+          parts_.env.staged_before.insert(parts_.env.paths.sessions_dir(position.agent) + position.staged);
       for (const journal::Bytes& bytes : batch.events) {
         if (!renames_files(*bytes)) continue;
         TRY(auto event, journal::parse_event(*bytes));
@@ -226,7 +229,8 @@ class Recovery {
         parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
         {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
          .generations = {.written = reached.ours, .previous = checkpoint_.previous.contains(id) ? reached.previous : 0},
-         .books = reached.books});
+         .books = reached.books,
+         .staged = parts_.env.staged_before});
     if (!loaded) {
       Agent& slot = parts_.agents.find_or_add(id);
       slot.rebuild = true;

@@ -13,6 +13,7 @@
 #include "store/journal/segment.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/staged.hpp"
 
 namespace sessiond::ledger {
 namespace fs = std::filesystem;
@@ -62,7 +63,8 @@ Result<void> take_folder(StateSnapshot& cut, const std::string& folder, const fs
     std::string name = it->path().filename().native();
     std::error_code gone;
     const bool is_folder = it->symlink_status(gone).type() == fs::file_type::directory;
-    if (!store::is_passing(name) && wanted(it->path())) entries.emplace_back(std::move(name), is_folder);
+    const bool stays = !store::is_passing(name) || !transcripts::staged_for(name).empty();
+    if (stays && wanted(it->path())) entries.emplace_back(std::move(name), is_folder);
   }
   if (error && error != std::errc::no_such_file_or_directory)
     return std::unexpected(io_problem("list", dir.native(), error.value()));
@@ -149,6 +151,15 @@ Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journa
     return take(cut, "journal/" + path.filename().native(), path, Kind::any, bytes);
   }));
   cut.as_of = fmt::format("{}-{}", journal.epoch(), last);
+  return {};
+}
+
+Result<void> take_placed(StateSnapshot& cut, const Paths& paths, const std::vector<PlacedFile>& placed) {
+  for (const PlacedFile& file : placed) {
+    std::string name = paths.sessions_dir_in_backup(file.agent) + file.name;
+    if (std::ranges::find(cut.files, name, &SnapshotFile::name) != cut.files.end()) continue;
+    TRY(take(cut, std::move(name), paths.store_file(file.agent).parent_path() / file.name, Kind::any, file.size));
+  }
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
+#include "transcripts/staged.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -42,17 +43,23 @@ bool is_left_migration(std::string_view file) {
   return at != file.npos && file.ends_with(".migrate.tmp") && is_left_temp(file, file.substr(0, at + mark.size()));
 }
 
+// Lists what a listing of an agent's folder finds beside transcripts.
+struct Leftovers {
+  const std::set<std::string, std::less<>>& staged;  // below the state directory: the journal names them
+  std::vector<std::filesystem::path> temps{};        // that ended processes left beside the store
+};
+
 // Finds topics, session ids and archives by one listing of the folder. An archive without a record (of a foreign
-// program or an earlier version) is known by its name only; an archive that is gone is dropped from its record. `left`
-// receives temporary files that ended processes left, `files` (if given) the names of all files.
+// program or an earlier version) is known by its name only; an archive that is gone is dropped from its record. Staged
+// transcripts that no commit took are removed. `files` (if given) receives the names of all files.
 void find_files(decide::AgentState& state, const std::filesystem::path& dir, std::vector<decide::ArchiveRecord> records,
-                std::string_view store, std::vector<std::filesystem::path>& left, std::set<std::string>* files) {
+                std::string_view store, const std::string& below, Leftovers& left, std::set<std::string>* files) {
   std::unordered_map<std::string, std::int64_t> archives;  // name and time
   std::set<std::string, std::less<>> entries;              // files that keep the entry of an ended session
   store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
     std::string file = entry.path().filename().string();
-    if (is_left_temp(file, store)) left.push_back(entry.path());
-    if (is_left_migration(file)) {
+    if (is_left_temp(file, store)) left.temps.push_back(entry.path());
+    if (is_left_migration(file) || (transcripts::is_left_staged(file) && !left.staged.contains(below + file))) {
       std::error_code ignored;
       std::filesystem::remove(entry.path(), ignored);
       return;
@@ -157,21 +164,25 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
 
 }  // namespace
 
-Result<decide::FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id) {
-  decide::FilesOfId out;
+Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids) {
+  decide::FetchedIds out;
+  for (const std::string& id : ids) out.try_emplace(id);
   std::error_code error;
   std::filesystem::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) return out;
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
     const std::string& name = at->path().native();
     const std::string_view file = std::string_view(name).substr(name.find_last_of('/') + 1);
-    if (!file.starts_with(id)) continue;
     const auto named = transcripts::parse_file_name(file);
-    if (!named || !named->is_of(id)) continue;
-    if (named->kind == transcripts::NamedFile::Kind::archive) {
-      out.archives.emplace_back(file);
-    } else {
-      out.transcripts = true;
+    if (!named) continue;
+    // An id may have "-topic-" in it, too.
+    for (std::size_t end = named->stem.find("-topic-");; end = named->stem.find("-topic-", end + 1)) {
+      const auto found = out.find(named->stem.substr(0, end));
+      if (found != out.end() && named->kind == transcripts::NamedFile::Kind::archive)
+        found->second.archives.emplace_back(file);
+      else if (found != out.end())
+        found->second.transcripts = true;
+      if (end == std::string_view::npos) break;
     }
   }
   if (error) return std::unexpected(io_problem("list", dir.native(), error.value()));
@@ -229,9 +240,9 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   TRY(auto records, decide::read_archive_records(paths.archive_records(id)));
   const std::string store = paths.store_file(id).filename().native();
   std::set<std::string> files;
-  std::vector<std::filesystem::path> left;
-  find_files(*loaded.state, dir, records, store, left, report.vanished ? &files : nullptr);
-  for (const std::filesystem::path& temp : left) keep_away(paths, temp, loaded.repairs);
+  Leftovers left{.staged = request.staged};
+  find_files(*loaded.state, dir, records, store, paths.sessions_dir(id), left, report.vanished ? &files : nullptr);
+  for (const std::filesystem::path& temp : left.temps) keep_away(paths, temp, loaded.repairs);
   decide::OwnVersions own(loaded.foreign);
   bool had_sessions = loaded.state->size() != 0;  // whether the file had any at known_to, if it is gone
   TRY(replay_agent(journal, *loaded.state, replay_from, request.archived_from, [&](const journal::Event& event) {
@@ -247,7 +258,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     loaded.state = std::make_shared<decide::AgentState>(id);
     loaded.state->deliveries = std::move(deliveries);
     loaded.state->runs.keep(config.work.runs.keep);
-    find_files(*loaded.state, dir, std::move(records), store, left, nullptr);
+    find_files(*loaded.state, dir, std::move(records), store, paths.sessions_dir(id), left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));
   } else if (report.vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct LoadRequest {
   std::uint64_t archived_from = UINT64_MAX;           // archives made since are read from the journal as well
   std::uint64_t known_to = 0;  // the file held everything up to here: if it is gone with sessions, that is damage
   Generations generations{};
-  BooksOnDisk books{};  // that must be there
+  BooksOnDisk books{};                               // that must be there
+  const std::set<std::string, std::less<>>& staged;  // LedgerEnv::staged_before
 };
 
 // The result of loading an agent.
@@ -50,7 +52,7 @@ sessions::SessionsFile::Options store_options(const config::Config& config, cons
 // While `adopting`, the content of a store that is seen for the first time is no foreign change.
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& agent, LoadRequest request);
-// Finds the files of one session id in the folder.
-Result<decide::FilesOfId> files_of_id(const std::filesystem::path& dir, std::string_view id);
+// Finds the files of some session ids by one listing of the folder.
+Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids);
 
 }  // namespace sessiond::ledger

@@ -19,6 +19,7 @@ void append_json(std::string& out, const LinePosition& position) {
   if (!position.line.empty()) writer.string("line", position.line);
   if (!position.archives.empty()) writer.raw("archives", json::array_of(position.archives));
   if (!position.entry.empty()) writer.raw("entry", position.entry);
+  if (!position.staged.empty()) writer.string("staged", position.staged);
   writer.close();
 }
 
@@ -44,6 +45,8 @@ LinePosition parse_line_position(std::string_view text) {
       position.line = json::as_string(member.value).value_or("");
     else if (member.name == "entry")
       position.entry = member.value;
+    else if (member.name == "staged")
+      position.staged = json::as_string(member.value).value_or("");
     else if (member.name == "archives")
       for (const std::string_view name : json::elements(member.value))
         position.archives.push_back(json::as_string(name).value_or(""));

@@ -1,10 +1,11 @@
 // Which bytes of a transcript a commit accounts for, so that the files can be made from the journal alone. Typed in
 // memory; a journal line keeps them as JSON, in its member "places". Clients never see them.
 //
-// One of four:
+// One of five:
 //   a line that we wrote       {"file","agent","at","seq","unstamped"?,"line"?}
 //   foreign lines, published   {"file","agent","at","seq","length","inode"}; without "at": the whole file is known
 //   archives of a reset, deletion or restore beyond those that its event names  {"agent","seq","archives":[<name>,…]}
+//   a file that was staged and becomes this transcript (transcripts/staged.hpp)  {"file","agent","seq","staged"}
 //   the entry of a session that a reset or deletion ends    {"file":<name of the file that keeps
 //   it>,"agent","seq","entry"}
 #pragma once
@@ -37,6 +38,7 @@ struct LinePosition {
   std::optional<MadeLine> made{};         // in memory only: a journal line does not have it
   std::vector<std::string> archives{};    // file names
   std::string entry{};                    // JSON object
+  std::string staged{};                   // file name
 
   bool is_of_archive() const { return !archives.empty() || !entry.empty(); }
 

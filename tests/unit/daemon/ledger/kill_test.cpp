@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "store/fault_point.hpp"
+#include "store/files.hpp"
 #include "tests/unit/daemon/ledger/ledger_fixture.hpp"
 
 using namespace sessiond;
@@ -18,6 +19,7 @@ using sessiond::testing::TempDir;
 namespace {
 
 const std::string main_session = "agent:main:main";
+const std::string imported = "agent:main:imported";
 
 // Everything acknowledged is noted in <dir>.acknowledged, one word a line, before the next step begins.
 void work(const std::string& dir) {
@@ -33,6 +35,10 @@ void work(const std::string& dir) {
   if (fixture.append("agent:main:gone", "archived")) note("archived");
   if (fixture.run(decide::DeleteSession{.target = {.key = "agent:main:gone"}})) note("deleted");
   if (fixture.checkpoint()) note("checkpoint");
+  if (fixture.import(imported, "i", {"first"})) note("imported");
+  if (fixture.append(imported, "more")) note("more");
+  if (fixture.import(imported, "i", {"x", "y", "z"}, true)) note("replaced");
+  if (fixture.append(imported, "last")) note("last");
   fixture.close();
   fixture.open();
 }
@@ -51,6 +57,26 @@ bool was_killed_at(const std::string& point, const std::string& dir) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
+// The transcript of the import has what its last acknowledged step left, or that and the next step.
+void check_imported(LedgerFixture& fixture, const std::string& acknowledged) {
+  constexpr std::array steps{"imported", "more", "replaced", "last"};
+  constexpr std::array<std::size_t, 5> lines_after{0, 1, 2, 3, 4};
+  std::size_t done = 0;
+  while (done < steps.size() && acknowledged.contains(steps.at(done))) ++done;
+  const auto entry = fixture.entry(imported);
+  const auto lines = fixture.lines("i.jsonl");
+  if (done > 0) REQUIRE(entry);
+  REQUIRE(lines);
+  CAPTURE(done);
+  CHECK(lines->size() >= lines_after.at(done));
+  CHECK(lines->size() <= lines_after.at(std::min(done + 1, steps.size())));
+  if (entry) CHECK(entry->contains("\"messageCount\":" + std::to_string(lines->size())));
+  if (done >= 3) CHECK(lines->front().contains("\"content\":\"x\""));
+  store::each_in(fixture.in_agent(""), [](const std::filesystem::directory_entry& file) {
+    CHECK_MESSAGE(!file.path().native().ends_with(".staged.tmp"), file.path().native());
+  });
+}
+
 }  // namespace
 
 TEST_CASE("child of a kill" * doctest::skip()) {
@@ -63,7 +89,8 @@ TEST_CASE("what was acknowledged is there after a kill at any step of a commit, 
       "transcript.synced", "archive.closed",         "archive.renamed",    "archive.recorded",
       "checkpoint.noted",  "checkpoint.temp_synced", "checkpoint.locked",  "checkpoint.exchanged",
       "checkpoint.linked", "checkpoint.released",    "marks.files_synced", "marks.answers_synced",
-      "marks.written",     "replace.temp_synced",    "recovery.replayed"};
+      "marks.written",     "replace.temp_synced",    "recovery.replayed",  "staged.written",
+      "staged.synced",     "staged.renamed"};
   for (const std::string point : points) {
     CAPTURE(point);
     const TempDir temp(TempDir::On::memory);
@@ -84,6 +111,7 @@ TEST_CASE("what was acknowledged is there after a kill at any step of a commit, 
       const auto gone = fixture.entry("agent:main:gone");
       if (acknowledged.contains("made") && !acknowledged.contains("archived")) CHECK(gone);
       if (acknowledged.contains("deleted")) CHECK(!gone);
+      check_imported(fixture, acknowledged);
       if (opens == 0) first = entry.value_or("");
       CHECK(entry.value_or("") == first);
       fixture.kill();

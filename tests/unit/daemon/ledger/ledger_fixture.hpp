@@ -84,6 +84,28 @@ class LedgerFixture {
   Result<ledger::Reply> append(const std::string& key, const std::string& text, const std::string& agent = "main") {
     return run(append_command(key, text), agent);
   }
+  // Stages a transcript that says `texts`, and imports it as the session `key`.
+  Result<ledger::Reply> import(const std::string& key, const std::string& session_id,
+                               const std::vector<std::string>& texts, bool replace = false) {
+    auto staged = stage(session_id, texts);
+    decide::ImportSession command{.key = key, .session_id = session_id, .replace = replace};
+    command.files = {{.name = staged.name()}};
+    command.entry.put_int("messageCount", static_cast<std::int64_t>(texts.size()));
+    staged.keep();
+    return run(std::move(command));
+  }
+  transcripts::StagedTranscript stage(const std::string& session_id, const std::vector<std::string>& texts) {
+    auto staged =
+        await(ledger_->stage("main", session_id + ".jsonl", [&](transcripts::StagedTranscript& to) -> Result<void> {
+          auto done = to.add(R"({"type":"session","version":3,"id":")" + session_id + R"("})");
+          for (std::size_t at = 0; at < texts.size() && done; ++at)
+            done = to.add(R"({"type":"message","id":"m)" + std::to_string(at) +
+                          R"(","parentId":null,"message":{"role":"user","content":")" + texts[at] + R"("}})");
+          return done;
+        }));
+    REQUIRE_MESSAGE(staged.has_value(), staged.error().detail);
+    return std::move(*staged);
+  }
   static decide::AppendMessages append_command(const std::string& key, const std::string& text) {
     decide::AppendMessages command{.target = {.key = key}, .append = {}};
     auto entry = transcripts::parse_entry(R"({"role":"user","text":")" + text + "\"}", "");

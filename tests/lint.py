@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "debug"
 CLEAN = ROOT / "build" / "lint" / "clean"
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
-PRODUCT = ("config/", "store/", "transcripts/", "policy/", "daemon/")
+PRODUCT = ("config/", "store/", "transcripts/", "formats/", "policy/", "daemon/")
 
 
 def tracked(*patterns):

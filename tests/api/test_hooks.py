@@ -32,6 +32,27 @@ class Hooks(HooksCase):
         self.problem(self.api.post(self.place(run), {"runId": run["runId"], "fence": 99, "tool": "bash"}), 409, "lease_lost")
         self.assertEqual(len(self.calls(run["key"])), called)
 
+    def test_hooks_that_are_made_at_once_all_stay(self):
+        names = [f"c{number}-{uid(6)}" for number in range(16)]
+        made = []
+
+        def make(name):
+            api = self.api.clone()
+            made.append(api.put("/v1/hooks/" + name, {"events": ["PreToolUse"]}).status)
+            api.close()
+
+        threads = [threading.Thread(target=make, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(made), {201})
+        self.daemon.restart(kill=True)
+        there = {hook["name"] for hook in self.ok(self.api.get("/v1/hooks"), 200)["data"]}
+        self.assertLessEqual(set(names), there)
+        for name in names:
+            self.ok(self.api.delete("/v1/hooks/" + name), 204)
+
     # 11
     def test_11_what_hooks_add_is_in_the_run_only(self):
         self.handled("UserPromptSubmit", blocking=True, name="b" + uid(6), says=lambda call: {"additionalContext": "second"})

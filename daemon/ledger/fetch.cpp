@@ -38,14 +38,11 @@ Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& 
 
 }  // namespace
 
-asio::awaitable<Result<decide::FetchedIds>> fetch_ids(LedgerParts& parts, std::string agent,
-                                                      std::vector<std::string> ids) {
-  // Renames that were committed before the look must be done first.
-  CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
-  if (!ids.empty()) CO_TRY(co_await parts.flusher.flush(agent, store::transcript_file(ids.front(), "")));
-  co_return co_await runtime::run_on(
-      parts.env.disk.get_executor(),
-      [dir = parts.env.paths.root() / parts.env.paths.sessions_dir(agent), ids] { return files_of_ids(dir, ids); });
+asio::awaitable<Result<decide::FetchedIds>> fetch_ids(const LedgerEnv& env, TranscriptFlusher& flusher,
+                                                      std::string agent, std::vector<std::string> ids) {
+  if (!ids.empty()) CO_TRY(co_await flusher.flush(agent, store::transcript_file(ids.front(), "")));
+  co_return co_await runtime::run_on(env.disk.get_executor(), [dir = env.paths.root() / env.paths.sessions_dir(agent),
+                                                               ids] { return files_of_ids(dir, ids); });
 }
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
@@ -66,7 +63,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   // Renames and lines that were committed before the read must be in the files first.
   CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
   if (need.what == decide::Need::What::id_files) {
-    CO_TRY(auto found, co_await fetch_ids(parts, agent, {need.file}));
+    CO_TRY(auto found, co_await fetch_ids(parts.env, parts.flusher, agent, {need.file}));
     ids.merge(found);
     co_return Result<void>{};
   }

@@ -15,9 +15,9 @@ namespace sessiond::ledger {
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept);
 
-// Finds the files of some session ids of an agent.
-asio::awaitable<Result<decide::FetchedIds>> fetch_ids(LedgerParts& parts, std::string agent,
-                                                      std::vector<std::string> ids);
+// Finds the files of some session ids of an agent. All that was committed is durable: renames are done first.
+asio::awaitable<Result<decide::FetchedIds>> fetch_ids(const LedgerEnv& env, TranscriptFlusher& flusher,
+                                                      std::string agent, std::vector<std::string> ids);
 
 // Ends the last line of a transcript before a line is written behind it, when all lines of the journal are in the file:
 // a torn line is not one of ours then. In shared mode the caller has the transcript's lock.

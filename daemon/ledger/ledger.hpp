@@ -15,8 +15,6 @@
 #include "daemon/decide/decision.hpp"
 #include "daemon/ledger/known_messages.hpp"
 #include "daemon/ledger/parts.hpp"
-#include "daemon/runtime/run_on.hpp"
-#include "transcripts/staged.hpp"
 
 namespace sessiond::journal {
 struct JournalFileOps;
@@ -84,11 +82,6 @@ LedgerStatus status_of(const LedgerParts& parts);
 // it. Null: none.
 const decide::AgentState* loaded_state(const LedgerParts& parts, const std::string& agent, std::string_view key);
 
-// Stages a transcript. Blocks.
-using WriteStaged = std::function<Result<void>(transcripts::StagedTranscript&)>;
-Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
-                                                   const std::string& file, const WriteStaged& write);
-
 class Ledger {
  public:
   // Opens the state directory and recovers; blocks. `disk` runs everything that may block later on. With `repair`, a
@@ -138,18 +131,6 @@ class Ledger {
   template <class Call>
   auto read_transcript(std::string agent, std::string file, Call call) {
     return parts_.readers.read(std::move(agent), std::move(file), std::move(call));
-  }
-  // Finds the files of some session ids by one look at the agent's folder, for decide::ImportSession.
-  asio::awaitable<Result<decide::FetchedIds>> files_of(std::string agent, std::vector<std::string> ids);
-  // Writes a transcript that a commit will take (transcripts/staged.hpp): runs write(StagedTranscript&), which returns
-  // a Result<void>, on a disk thread, and makes the file durable. `file`: the name of the transcript.
-  template <class Write>
-  asio::awaitable<Result<transcripts::StagedTranscript>> stage(std::string agent, std::string file, Write write) {
-    const LedgerEnv& env = parts_.env;
-    return runtime::run_on(env.disk.get_executor(), [&env, agent = std::move(agent), file = std::move(file),
-                                                     write = std::move(write)]() mutable {
-      return write_staged(env.paths, agent, file, write);
-    });
   }
   // Writes a session's transcript as version 3 if it is older. Appends wait meanwhile. Nothing: it is not older.
   // lock_timeout, session_busy.

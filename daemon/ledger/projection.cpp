@@ -61,7 +61,8 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
           [this](const std::string& path, std::uint64_t inode, transcripts::ByteRange lines) {
             on_lines(path, inode, lines);
           },
-          [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }) {}
+          [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }),
+      renames_(paths, archives_, writer_, [this](const std::string& agent) { return ends(agent); }, on_repair_) {}
 
 Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
@@ -186,7 +187,7 @@ Result<void> Projection::add(std::uint64_t first_seq, std::span<const journal::B
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!renames_files(*events[index])) continue;
     TRY(add_lines(first_seq, events, positions, next, first_seq + index, redirect));
-    TRY(archive_files(*events[index], positions, !redirect));
+    TRY(renames_.apply(*events[index], positions, !redirect));
   }
   TRY(archives_.write());
   return add_lines(first_seq, events, positions, next, UINT64_MAX, redirect);
@@ -204,7 +205,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
     if (!position.staged.empty()) {
       std::optional<std::string> path = paths_.sessions_dir(position.agent) + position.file;
       if (redirect) path = redirect(position.seq, *path);
-      if (path) TRY(place_staged(position, *path, !redirect));
+      if (path) TRY(renames_.place(position, *path, !redirect));
       continue;
     }
     if (position.length) {

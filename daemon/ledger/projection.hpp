@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "daemon/ledger/archive_log.hpp"
-#include "daemon/ledger/file_renames.hpp"
 #include "daemon/ledger/flushed_sizes.hpp"
 #include "daemon/ledger/paths.hpp"
-#include "daemon/ledger/placed_file.hpp"
+#include "daemon/ledger/renames.hpp"
 #include "store/journal/event.hpp"
 #include "store/journal/journal.hpp"
 #include "store/problem.hpp"
@@ -46,6 +45,7 @@ class Projection {
                    std::span<const journal::LinePosition> positions, const Redirect& redirect = {});
 
   ArchiveLog& archives() { return archives_; }
+  Renames& renames() { return renames_; }
   // The lines that were added and are not written yet, and the locks of their files.
   transcripts::TranscriptWriter& writer() { return writer_; }
   const transcripts::TranscriptWriter& writer() const { return writer_; }
@@ -66,25 +66,14 @@ class Projection {
                                                         const std::string& session_id);
   // Forgets a transcript that belongs to no session and no longer exists.
   Result<void> forget_deleted(const std::string& agent, const std::string& file);
-  // From here on staged files that become transcripts are noted; take_placed() gives them, and ends that.
-  void note_placed() { placed_.emplace(); }
-  std::vector<PlacedFile> take_placed() { return std::exchange(placed_, {}).value_or(std::vector<PlacedFile>()); }
   // An agent leaves memory: its known lines are read again from their record when they are asked for.
   void unload_agent(const std::string& agent);
 
  private:
-  Result<void> restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
-                             bool locked);
   // Adds the lines from `next` on that belong to events before the seq `before`.
   Result<void> add_lines(std::uint64_t first_seq, std::span<const journal::Bytes> events,
                          std::span<const journal::LinePosition> positions, std::size_t& next, std::uint64_t before,
                          const Redirect& redirect);
-  // Gives a staged file the name of its transcript, `path` below the state directory, unless that was done before.
-  Result<void> place_staged(const journal::LinePosition& position, const std::string& path, bool locked);
-  Result<void> archive_files(std::string_view event, std::span<const journal::LinePosition> positions, bool locked);
-  Result<void> destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions);
-  Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
-                            bool locked, bool done);
   Result<transcripts::KnownEnds*> ends(const std::string& agent);
   void on_lines(std::string_view path, std::uint64_t inode, transcripts::ByteRange lines);
   void on_size(std::string_view path, std::optional<std::uint64_t> size);
@@ -96,7 +85,7 @@ class Projection {
   std::map<std::string, transcripts::KnownEnds, std::less<>> ends_;  // by sessions folder
   ArchiveLog archives_;
   transcripts::TranscriptWriter writer_;
-  std::optional<std::vector<PlacedFile>> placed_{};
+  Renames renames_;
 };
 
 // The transcripts (below the state directory) that a commit touches.

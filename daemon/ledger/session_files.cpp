@@ -1,11 +1,9 @@
-// Requests about the transcripts of one session: stage() writes one that a commit will take, migrate() writes old ones
-// as version 3, release() lets them leave memory.
+// Requests about the transcripts of one session: migrate() writes old ones as version 3, release() lets them leave
+// memory.
 #include <boost/asio/post.hpp>
 
 #include "daemon/ledger/fetch.hpp"
 #include "daemon/ledger/ledger.hpp"
-#include "store/fault_point.hpp"
-#include "store/files.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
@@ -34,21 +32,6 @@ class EndKeptUnread {
 };
 
 }  // namespace
-
-Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
-                                                   const std::string& file, const WriteStaged& write) {
-  TRY(store::resolve_below(paths.root(), paths.sessions_dir(agent)));
-  TRY(auto staged, transcripts::StagedTranscript::create(paths.root() / paths.sessions_dir(agent), file));
-  TRY(write(staged));
-  store::fault_point("staged.written");
-  TRY(staged.finish());
-  store::fault_point("staged.synced");
-  return staged;
-}
-
-asio::awaitable<Result<decide::FetchedIds>> Ledger::files_of(std::string agent, std::vector<std::string> ids) {
-  return fetch_ids(parts_, std::move(agent), std::move(ids));
-}
 
 // No append may come between: one that was decided on the old file's end would be placed by it. So the end is kept
 // unread until the file is written: appends that were decided before are in the file then, and the others wait. However

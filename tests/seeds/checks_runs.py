@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent.parent / "api"))
 
 import approvals_case  # noqa: E402
+import test_compaction_time  # noqa: E402
 import test_run_queue  # noqa: E402
 import test_runs  # noqa: E402
 from harness.case import S, text_of, uid  # noqa: E402
@@ -15,7 +16,7 @@ from harness.case import S, text_of, uid  # noqa: E402
 BOUND = {"agentRef": "helper", "agentSnapshot": {"id": "helper", "tools": ["ls", "read"]}, "fallbackChain": ["m-1", "m-2"]}
 
 
-class Checks(test_runs.Runs, test_run_queue.Queue):
+class Checks(test_runs.Runs, test_run_queue.Queue, test_compaction_time.Compaction):
     ask, place = approvals_case.ApprovalsCase.ask, approvals_case.ApprovalsCase.place
 
     def answer(self, run, asked, decision="allow"):

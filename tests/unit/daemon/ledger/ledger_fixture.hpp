@@ -19,6 +19,7 @@
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/ledger/show.hpp"
+#include "daemon/ledger/staging.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/journal/file_ops.hpp"
 #include "tests/unit/temp_dir.hpp"
@@ -95,8 +96,8 @@ class LedgerFixture {
     return run(std::move(command));
   }
   transcripts::StagedTranscript stage(const std::string& session_id, const std::vector<std::string>& texts) {
-    auto staged =
-        await(ledger_->stage("main", session_id + ".jsonl", [&](transcripts::StagedTranscript& to) -> Result<void> {
+    auto staged = await(
+        ledger::stage(*ledger_, "main", session_id + ".jsonl", [&](transcripts::StagedTranscript& to) -> Result<void> {
           auto done = to.add(R"({"type":"session","version":3,"id":")" + session_id + R"("})");
           for (std::size_t at = 0; at < texts.size() && done; ++at)
             done = to.add(R"({"type":"message","id":"m)" + std::to_string(at) +

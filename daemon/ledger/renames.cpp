@@ -1,5 +1,5 @@
-// The part of Projection that gives files other names: transcripts become archives, archives and staged files become
-// transcripts.
+#include "daemon/ledger/renames.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "daemon/ledger/projection.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
@@ -42,7 +41,7 @@ void remove_indexes(const Paths& paths, const std::string& agent, const std::str
 
 }  // namespace
 
-Result<void> Projection::place_staged(const journal::LinePosition& position, const std::string& path, bool locked) {
+Result<void> Renames::place(const journal::LinePosition& position, const std::string& path, bool locked) {
   const std::filesystem::path folder = paths_.root() / paths_.sessions_dir(position.agent);
   const std::string file = path.substr(path.find_last_of('/') + 1);
   if (transcripts::staged_for(position.staged).empty() || !store::stat_of(folder / position.staged)) return {};
@@ -56,7 +55,7 @@ Result<void> Projection::place_staged(const journal::LinePosition& position, con
   TRY(transcripts::archive(folder, position.staged, file));
   store::fault_point("staged.renamed");
   remove_indexes(paths_, position.agent, file);
-  TRY(auto* known, ends(position.agent));
+  TRY(auto* known, ends_(position.agent));
   if (const auto status = store::stat_of(folder / file)) {
     const auto size = static_cast<std::uint64_t>(status->st_size);
     known->replace(file, status->st_ino, size);
@@ -67,8 +66,7 @@ Result<void> Projection::place_staged(const journal::LinePosition& position, con
 
 // Gives every file its new name, then records that, then destroys what is purged. After a kill at any step, an archive
 // that exists was renamed, and a recorded event renames nothing any more.
-Result<void> Projection::archive_files(std::string_view text, std::span<const journal::LinePosition> positions,
-                                       bool locked) {
+Result<void> Renames::apply(std::string_view text, std::span<const journal::LinePosition> positions, bool locked) {
   TRY(auto event, journal::parse_event(std::string(text)));
   if (restores_files(event)) return restore_files(event, positions, locked);
   if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
@@ -104,8 +102,7 @@ Result<void> Projection::archive_files(std::string_view text, std::span<const jo
 
 // Removes archives, and the entry that was kept with them. Anything else that has the name of one stays. A replay must
 // not take a newer transcript for the one that became the archive, so the record of that is on disk first.
-Result<void> Projection::destroy_archives(const journal::Event& event,
-                                          std::span<const journal::LinePosition> positions) {
+Result<void> Renames::destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions) {
   const std::string dir = paths_.sessions_dir(event.envelope.agent);
   const std::filesystem::path folder = paths_.root() / dir;
   TRY(archives_.write());
@@ -132,15 +129,15 @@ Result<void> Projection::destroy_archives(const journal::Event& event,
 }
 
 // Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file.
-Result<void> Projection::restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
-                                       bool locked) {
+Result<void> Renames::restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
+                                    bool locked) {
   const std::string& agent = event.envelope.agent;
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.root() / dir;
   for (const auto& [file, name] : archived_files(event, positions)) {
     TRY(const auto held, writer_.close(dir + file, locked));
     TRY(const auto written, writer_.close(dir + name, false));  // a start may have sent lines there
-    TRY(auto* known, ends(agent));
+    TRY(auto* known, ends_(agent));
     struct stat status{};
     const bool taken = ::lstat((folder / file).c_str(), &status) == 0;
     if (taken && ::lstat((folder / name).c_str(), &status) == 0) {
@@ -161,9 +158,8 @@ Result<void> Projection::restore_files(const journal::Event& event, std::span<co
 
 // Renames files and makes that durable by one sync of their folder. `done`: they were renamed before. Returns false
 // when a file was left where it is.
-Result<bool> Projection::archive_some(const std::string& agent,
-                                      std::span<const std::pair<std::string, std::string>> files, bool locked,
-                                      bool done) {
+Result<bool> Renames::archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
+                                   bool locked, bool done) {
   const std::string dir = paths_.sessions_dir(agent);
   const std::filesystem::path folder = paths_.root() / dir;
   std::vector<std::optional<lock::FileLock>> held;  // until the new names are durable
@@ -179,7 +175,7 @@ Result<bool> Projection::archive_some(const std::string& agent,
     if (!closed) return std::unexpected(closed.error());
     held.push_back(std::move(*closed));
     store::fault_point("archive.closed");
-    TRY(auto* known, ends(agent));
+    TRY(auto* known, ends_(agent));
     known->forget(file);
     // An archive that exists was renamed before a crash. A file with the old name is then a newer file.
     if (done || std::filesystem::exists(folder / name, ignored)) continue;

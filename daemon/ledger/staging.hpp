@@ -1,0 +1,28 @@
+// What a commit needs that brings a transcript with it (transcripts/staged.hpp): the staged file, and what is known of
+// the session ids in the agent's folder. Thread: the loop.
+//   CO_TRY(auto staged, co_await stage(ledger, "main", "s1.jsonl", [](transcripts::StagedTranscript& to) { … }));
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/ledger/ledger.hpp"
+#include "transcripts/staged.hpp"
+
+namespace sessiond::ledger {
+
+// Runs `write` on a disk thread, and makes what it added durable. `file`: the name of the transcript.
+using WriteStaged = std::function<Result<void>(transcripts::StagedTranscript&)>;
+asio::awaitable<Result<transcripts::StagedTranscript>> stage(Ledger& ledger, std::string agent, std::string file,
+                                                             WriteStaged write);
+
+// Finds the files of some session ids by one look at the agent's folder, for decide::ImportSession.
+asio::awaitable<Result<decide::FetchedIds>> files_of(Ledger& ledger, std::string agent, std::vector<std::string> ids);
+
+// Returns a decide that has staged files stay once a decision takes them. Else they go with `staged`: the decision
+// refused them, or did nothing.
+using StagedFiles = std::shared_ptr<std::vector<transcripts::StagedTranscript>>;
+Decide keeping(StagedFiles staged, Decide decide);
+
+}  // namespace sessiond::ledger

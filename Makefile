@@ -160,6 +160,7 @@ bench: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_bench
 	@python3 tests/bench/run.py
 	@python3 tests/bench/scale.py
+	@python3 tests/bench/growth.py
 
 bench-stream: build
 	@ninja -C build/release -j $(JOBS) --quiet sessiond_stream_bench

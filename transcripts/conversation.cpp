@@ -173,6 +173,7 @@ Result<ShownChanges> changes_in(Source& source, const Landmarks& marks, std::str
     for (const std::string& id : *ids)
       if (const auto change = there->find(id); change != there->end()) take(id, change->second);
   std::vector<SeqSpan> spans;
+  spans.reserve(edits.size());
   for (const auto& [seq, id] : edits) spans.push_back({seq, seq});
   TRY(source.each(spans, [&](std::uint64_t seq, std::string_view line) {
     shown[edits.at(seq)].edit = edit_in(line);
@@ -222,7 +223,8 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
       TRY(const auto page, source.page(query));
       for (const StoredLine& line : page.lines) {
         bytes += line.line.size();
-        if ((bytes >= max_bytes && count > 0) || ++count > most) break;
+        if (bytes >= max_bytes && count > 0) break;
+        if (++count > most) break;
         first = line.seq;
       }
       query.before = page.next;

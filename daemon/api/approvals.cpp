@@ -194,7 +194,7 @@ HandlerResult all_approvals(Api& api, http::Request& request) {
           if (state == nullptr && stored != states.end()) state = *stored;
           if (state != nullptr) add_open(*state, key, request.principal, channel, listed);
         }
-        std::ranges::stable_sort(listed, {}, &OpenApproval::asked_at);
+        std::ranges::sort(listed, {}, [](const OpenApproval& each) { return std::tie(each.asked_at, each.json); });
         const bool more = listed.size() > most_listed;
         if (more) listed.resize(most_listed);
         std::string body = "{\"data\":[";

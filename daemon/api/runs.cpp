@@ -42,7 +42,7 @@ Result<std::vector<transcripts::NewEntry>> read_input(std::optional<std::string_
   std::vector<transcripts::NewEntry> entries;
   if (!input || *input == "null") return entries;
   const bool list = json::kind(*input) == json::Kind::array;
-  const auto read = [&entries](std::string_view element, std::string pointer) -> Result<void> {
+  const auto read = [&entries](std::string_view element, const std::string& pointer) -> Result<void> {
     TRY(auto entry, client_entry(element, pointer));
     if (entry.type != "message" || entry.role != "user")
       return fail_at(pointer + "/role", "must be user: the agent's own messages come with events and finish");

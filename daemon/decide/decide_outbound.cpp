@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/delivery_steps.hpp"
+#include "daemon/decide/run_commands.hpp"
 #include "policy/send_policy.hpp"
 #include "store/try.hpp"
 

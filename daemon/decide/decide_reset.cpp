@@ -28,6 +28,7 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
     return {};
   }
   std::vector<std::string> appended;  // by this decision
+  appended.reserve(builder.out.transcript_updates.size());
   for (const TranscriptUpdate& update : builder.out.transcript_updates) appended.push_back(update.file);
   if (end->size != 0 || std::ranges::find(appended, own) != appended.end()) files.push_back(own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {

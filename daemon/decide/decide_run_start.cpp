@@ -195,9 +195,9 @@ transcripts::NewEntry entry_of(const runs::Overflow& overflow) {
 }  // namespace
 
 runs::ModelChoice model_of_next_run(const Session& session, const std::string& agent, const runs::Settings& settings,
-                                    runs::ModelNames asked) {
+                                    runs::ModelNames request) {
   const auto of_agent = settings.agents.find(agent);
-  return runs::choose_model({.request = std::move(asked),
+  return runs::choose_model({.request = std::move(request),
                              .session = runs::model_of_entry(json::Index(*session.entry_with_old_counters())),
                              .agent = of_agent == settings.agents.end() ? runs::ModelNames{} : of_agent->second,
                              .defaults = settings.model});

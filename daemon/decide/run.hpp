@@ -115,6 +115,7 @@ struct SessionRuns {
 template <class Runs>
 std::size_t place_in(const Runs& queue, const Run& run) {
   std::vector<runs::Origin> origins;
+  origins.reserve(queue.size());
   for (const Run& each : queue) origins.push_back(each.origin);
   return runs::place_in_queue(origins, run.origin);
 }

@@ -105,9 +105,9 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
 Result<Decision> decide(const AgentState& state, const EndRun& command, const Context& context,
                         const FetchedLines& lines);
 
-// Chooses the model that the session's next run would have; `asked` are the names in its request.
+// Chooses the model that the session's next run would have; `request` are the names in its request.
 runs::ModelChoice model_of_next_run(const Session& session, const std::string& agent, const runs::Settings& settings,
-                                    runs::ModelNames asked);
+                                    runs::ModelNames request);
 
 // lease_lost unless this token (`actor`) holds this lease of the session.
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,

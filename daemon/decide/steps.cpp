@@ -10,6 +10,7 @@
 #include "policy/entry_size.hpp"
 #include "policy/runs/entry_fields.hpp"
 #include "store/delivery/delivery.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {

@@ -48,12 +48,12 @@ struct Checkpoint {
       return found == seqs.end() ? otherwise : found->second;
     };
     const std::uint64_t store = in(agents, seq);
-    const auto known = books.find(agent);
+    const auto of_books = books.find(agent);
     return {.store = store,
             .lines = store,
             .previous = in(previous, store),
             .ours = in(written, 0),
-            .books = known == books.end() ? BooksOnDisk{} : known->second};
+            .books = of_books == books.end() ? BooksOnDisk{} : of_books->second};
   }
   std::uint64_t least() const {
     std::uint64_t out = seq;

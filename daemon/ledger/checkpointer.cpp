@@ -110,7 +110,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           if (done && !done->foreign)
-            if (auto kept = write_books(paths, id, std::move(books)); !kept) done = std::unexpected(kept.error());
+            if (auto kept = write_books(paths, id, books); !kept) done = std::unexpected(kept.error());
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
     notices_.evicted(id, evictions);

@@ -37,6 +37,7 @@ Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>&
   Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
   if (open.empty()) return out;
   std::vector<std::pair<std::string_view, std::size_t>> by_id;
+  by_id.reserve(results.size());
   for (std::size_t at = 0; at < results.size(); ++at) by_id.emplace_back(results[at].call_id, at);
   std::ranges::sort(by_id);
   std::vector<std::size_t> taken(by_id.size());  // of the results with the id that begins here

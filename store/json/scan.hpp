@@ -42,7 +42,8 @@ inline std::size_t find_special(std::string_view text, std::size_t at, bool& hig
   };
   unsigned found = 0;  // a bit for each of 16 bytes
   for (; at + 16 <= text.size(); at += 16) {
-    if ((found = specials_at(at)) != 0) return first_of(at, found);
+    found = specials_at(at);
+    if (found != 0) return first_of(at, found);
   }
   if (at < text.size() && text.size() >= 16) {  // the last 16 bytes: some of them for the second time
     const std::size_t again = at - (text.size() - 16);

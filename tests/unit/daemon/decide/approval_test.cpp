@@ -79,14 +79,14 @@ TEST_CASE("a list has a limit of bytes") {
 
 TEST_CASE("questions with a call id stay until their run ends") {
   ApprovalList list;
-  Approval asked = of_run(0, "deny");
-  asked.call_id = "c";
+  Approval question = of_run(0, "deny");
+  question.call_id = "c";
   for (int i = 0; i < 1000; ++i) {
-    asked.id = std::to_string(i);
-    CHECK(list.has_room_for(asked));
-    list.put(asked);
+    question.id = std::to_string(i);
+    CHECK(list.has_room_for(question));
+    list.put(question);
   }
-  CHECK(!list.has_room_for(asked));
+  CHECK(!list.has_room_for(question));
   for (int i = 1000; i < 1100; ++i) {
     CHECK(list.has_room_for(of_run(i, "deny")));
     list.put(of_run(i, "deny"));
@@ -95,8 +95,8 @@ TEST_CASE("questions with a call id stay until their run ends") {
   CHECK(list.find("1098") == nullptr);
   list.end_run();
   CHECK(list.find("0") == nullptr);
-  asked.run_id = "next";
-  CHECK(list.has_room_for(asked));
+  question.run_id = "next";
+  CHECK(list.has_room_for(question));
 }
 
 TEST_CASE("the first answer counts, and never that of the token that asked") {

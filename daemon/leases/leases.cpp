@@ -110,16 +110,17 @@ void Leases::see(const journal::Event& event) {
     while (queued != queued_.end() && queued->first.first == place) queued = queued_.erase(queued);
     return;
   }
-  const std::string run_id = json::string_at(event.data, "runId").value_or("");
+  const json::Index data(event.data);
+  const std::string run_id = data.string_at("runId").value_or("");
   const std::int64_t now = store::steady_ms();
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
   switch (type) {
     case EventType::run_queued:
       return keep_queued(place, run_id,
-                         {.created_at = json::int_at(event.data, "createdAt").value_or(0),
-                          .age_created_at = json::int_at(event.data, "ageCreatedAt").value_or(0),
-                          .ready_at = json::int_at(event.data, "readyAt").value_or(0)});
+                         {.created_at = data.int_at("createdAt").value_or(0),
+                          .age_created_at = data.int_at("ageCreatedAt").value_or(0),
+                          .ready_at = data.int_at("readyAt").value_or(0)});
     case EventType::run_started: {
       queued_.erase({place, run_id});
       const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
@@ -135,7 +136,7 @@ void Leases::see(const journal::Event& event) {
       return wake(now + std::min<std::int64_t>(run.lease_ms, 100));
     }
     case EventType::run_finished: {
-      const auto status = decide::run_status(json::string_at(event.data, "status").value_or(""));
+      const auto status = decide::run_status(data.string_at("status").value_or(""));
       if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
       queued_.erase({place, run_id});
       if (is_kept) kept_.erase(kept);

@@ -63,19 +63,19 @@ class Queue {
       if (oldest == queued_.end()) return;
       const Run& run = **oldest;
       if (counted) {
-        dropped_.push_back(run.texts.empty() ? "" : run.texts.front());
-        dropped_ids_.push_back(run.input.empty() ? "" : run.input.front());
+        dropped_.push_back(lost_ < run.texts.size() ? run.texts[lost_] : "");
+        dropped_ids_.push_back(lost_ < run.input.size() ? run.input[lost_] : "");
       }
-      if (inputs_of(run) > 1) {
-        if (!shortened_) *oldest = &shortened_.emplace(run);
-        shortened_->input.erase(shortened_->input.begin());
-        if (!shortened_->texts.empty()) shortened_->texts.erase(shortened_->texts.begin());
+      if (lost_ + 1 < inputs_of(run)) {
+        shortened_ = &run;
+        ++lost_;
         continue;
       }
-      end_queued(builder_, session_, run, RunStatus::dropped, run_error("queue_full", "newer messages took its place"),
-                 told());
+      end_queued(builder_, session_, rest_of(run), RunStatus::dropped,
+                 run_error("queue_full", "newer messages took its place"), told());
       queued_.erase(oldest);
-      shortened_.reset();
+      shortened_ = nullptr;
+      lost_ = 0;
     }
   }
 
@@ -83,16 +83,17 @@ class Queue {
   std::size_t put(runs::QueueMode mode, Run& run) {
     const auto joined = std::ranges::find_if(queued_, [&](const Run* waiting) { return joins(*waiting, mode, run); });
     const bool is_joined = joined != queued_.end();
-    if (shortened_ && !(is_joined && *joined == &*shortened_)) {
-      shortened_->texts.clear();
-      emit_run(builder_, session_, journal::EventType::run_queued, *shortened_, {}, told());
+    if (shortened_ != nullptr && !(is_joined && *joined == shortened_)) {
+      Run shorter = rest_of(*shortened_);
+      shorter.texts.clear();
+      emit_run(builder_, session_, journal::EventType::run_queued, shorter, {}, told());
     }
     if (is_joined) {
       const Run& waiting = **joined;
       run.id = waiting.id;
       run.created_at = waiting.created_at;
       run.age_created_at = waiting.age_created_at;
-      run.input.insert(run.input.begin(), waiting.input.begin(), waiting.input.end());
+      run.input.insert(run.input.begin(), waiting.input.begin() + lost_by(waiting), waiting.input.end());
     }
     emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
     if (is_joined) return static_cast<std::size_t>(joined - queued_.begin()) + 1;
@@ -100,6 +101,16 @@ class Queue {
   }
 
  private:
+  std::ptrdiff_t lost_by(const Run& run) const { return &run == shortened_ ? static_cast<std::ptrdiff_t>(lost_) : 0; }
+  // A run without the inputs that it has lost.
+  Run rest_of(const Run& run) const {
+    Run rest = run;
+    const std::ptrdiff_t texts = std::min(lost_by(run), std::ssize(rest.texts));
+    rest.input.erase(rest.input.begin(), rest.input.begin() + lost_by(run));
+    rest.texts.erase(rest.texts.begin(), rest.texts.begin() + texts);
+    return rest;
+  }
+
   DecisionBuilder& builder_;
   Session& session_;
   // The members of the next event that tell what was dropped.
@@ -112,7 +123,8 @@ class Queue {
   std::vector<const Run*> queued_{};
   std::vector<std::string> dropped_{};  // how they begin
   std::vector<std::string> dropped_ids_{};
-  std::optional<Run> shortened_{};  // the one of queued_ that has lost inputs, and is not told of yet
+  const Run* shortened_ = nullptr;  // the one of queued_ that has lost inputs, and is not told of yet; null: none
+  std::size_t lost_ = 0;            // how many: its first ones
 };
 
 // Hands the messages to the active run.

@@ -118,7 +118,7 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
   std::string data = stored_run(run);
   data.pop_back();
   if (!more.empty()) data.append(",").append(more);
-  builder.out.run = {.seq = builder.next_seq(), .run = run, .more = fmt::format("{{{}}}", more)};
+  builder.out.run.emplace(builder.next_seq(), run, std::string("{").append(more).append("}"));
   if (!edit.empty()) {
     std::string changes;
     json::ObjectWriter writer(changes);
@@ -126,7 +126,8 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
     data.append(",").append(std::string_view(changes).substr(1));
     session.edit(edit);
   }
-  builder.emit(type, session, data + "}", run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+  data += '}';
+  builder.emit(type, session, data, run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
 }
 
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,

@@ -105,7 +105,7 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
 
 bool matches(const Query& query, const decide::Session& session) {
   if (query.archived && *query.archived != session.archived_at.has_value()) return false;
-  if (query.needs_answer && !session.needs_answer) return false;
+  if (query.needs_answer && session.needs.empty()) return false;
   if (query.channel && store::lower(*query.channel) != session.channel) return false;
   if (query.chat_type && *query.chat_type != session.chat_type) return false;
   if (query.key_prefix && !store::starts_with_nocase(session.key(), *query.key_prefix) &&

@@ -34,14 +34,16 @@ HandlerResult post(Api& api, http::Request& request) {
   CO_TRY(auto body, body_of(request, api));
   decide::AppendMessages command{.target = path.target, .append = {.topic = topic}};
   std::string without_deliver;
-  if (const auto deliver = json::kind(body) == json::Kind::object ? json::find(body, "deliver") : std::nullopt) {
+  const json::Index members(body);
+  const bool is_list = members.find("entries").has_value();
+  if (const auto deliver = members.find("deliver")) {
     CO_TRY(command.deliver, read_deliver(*deliver));
     if (command.deliver && !request.principal.may(auth::Permission::send))
       co_return fail(Code::forbidden, "this token may append messages, but not send them");
     without_deliver = json::apply(body, {.set = {}, .unset = {"deliver"}});
     body = without_deliver;
   }
-  if (json::kind(body) == json::Kind::object && json::find(body, "entries")) {
+  if (is_list) {
     CO_TRY(auto fields, Fields::of(body));
     const auto entries = fields.array("entries");
     command.append.in_list = true;

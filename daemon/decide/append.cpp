@@ -37,8 +37,8 @@ class EntryAppender {
         session_(session),
         request_(request),
         fetched_(fetched),
-        counters_(static_cast<const Counters&>(session)) {
-    if (session.needs_answer) needs_ = json::find(*session.entry_with_old_counters(), "needs").value_or("");
+        counters_(static_cast<const Counters&>(session)),
+        needs_(session.needs) {
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh;
     if (fresh) return;

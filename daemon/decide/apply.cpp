@@ -118,10 +118,12 @@ void apply_to_archives(AgentState& state, const journal::Event& event) {
     state.archives.forget_files(event.envelope.session_id, ending_of(archives_in(event)));
 }
 
-void apply(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
+void apply(AgentState& state, const journal::Event& event, Replay replay, Decision* made) {
   state.last_seq = event.envelope.seq;
+  const bool is_last = made != nullptr && made->events.back().envelope.seq == event.envelope.seq;
+  Session* edited = is_last ? made->edited.get() : nullptr;
   apply_to_archives(state, event);
-  state.runs.apply(event);
+  state.runs.apply(event, made != nullptr && made->run ? &*made->run : nullptr);
   state.deliveries.apply(event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:

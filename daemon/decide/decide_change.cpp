@@ -114,9 +114,8 @@ std::vector<std::string> others_that_wait(const SessionRuns* runs, const Message
 std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& session, const MessagePlace& place,
                                      const FetchedLines& lines) {
   NeedsChange change{.topic = place.topic, .deleted = place.seq};
-  if (!session.needs_answer || place.session_id != session.session_id) return {};
-  const std::string needs(json::find(*session.entry_with_old_counters(), "needs").value_or("[]"));
-  if (after_deletion(needs, change, 0) == needs) return {};
+  if (session.needs.empty() || place.session_id != session.session_id) return {};
+  if (after_deletion(session.needs, change, 0) == session.needs) return {};
   std::vector<std::string> unknown;
   for (const std::string& id : others_that_wait(builder.state().runs.find(session.key()), place)) {
     const auto line = lines.find(id);

@@ -191,8 +191,8 @@ class InboundDecision {
     const bool fresh = created_ || !reset_reason_.empty();
     std::optional<AppendResult> appended;
     AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
-    const policy::SendDecision send =
-        policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {});
+    const std::string send =
+        policy::to_json(policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {}));
     if (auto message = new_entry()) {
       append.needs_answer = activate_;
       append.entries.push_back(std::move(*message));
@@ -218,7 +218,7 @@ class InboundDecision {
     writer.raw("messageId", appended ? json::quote(appended->ids.front()) : "null");
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
-    writer.raw("send", policy::to_json(send));
+    writer.raw("send", send);
     writer.raw("run", run);
     writer.string("asOf", builder_.as_of());
     writer.close();
@@ -227,7 +227,7 @@ class InboundDecision {
   }
 
   // Tells in the message's event what the reply tells of it.
-  void tell(const policy::SendDecision& send, const std::string& run) {
+  void tell(std::string_view send, std::string_view run) {
     auto& events = builder_.out.events;
     const auto event =
         std::ranges::find(events, journal::EventType::message_appended, [](const auto& e) { return e.envelope.type; });
@@ -235,14 +235,9 @@ class InboundDecision {
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
     writer.boolean("mentioned", command_.mentioned);
-    writer.raw("send", policy::to_json(send));
+    writer.raw("send", send);
     writer.raw("run", run);
-    std::string data(event->data);
-    data.pop_back();
-    data.append(",\"inbound\":").append(writer.text()).append("}");
-    auto edit = std::move(event->edit);
-    *event = journal::make_event(std::move(event->envelope), data);
-    event->edit = std::move(edit);
+    journal::add_to_data(*event, "inbound", writer.text());
   }
 
   // The address that the answer goes to, whatever becomes of the session's.
@@ -266,7 +261,7 @@ class InboundDecision {
                    .reply_to = reply_to()};
     Run run;
     run.id = context_.ids->uuid();  // that of a run which it joins takes its place
-    if (const auto why = turn_limit(session, *context_.rules)) {
+    if (const auto why = turn_limit(session, members_of(session), *context_.rules)) {
       tell_refused(builder_, session, std::move(run), Code::turn_limit, *why);
       return refused(Code::turn_limit);
     }

@@ -117,14 +117,19 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   TRY(check_exclusive(builder, session, command.append.entries));
-  AppendRequest append = command.append;
-  if (command.deliver) append.deliveries = plan_deliveries(builder, session, "", *command.deliver, append.entries);
+  AppendRequest delivered;  // a copy only where it is needed: entries may be large
+  if (command.deliver) {
+    delivered = command.append;
+    delivered.deliveries = plan_deliveries(builder, session, "", *command.deliver, delivered.entries);
+  }
+  const AppendRequest& append = command.deliver ? delivered : command.append;
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
-  find_deliveries_made_before(state, session, append, appended);
   builder.out.status = 201;
   builder.out.body = appended_json(builder, session, append, appended);
-  if (command.deliver) add_deliveries(builder.out.body, append, appended);
+  if (!command.deliver) return std::move(builder.out);
+  find_deliveries_made_before(state, session, delivered, appended);
+  add_deliveries(builder.out.body, delivered, appended);
   return std::move(builder.out);
 }
 

@@ -193,9 +193,8 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   if (builder.out.need) return std::move(builder.out);
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
-  if (session.needs_answer) {
-    std::string needs =
-        without_need(json::find(*session.entry_with_old_counters(), "needs").value_or(""), command.topic);
+  if (!session.needs.empty()) {
+    std::string needs = without_need(session.needs, command.topic);
     if (needs.empty())
       edit.remove("needs");
     else

@@ -77,7 +77,7 @@ class RunStart {
     Session session = *there;
     runs_ = state_.runs.find(session.key());
     TRY(make_run(session));
-    if (auto why = turn_limit(session, *context_.rules)) {
+    if (auto why = turn_limit(session, json::Index(*session.entry_with_old_counters()), *context_.rules)) {
       tell_refused(builder_, session, run_, Code::turn_limit, *why);
       answer_refusal(builder_, Code::turn_limit, *why, command_.instance, command_.request_id, R"(,"limit":"turnCap")");
       return std::move(builder_.out);
@@ -219,7 +219,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (!is_next || there->archived_at) return std::move(builder.out);
   Session session = *there;
   Run run = runs->queued.front();
-  if (auto why = turn_limit(session, *context.rules)) {
+  if (auto why = turn_limit(session, json::Index(*session.entry_with_old_counters()), *context.rules)) {
     run.stop_reason = "error";
     end_queued(builder, session, std::move(run), RunStatus::failed, run_error("turn_limit", *why));
     return std::move(builder.out);

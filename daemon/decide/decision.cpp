@@ -40,8 +40,10 @@ std::string IdSource::entry_id() {
 std::string IdSource::uuid() {
   const std::uint64_t high = (next() & 0xFFFFFFFFFFFF0FFFULL) | 0x4000ULL;
   const std::uint64_t low = (next() & 0x3FFFFFFFFFFFFFFFULL) | 0x8000000000000000ULL;
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFFF, low >> 48,
-                     low & 0xFFFFFFFFFFFFULL);
+  std::string id =
+      store::to_hex(std::bit_cast<std::array<unsigned char, 16>>(std::array{std::byteswap(high), std::byteswap(low)}));
+  for (const std::size_t hyphen : {8U, 13U, 18U, 23U}) id.insert(hyphen, 1, '-');
+  return id;
 }
 
 std::int64_t IdSource::archive_time(std::int64_t now) { return archived_ = std::max(now, archived_ + 1); }

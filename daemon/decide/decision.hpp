@@ -140,6 +140,7 @@ struct Decision {
   std::vector<journal::LinePosition> line_positions;
   std::vector<TranscriptUpdate> transcript_updates;
   std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
+  std::optional<ToldRun> run;       // the last one that an event tells
   std::optional<Need> need;
 
   std::vector<NamedMessage> named{};

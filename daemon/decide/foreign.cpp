@@ -158,8 +158,7 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   std::int64_t updated = session.updated_at;
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
-  std::string needs;
-  if (session.needs_answer) needs = json::find(*session.entry_with_old_counters(), "needs").value_or("");
+  std::string needs = session.needs;
   for (const transcripts::WholeLine& line : theirs.lines) {
     // Compacted, because whitespace in the line could break the event's line.
     const std::string message = json::compact(

@@ -74,14 +74,18 @@ const std::string* SessionRuns::find_ended(std::string_view id) const {
 
 void take_texts(Run& run, Run before) {
   std::vector<std::string> texts;
+  texts.reserve(run.input.size());
   auto fresh = run.texts.begin();
+  auto from = before.input.begin();  // inputs keep their order, and new ones come last
   for (const std::string& id : run.input) {
-    const auto known = std::ranges::find(before.input, id);
-    const auto index = static_cast<std::size_t>(known - before.input.begin());
-    if (known != before.input.end())
-      texts.push_back(index < before.texts.size() ? std::move(before.texts[index]) : "");
-    else
+    const auto known = std::find(from, before.input.end(), id);
+    if (known == before.input.end()) {
       texts.push_back(fresh == run.texts.end() ? "" : std::move(*fresh++));
+      continue;
+    }
+    const auto index = static_cast<std::size_t>(known - before.input.begin());
+    texts.push_back(index < before.texts.size() ? std::move(before.texts[index]) : "");
+    from = known + 1;
   }
   run.texts = std::move(texts);
 }
@@ -141,9 +145,7 @@ Run read_run(std::string_view stored) { return read_run(json::Index(stored)); }
 Run read_run(const json::Index& members) {
   const auto text = [&members](std::string_view name) { return members.string_at(name).value_or(""); };
   const auto raw = [&members](std::string_view name) { return std::string(members.find(name).value_or("")); };
-  const auto number = [&members](std::string_view name) {
-    return json::as_int(members.find(name).value_or("null")).value_or(0);
-  };
+  const auto number = [&members](std::string_view name) { return members.int_at(name).value_or(0); };
   const auto flag = [&members](std::string_view name) {
     return json::as_bool(members.find(name).value_or("false")).value_or(false);
   };
@@ -168,7 +170,7 @@ Run read_run(const json::Index& members) {
   run.provider = text("provider");
   run.model_source = text("modelSource");
   run.instructions = text("instructions");
-  run.max_steps = json::as_int(members.find("maxSteps").value_or("null"));
+  run.max_steps = members.int_at("maxSteps");
   run.lease_ms = number("leaseMs");
   run.idle_timeout_ms = number("idleTimeoutMs");
   run.origin = static_cast<runs::Origin>(std::clamp<std::int64_t>(number("origin"), 0, 3));

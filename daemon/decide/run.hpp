@@ -64,6 +64,14 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
 };
 
+// A run as the event `seq` tells it, where it need not be read from the event. `more`: an object of the members of its
+// data that are not the run's.
+struct ToldRun {
+  std::uint64_t seq = 0;
+  Run run{};
+  std::string more{};
+};
+
 // A message that was handed to the active run, and that its runner has not confirmed.
 struct Steered {
   std::string entry_id{};

@@ -170,30 +170,30 @@ void RunBook::queue(SessionRuns& runs, Run run) {
   runs.queued.insert(runs.queued.begin() + at, std::move(run));
 }
 
-void RunBook::start(SessionRuns& runs, const journal::Event& event, Run run) {
-  runs.fence = next_fence(event.envelope.key);
+void RunBook::start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
+  runs.fence = next_fence(key);
   runs.last_runner = run.runner;
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
   runs.partial.clear();
   runs.calls = 0;
   runs.steered.clear();
-  if (json::find(event.data, "overflowTold")) runs.overflow = {};
+  if (data.find("overflowTold")) runs.overflow = {};
   runs.opening.is_open = true;
   runs.opening.next.clear();
   runs.active = std::move(run);
 }
 
-void RunBook::finish(SessionRuns& runs, const journal::Event& event, Run run) {
+void RunBook::finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
   if (runs.active && runs.active->id == run.id) {
-    if (json::find(event.data, "byRunner")) runs.finished = Finished{.run_id = run.id, .fence = runs.fence};
+    if (data.find("byRunner")) runs.finished = Finished{.run_id = run.id, .fence = runs.fence};
     runs.active.reset();
     runs.partial.clear();
     runs.steered.clear();
     runs.approvals.end_run();
   }
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
-  if (json::find(event.data, "unlisted")) return;
-  runs.ended.push_back(std::make_shared<const std::string>(run_json(event.envelope.key, run)));
+  if (data.find("unlisted")) return;
+  runs.ended.push_back(std::make_shared<const std::string>(run_json(key, run)));
   ++ended_;
   const std::size_t most = ended_ > most_ended ? 1 : keep_;  // a full book keeps the last of each session
   while (runs.ended.size() > most) {
@@ -202,7 +202,7 @@ void RunBook::finish(SessionRuns& runs, const journal::Event& event, Run run) {
   }
 }
 
-void RunBook::apply(const journal::Event& event) {
+void RunBook::apply(const journal::Event& event, ToldRun* told) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const std::string& key = event.envelope.key;
@@ -240,16 +240,18 @@ void RunBook::apply(const journal::Event& event) {
     return;
   } else {
     SessionRuns& runs = sessions_[key];
-    const json::Index data(event.data);
+    const bool is_told = told != nullptr && told->seq == event.envelope.seq;
+    const json::Index data(is_told ? told->more : event.data);
+    const auto run = [&] { return is_told ? std::move(told->run) : read_run(data); };
     switch (type) {
       case EventType::run_queued:
-        queue(runs, read_run(data));
+        queue(runs, run());
         break;
       case EventType::run_started:
-        start(runs, event, read_run(data));
+        start(runs, key, data, run());
         break;
       case EventType::run_finished:
-        finish(runs, event, read_run(data));
+        finish(runs, key, data, run());
         break;
       case EventType::run_aborting:
         if (runs.active) runs.active->status = RunStatus::aborting;

@@ -30,8 +30,9 @@ class RunBook {
   // an active run are not among them.
   const std::set<std::pair<std::int64_t, std::string>>& waiting() const { return waiting_; }
 
-  // Takes in an event of this agent.
-  void apply(const journal::Event& event);
+  // Takes in an event of this agent. `told`: the last run that the decision has told, null if there is none. It is
+  // moved from if this event tells it.
+  void apply(const journal::Event& event, ToldRun* told = nullptr);
   // Sets how many ended runs of a session stay (runs.keep).
   void keep(std::uint64_t runs) { keep_ = runs; }
 
@@ -46,8 +47,9 @@ class RunBook {
   static Result<RunBook> from_json(std::string_view text);
 
  private:
-  void start(SessionRuns& runs, const journal::Event& event, Run run);
-  void finish(SessionRuns& runs, const journal::Event& event, Run run);
+  // `data` may have only those members of the event that are not the run's.
+  void start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
+  void finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
   static void queue(SessionRuns& runs, Run run);
   void list_as_waiting(const std::string& key);
 

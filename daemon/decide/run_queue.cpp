@@ -1,6 +1,7 @@
 #include "daemon/decide/run_queue.hpp"
 
 #include <algorithm>
+#include <ranges>
 
 namespace sessiond::decide {
 namespace {
@@ -21,17 +22,12 @@ runs::Address address_of(const std::string& reply_to, const std::optional<std::s
   return {.reply_to = reply_to, .topic = topic ? std::string_view(*topic) : std::string_view{}};
 }
 
-// The waiting run that an input joins; null: none.
-template <class Runs>
-const Run* joined_by(const Runs& queued, runs::QueueMode mode, const std::string& reply_to,
-                     const std::optional<std::string>& topic) {
-  const auto found = std::ranges::find_if(queued, [&](const Run& waiting) {
-    return runs::joins({.origin = waiting.origin,
-                        .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
-                        .address = address_of(waiting.reply_to, waiting.topic)},
-                       mode, address_of(reply_to, topic));
-  });
-  return found == queued.end() ? nullptr : &*found;
+// Tells whether an input joins a waiting run.
+bool joins(const Run& waiting, runs::QueueMode mode, const Run& input) {
+  return runs::joins({.origin = waiting.origin,
+                      .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
+                      .address = address_of(waiting.reply_to, waiting.topic)},
+                     mode, address_of(input.reply_to, input.topic));
 }
 
 // Tells whether the active run can be told of an input. When its runner has not confirmed very much, further input
@@ -51,56 +47,70 @@ class Queue {
  public:
   Queue(DecisionBuilder& builder, Session& session, const SessionRuns* runs) : builder_(builder), session_(session) {
     if (runs == nullptr) return;
-    queued_.assign(runs->queued.begin(), runs->queued.end());
+    for (const Run& run : runs->queued) queued_.push_back(&run);
   }
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
 
   // Drops the oldest inputs; those that interrupt go last. A retry stays. `counted`: the next run is told of them.
   void drop(std::int64_t inputs, bool counted) {
     for (; inputs > 0; --inputs) {
       const auto first = [this](auto... origins) {
-        return std::ranges::find_if(queued_, [=](const Run& run) { return ((run.origin != origins) && ...); });
+        return std::ranges::find_if(queued_, [=](const Run* run) { return ((run->origin != origins) && ...); });
       };
       auto oldest = first(runs::Origin::retry, runs::Origin::interrupt);
       if (oldest == queued_.end()) oldest = first(runs::Origin::retry);
       if (oldest == queued_.end()) return;
+      const Run& run = **oldest;
       if (counted) {
-        dropped_.push_back(oldest->texts.empty() ? "" : oldest->texts.front());
-        dropped_ids_.push_back(oldest->input.empty() ? "" : oldest->input.front());
+        dropped_.push_back(lost_ < run.texts.size() ? run.texts[lost_] : "");
+        dropped_ids_.push_back(lost_ < run.input.size() ? run.input[lost_] : "");
       }
-      if (inputs_of(*oldest) > 1) {
-        oldest->input.erase(oldest->input.begin());
-        if (!oldest->texts.empty()) oldest->texts.erase(oldest->texts.begin());
-        shortened_ = oldest->id;
+      if (lost_ + 1 < inputs_of(run)) {
+        shortened_ = &run;
+        ++lost_;
         continue;
       }
-      end_queued(builder_, session_, *oldest, RunStatus::dropped,
+      end_queued(builder_, session_, rest_of(run), RunStatus::dropped,
                  run_error("queue_full", "newer messages took its place"), told());
-      shortened_.clear();
       queued_.erase(oldest);
+      shortened_ = nullptr;
+      lost_ = 0;
     }
   }
 
   // Puts an input into the waiting run that it joins, or in a run of its own. Returns the run's place, from 1.
   std::size_t put(runs::QueueMode mode, Run& run) {
-    const Run* joined = joined_by(queued_, mode, run.reply_to, run.topic);
-    if (!shortened_.empty() && (joined == nullptr || joined->id != shortened_)) {
-      Run shorter = *std::ranges::find(queued_, shortened_, &Run::id);
+    const auto joined = std::ranges::find_if(queued_, [&](const Run* waiting) { return joins(*waiting, mode, run); });
+    const bool is_joined = joined != queued_.end();
+    if (shortened_ != nullptr && !(is_joined && *joined == shortened_)) {
+      Run shorter = rest_of(*shortened_);
       shorter.texts.clear();
       emit_run(builder_, session_, journal::EventType::run_queued, shorter, {}, told());
     }
-    if (joined == nullptr) {
-      emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());
-      return place_in(queued_, run) + 1;
+    if (is_joined) {
+      const Run& waiting = **joined;
+      run.id = waiting.id;
+      run.created_at = waiting.created_at;
+      run.age_created_at = waiting.age_created_at;
+      run.input.insert(run.input.begin(), waiting.input.begin() + lost_by(waiting), waiting.input.end());
     }
-    run.id = joined->id;
-    run.created_at = joined->created_at;
-    run.age_created_at = joined->age_created_at;
-    run.input.insert(run.input.begin(), joined->input.begin(), joined->input.end());
     emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
-    return static_cast<std::size_t>(joined - &queued_.front()) + 1;
+    if (is_joined) return static_cast<std::size_t>(joined - queued_.begin()) + 1;
+    return place_in(queued_ | std::views::transform([](const Run* each) -> const Run& { return *each; }), run) + 1;
   }
 
  private:
+  std::ptrdiff_t lost_by(const Run& run) const { return &run == shortened_ ? static_cast<std::ptrdiff_t>(lost_) : 0; }
+  // A run without the inputs that it has lost.
+  Run rest_of(const Run& run) const {
+    Run rest = run;
+    const std::ptrdiff_t texts = std::min(lost_by(run), std::ssize(rest.texts));
+    rest.input.erase(rest.input.begin(), rest.input.begin() + lost_by(run));
+    rest.texts.erase(rest.texts.begin(), rest.texts.begin() + texts);
+    return rest;
+  }
+
   DecisionBuilder& builder_;
   Session& session_;
   // The members of the next event that tell what was dropped.
@@ -110,10 +120,11 @@ class Queue {
            ",\"droppedIds\":" + json::array_of(std::exchange(dropped_ids_, {}));
   }
 
-  std::vector<Run> queued_{};
+  std::vector<const Run*> queued_{};
   std::vector<std::string> dropped_{};  // how they begin
   std::vector<std::string> dropped_ids_{};
-  std::string shortened_{};  // the id of a run that has lost inputs, and is not told of yet
+  const Run* shortened_ = nullptr;  // the one of queued_ that has lost inputs, and is not told of yet; null: none
+  std::size_t lost_ = 0;            // how many: its first ones
 };
 
 // Hands the messages to the active run.

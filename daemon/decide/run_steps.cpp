@@ -118,6 +118,7 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
   std::string data = stored_run(run);
   data.pop_back();
   if (!more.empty()) data.append(",").append(more);
+  builder.out.run.emplace(builder.next_seq(), run, std::string("{").append(more).append("}"));
   if (!edit.empty()) {
     std::string changes;
     json::ObjectWriter writer(changes);
@@ -125,7 +126,8 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
     data.append(",").append(std::string_view(changes).substr(1));
     session.edit(edit);
   }
-  builder.emit(type, session, data + "}", run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+  data += '}';
+  builder.emit(type, session, data, run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
 }
 
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
@@ -265,11 +267,10 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   return {};
 }
 
-std::optional<std::string> turn_limit(const Session& session, const Rules& rules) {
-  const json::Index entry(*session.entry_with_old_counters());
+std::optional<std::string> turn_limit(const Session& session, const json::Index& entry, const Rules& rules) {
   const runs::Cap configured = rules.runs.turn_cap == runs::unlimited ? runs::Cap{} : runs::Cap(rules.runs.turn_cap);
   const runs::Cap cap = runs::turn_cap(entry.find("turnCap").value_or(""), configured);
-  const std::int64_t turns = json::as_int(entry.find("turnCount").value_or("null")).value_or(0);
+  const std::int64_t turns = entry.int_at("turnCount").value_or(0);
   if (!runs::is_reached(cap, turns)) return {};
   return fmt::format("{} has had {} turns, as many as turnCap allows", session.key(), turns);
 }

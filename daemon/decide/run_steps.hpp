@@ -62,8 +62,8 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
 // Asks the runner of the active run to stop. `reason` may be empty.
 void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view reason);
 
-// Says why a session may have no further turn; nothing: it may.
-std::optional<std::string> turn_limit(const Session& session, const Rules& rules);
+// Says why a session with this entry may have no further turn; nothing: it may.
+std::optional<std::string> turn_limit(const Session& session, const json::Index& entry, const Rules& rules);
 // Tells by run.finished that a run was refused. The run is not listed.
 void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why);
 

@@ -112,18 +112,17 @@ void Session::take_field(std::string_view field, std::string_view value) {
   else if (field == "ephemeral")
     ephemeral = json::as_bool(value).value_or(false);
   else if (field == "needs")
-    needs_answer = json::kind(value) == json::Kind::array && value != "[]";
+    needs = json::kind(value) == json::Kind::array && value != "[]" ? value : "";
 }
 
 void Session::read_fields() {
   static_cast<Counters&>(*this) = {};
-  session_id = session_file = channel = chat_type = label = name = spawned_by = {};
+  session_id = session_file = channel = chat_type = label = name = spawned_by = needs = {};
   archived_at = last_interaction_at = started_at = {};
   rev = 0;
   const std::int64_t chosen = std::exchange(created_at, 0);
   updated_at = 0;
   ephemeral = false;
-  needs_answer = false;
   std::string legacy_channel;
   std::string last_channel;
   SdkSessionId sdk;

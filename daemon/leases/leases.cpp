@@ -21,6 +21,19 @@ constexpr std::int64_t never = INT64_MAX;
 constexpr std::int64_t longest_sleep_ms = 60'000;
 constexpr std::int64_t stopped_ms = 500;  // the daemon slept for so long beyond the time that was set: it was stopped
 
+// Returns the id of the run that an event tells of. It stands first in nearly all of them, which may be long.
+std::string run_in(const journal::Event& event) {
+  const auto first = json::members(event.data).begin();
+  if (first != std::default_sentinel && first->name == "runId") return json::as_string(first->value).value_or("");
+  return json::string_at(event.data, "runId").value_or("");
+}
+
+// Returns the runs of the session that an event is about. Null: it has none, or its agent is not in memory.
+const decide::SessionRuns* runs_about(const ledger::LedgerParts& parts, const journal::Envelope& about) {
+  const decide::AgentState* state = ledger::loaded_state(parts, about.agent, about.key);
+  return state == nullptr ? nullptr : state->runs.find(about.key);
+}
+
 }  // namespace
 
 Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
@@ -110,20 +123,20 @@ void Leases::see(const journal::Event& event) {
     while (queued != queued_.end() && queued->first.first == place) queued = queued_.erase(queued);
     return;
   }
-  const std::string run_id = json::string_at(event.data, "runId").value_or("");
+  const std::string run_id = run_in(event);
   const std::int64_t now = store::steady_ms();
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
   switch (type) {
-    case EventType::run_queued:
-      return keep_queued(place, run_id,
-                         {.created_at = json::int_at(event.data, "createdAt").value_or(0),
-                          .age_created_at = json::int_at(event.data, "ageCreatedAt").value_or(0),
-                          .ready_at = json::int_at(event.data, "readyAt").value_or(0)});
+    case EventType::run_queued: {
+      const decide::SessionRuns* runs = runs_about(ledger_.parts(), event.envelope);
+      if (const decide::Run* queued = runs == nullptr ? nullptr : runs->find_queued(run_id))
+        return keep_queued(place, run_id, *queued);
+      return keep_queued(place, run_id, decide::read_run(event.data));  // a later commit has changed it already
+    }
     case EventType::run_started: {
       queued_.erase({place, run_id});
-      const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
-      const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
+      const decide::SessionRuns* runs = runs_about(ledger_.parts(), event.envelope);
       if (runs == nullptr || !runs->active || runs->active->id != run_id) return;
       const decide::Run& run = *runs->active;
       kept_[place] = {.hold = {.run_id = run_id, .fence = runs->fence},

@@ -78,8 +78,7 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   assert(!failed());
   assert(decision.events.front().envelope.seq == next_seq_);
   for (journal::Event& event : decision.events) {
-    const bool last = &event == &decision.events.back();
-    decide::apply(state, event, decide::Replay::no, last ? decision.edited.get() : nullptr);
+    decide::apply(state, event, decide::Replay::no, &decision);
     event.edit.reset();
   }
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);

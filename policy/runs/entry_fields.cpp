@@ -124,6 +124,11 @@ std::vector<Fault> field_faults(const json::Edit& edit, std::string_view pointer
 }
 
 Result<void> check_binding(std::string_view before, const json::Edit& edit, std::string_view pointer_prefix) {
+  const auto is_bound = [](std::string_view field) {
+    return field == "tools" || std::ranges::find(bound_fields, field) != bound_fields.end();
+  };
+  if (std::ranges::none_of(edit.set, is_bound, &json::Edit::Set::name) && std::ranges::none_of(edit.unset, is_bound))
+    return {};
   const json::Index entry(before);
   for (const std::string_view field : bound_fields) {
     const Change change(entry, edit, field);

@@ -108,7 +108,7 @@ Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arri
 
 void Overflow::add(std::string_view text, std::string entry_id) {
   dropped = policy::add_counted(dropped, 1);
-  if (lines.size() == most_lines) lines.erase(lines.begin());
+  if (lines.size() == most_lines) lines.pop_front();
   lines.push_back({.text = overflow_line(text), .entry_id = std::move(entry_id)});
 }
 
@@ -129,10 +129,13 @@ std::string Overflow::text() const {
 }
 
 std::string overflow_line(std::string_view text) {
-  std::size_t end = 0;
-  for (std::size_t taken = 0; end < text.size() && taken < line_code_points; ++taken)
-    end += std::max<std::size_t>(store::utf8_sequence(text, end), 1);
-  std::string line(text.substr(0, end));
+  if (text.size() > line_code_points) {
+    std::size_t end = 0;
+    for (std::size_t taken = 0; end < text.size() && taken < line_code_points; ++taken)
+      end += std::max<std::size_t>(store::utf8_sequence(text, end), 1);
+    text = text.substr(0, end);
+  }
+  std::string line(text);
   std::ranges::replace_if(line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return line;
 }

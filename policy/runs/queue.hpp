@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -95,7 +96,7 @@ struct Overflow {
     std::string entry_id{};  // of the message; empty: unknown
   };
   std::int64_t dropped = 0;
-  std::vector<Line> lines{};
+  std::deque<Line> lines{};
 
   void add(std::string_view text, std::string entry_id = {});  // of a dropped input
   // A message was edited, or deleted: then it does not count as dropped. Does nothing if it has no line.

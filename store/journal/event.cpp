@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <span>
 
 #include "store/json/raw_json.hpp"
@@ -111,6 +112,17 @@ Event make_event(Envelope envelope, std::string_view data) {
   Event event{.envelope = std::move(envelope), .json = std::move(json), .data = {}};
   event.data = std::string_view(*event.json).substr(event.json->size() - 1 - data.size(), data.size());
   return event;
+}
+
+void add_to_data(Event& event, std::string_view name, std::string_view value) {
+  assert(event.data.size() > 2);
+  const auto before = static_cast<std::size_t>(event.data.data() - event.json->data());
+  auto json = std::make_shared<std::string>();
+  json->reserve(event.json->size() + name.size() + value.size() + 4);
+  json->append(*event.json, 0, event.json->size() - 2);  // the ends of the data and of the event
+  json->append(",\"").append(name).append("\":").append(value).append("}}");
+  event.data = std::string_view(*json).substr(before, json->size() - 1 - before);
+  event.json = std::move(json);
 }
 
 Result<Event> parse_event(std::string text) {

@@ -193,6 +193,11 @@ std::optional<std::string> Index::string_at(std::string_view name) const {
   return value ? as_string(*value) : std::nullopt;
 }
 
+std::optional<std::int64_t> Index::int_at(std::string_view name) const {
+  const auto value = find(name);
+  return value ? as_int(*value) : std::nullopt;
+}
+
 std::string_view value_at(std::string_view text, std::size_t at) { return text.substr(at, skip_value(text, at) - at); }
 
 std::size_t count_members(std::string_view value) {

@@ -107,6 +107,7 @@ class Index {
   explicit Index(std::vector<Member> members);  // of one object, in its order
   std::optional<std::string_view> find(std::string_view name) const;
   std::optional<std::string> string_at(std::string_view name) const;
+  std::optional<std::int64_t> int_at(std::string_view name) const;
   std::size_t size() const { return members_.size(); }
 
  private:

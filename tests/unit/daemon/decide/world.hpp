@@ -240,8 +240,9 @@ struct World {
       REQUIRE(read);
       log.push_back(*made.json);
       if (made.edit) CHECK(*made.edit == json::read_edit(made.data));
-      const bool last = made.envelope.seq == decision.events.back().envelope.seq;
-      apply(state, made, Replay::no, last ? decision.edited.get() : nullptr);  // replay_test.cpp replays `log`
+      if (decision.run && decision.run->seq == made.envelope.seq)
+        CHECK(stored_run(decision.run->run) == stored_run(read_run(made.data)));
+      apply(state, made, Replay::no, &decision);  // replay_test.cpp replays `log`
       events.push_back(std::move(*read));
       for (const journal::LinePosition& position : decision.line_positions)
         if (position.seq == made.envelope.seq) put(position, events);

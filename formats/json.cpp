@@ -49,19 +49,18 @@ class JsonWriter final : public Writer {
   explicit JsonWriter(SessionFacts facts) : facts_(std::move(facts)) {}
 
   void survey(const StoredEntry& entry) override { survey_.add(entry); }
-  std::string begin() override {
+  Result<std::string> begin() override {
     time_ = ShownSession(facts_, survey_).created;
     return fmt::format(R"({{"metadata":{},"messages":[)", metadata_of(facts_, survey_));
   }
-  Result<void> message(std::string& out, const StoredEntry& stored) override {
+  void message(std::string& out, const StoredEntry& stored) override {
     const ReadEntry entry(stored.line);
     const auto message = entry.message(stored.change);
-    if (!message) return {};
+    if (!message) return;
     if (!std::exchange(first_, false)) out += ',';
     time_ = entry.time().value_or(time_);
     const std::string_view kept = stored.change == nullptr ? entry.kept(format) : std::string_view();
     out += kept.empty() ? stored_message(*message, time_) : one_line(kept);
-    return {};
   }
   std::string middle() override { return "]"; }
   std::string end() override {

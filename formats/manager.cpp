@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/try.hpp"
+#include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
 
 namespace sessiond::formats {
@@ -42,8 +43,18 @@ class ManagerWriter final : public Writer {
  public:
   explicit ManagerWriter(SessionFacts facts) : facts_(std::move(facts)) {}
 
-  void survey(const StoredEntry& entry) override { survey_.add(entry); }
-  std::string begin() override {
+  void survey(const StoredEntry& stored) override {
+    survey_.add(stored);
+    if (!stored.on_path || !too_many_.empty()) return;
+    const ReadEntry entry(stored.line);
+    const auto message = entry.message(stored.change);
+    const std::int64_t files = message ? context::files_in(*message) : 0;
+    if (files > static_cast<std::int64_t>(most_files))
+      too_many_ = fmt::format("message {} has {} files, and this format has room for {}",
+                              transcripts::entry_id(entry.line, stored.seq), files, most_files);
+  }
+  Result<std::string> begin() override {
+    if (!too_many_.empty()) return fail(Code::validation_failed, too_many_);
     const json::Index entry(facts_.entry);
     json::ObjectWriter head;
     head.string("id", facts_.id);
@@ -53,22 +64,18 @@ class ManagerWriter final : public Writer {
     text.pop_back();
     return text + ",\"messages\":[";
   }
-  Result<void> message(std::string& out, const StoredEntry& stored) override {
+  void message(std::string& out, const StoredEntry& stored) override {
     const ReadEntry entry(stored.line);
     auto message = entry.message(stored.change);
-    if (!message) return {};
+    if (!message) return;
     const context::Entry spoken = context::read_entry("message", *message);
     if (is_result_of_last(spoken)) {
       results_.push_back(std::move(*message));
-      return {};
+      return;
     }
     flush(out);
-    if (spoken.files > static_cast<std::int64_t>(most_files))
-      return fail_at(pointer_to_message(written_),
-                     fmt::format("has {} files, this format has room for {}", spoken.files, most_files));
     last_ = std::move(*message);
     kept_ = stored.change == nullptr ? one_line(entry.kept(manager)) : "";
-    return {};
   }
   std::string middle() override {
     std::string out;
@@ -102,6 +109,7 @@ class ManagerWriter final : public Writer {
 
   SessionFacts facts_;
   Survey survey_{manager};
+  std::string too_many_{};  // the first message that has too many files
   std::string last_{}, kept_{};
   std::vector<std::string> results_{};
   std::size_t written_ = 0;

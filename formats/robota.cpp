@@ -34,7 +34,7 @@ class RobotaWriter final : public Writer {
   explicit RobotaWriter(SessionFacts facts) : facts_(std::move(facts)) {}
 
   void survey(const StoredEntry& entry) override { survey_.add(entry); }
-  std::string begin() override {
+  Result<std::string> begin() override {
     const ShownSession shown(facts_, survey_);
     given_ = !survey_.document.empty() && json::find(survey_.document, "hasHistory") == "true";
     const auto begun_in = json::string_at(facts_.header.empty() ? "{}" : facts_.header, "cwd");
@@ -48,14 +48,13 @@ class RobotaWriter final : public Writer {
     text.pop_back();
     return text + ",\"messages\":[";
   }
-  Result<void> message(std::string& out, const StoredEntry& stored) override {
+  void message(std::string& out, const StoredEntry& stored) override {
     const ReadEntry entry(stored.line);
     const auto message = entry.message(stored.change);
-    if (!message) return {};
+    if (!message) return;
     begin_element(out);
     const std::string_view kept = stored.change == nullptr ? entry.kept(robota) : std::string_view();
     out += kept.empty() ? stored_message(*message, {}) : one_line(kept);
-    return {};
   }
   std::string middle() override {
     first_ = true;

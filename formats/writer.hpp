@@ -38,9 +38,9 @@ class Writer {
  public:
   virtual ~Writer() = default;
   virtual void survey(const StoredEntry& entry) = 0;
-  virtual std::string begin() = 0;
-  // validation_failed for a message that the format cannot hold.
-  virtual Result<void> message(std::string& out, const StoredEntry& entry) = 0;
+  // After the survey. validation_failed if the format cannot hold a message.
+  virtual Result<std::string> begin() = 0;
+  virtual void message(std::string& out, const StoredEntry& entry) = 0;
   virtual std::string middle() = 0;
   virtual bool wants_history() const { return false; }
   virtual void history(std::string& /*out*/, const StoredEntry& /*entry*/) {}

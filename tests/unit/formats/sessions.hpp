@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/documents.hpp"
+#include "store/try.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::testing {
@@ -68,12 +69,10 @@ inline Result<std::string> try_document(std::string_view format, const TakenSess
       take(formats::StoredEntry{.seq = seq, .line = session.lines[seq], .on_path = path.contains(seq)});
   };
   each([&](const formats::StoredEntry& entry) { writer->survey(entry); });
-  std::string out = writer->begin();
-  std::optional<Problem> problem;
+  TRY(std::string out, writer->begin());
   each([&](const formats::StoredEntry& entry) {
-    if (auto done = entry.on_path ? writer->message(out, entry) : Result<void>(); !done) problem = done.error();
+    if (entry.on_path) writer->message(out, entry);
   });
-  if (problem) return std::unexpected(*problem);
   out += writer->middle();
   if (writer->wants_history()) each([&](const formats::StoredEntry& entry) { writer->history(out, entry); });
   return out + writer->end();

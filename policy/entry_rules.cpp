@@ -180,7 +180,8 @@ void check_members(std::string_view field, std::string_view raw, const std::stri
 
 }  // namespace
 
-bool read_only(std::string_view field) { return never(field) || is_among(of_runs, field) || is_among(imported, field); }
+bool never_imported(std::string_view field) { return never(field) || is_among(of_runs, field); }
+bool read_only(std::string_view field) { return never_imported(field) || is_among(imported, field); }
 
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix,
                               std::vector<Fault> faults) {

@@ -39,5 +39,7 @@ Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_v
                            std::string_view pointer_prefix);
 
 bool read_only(std::string_view field);
+// Tells whether even an import cannot set the field: the daemon keeps it by itself.
+bool never_imported(std::string_view field);
 
 }  // namespace sessiond::policy

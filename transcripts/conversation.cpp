@@ -255,6 +255,13 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
 }
 
 template <class Source>
+Result<std::vector<SeqSpan>> read_path_of(Source& source) {
+  Landmarks held;
+  TRY(const Landmarks* marks, landmarks_of(source, held));
+  return path_of(*marks).spans;
+}
+
+template <class Source>
 Result<ShownChanges> read_changes_of(Source& source, std::string_view name, const EntryIds* ids) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
@@ -330,6 +337,11 @@ Result<context::Conversation> read_conversation(Transcript& transcript, const Re
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits) {
   return read(transcript, limits);
 }
+
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript) {
+  return twice(transcript, [&] { return read_path_of(transcript); });
+}
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript) { return read_path_of(transcript); }
 
 Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids) {
   return read_changes_of(source, name, ids);

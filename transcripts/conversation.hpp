@@ -40,6 +40,10 @@ using EntryIds = std::set<std::string, std::less<>>;
 Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids);
 Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids);
 
+// Returns the path from the first entry to the leaf, in order.
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript);
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript);
+
 // Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
 // a checkpoint.
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);

@@ -43,6 +43,8 @@ void add_archive_routes(http::Router& router, Api& api);  // lists of archived t
 void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
 void add_context_routes(http::Router& router, Api& api);    // what a model is shown
+void add_export_routes(http::Router& router, Api& api);     // sessions as documents
+void add_import_routes(http::Router& router, Api& api);     // sessions of other programs
 void add_inbound_routes(http::Router& router, Api& api);    // what people say and do on chat platforms
 void add_bridge_routes(http::Router& router, Api& api);     // outbound
 void add_run_routes(http::Router& router, Api& api);        // runs

@@ -327,7 +327,7 @@ std::array<asio::const_buffer, 2> Connection::prepare(Response& response) {
   end_with_newline(response);
   const std::string_view body = response.fixed.empty() ? response.body : response.fixed;
   if (response.stream || response.take_over) {
-    head(response, std::nullopt);
+    head(response, response.stream_length);
   } else {
     head(response, response.file ? response.file->length : body.size());
   }

@@ -90,6 +90,8 @@ struct Response {
   std::function<void(TakenSocket)> take_over;
   // Set: the head is sent, then this writes the body until it returns.
   std::function<boost::asio::awaitable<void>(StreamWriter&)> stream;
+  // With `stream`: what it will write, in bytes, where that is known: a client then sees whether all of it came.
+  std::optional<std::uint64_t> stream_length{};
   // Set: the body is [offset, offset + length) of this file, read and sent piece by piece.
   struct FileBody {
     std::string path;

@@ -1,4 +1,4 @@
-// Sends replies without a length, which end by closing the connection. Either the handler writes the body with a
+// Sends replies of any length, which end by closing the connection. Either the handler writes the body with a
 // StreamWriter, while a read waits for the client to close. Or the reply takes the socket over (event streams).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -60,7 +60,7 @@ class StreamReply final : public StreamWriter, public std::enable_shared_from_th
 };
 
 asio::awaitable<bool> Connection::begin_stream(const Response& response) {
-  head(response, std::nullopt);
+  head(response, response.stream_length);
   asio::const_buffer buffers[] = {asio::buffer(head_)};
   if (!co_await write(buffers)) co_return false;
   if (!peer_.unix_socket) {

@@ -1,0 +1,157 @@
+#include "daemon/api/document_export.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "daemon/ledger/transcript_readers.hpp"
+#include "store/files.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::size_t step_bytes = 1 << 20;    // of entries read at once
+constexpr std::size_t header_bytes = 1 << 20;  // a longer first line is taken for no header
+
+std::string first_line(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return {};
+  const std::string_view line = text.substr(0, end);
+  return transcripts::entry_type(line) == "session" ? std::string(line) : std::string();
+}
+
+std::string first_line_of(const std::filesystem::path& path) {
+  const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!file) return {};
+  std::string text;
+  for (std::size_t size = 4096; size <= header_bytes && text.find('\n') == std::string::npos; size *= 4) {
+    text.resize(size);
+    const ssize_t got = ::pread(file->get(), text.data(), size, 0);
+    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    if (text.size() < size) break;
+  }
+  return first_line(text);
+}
+
+// What stays the same while a document is made.
+struct Extent {
+  std::vector<transcripts::SeqSpan> path{};
+  transcripts::ShownChanges changes{};
+};
+
+}  // namespace
+
+asio::awaitable<std::string> header_of(Api& api, const TranscriptSource& source) {
+  if (source.memory != nullptr) {
+    const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
+      return first_line(transcript.text());
+    };
+    auto line = co_await ledger::read_memory(api.ledger.parts().env, source.memory, text);
+    co_return line ? std::move(*line) : std::string();
+  }
+  const auto path = sessions_folder(api, source.agent) / source.file;
+  co_return co_await on_disk(api, [path] { return first_line_of(path); });
+}
+
+asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Writer> writer) {
+  writer_ = std::move(writer);
+  const auto look = [name = source_.name](auto& transcript) -> Result<Extent> {
+    Extent extent;
+    TRY(extent.path, transcripts::read_path(transcript));
+    TRY(extent.changes, transcripts::read_changes(transcript, name, nullptr));
+    return extent;
+  };
+  CO_TRY(Extent extent, co_await read_source(api_, source_, look));
+  path_ = std::move(extent.path);
+  changes_ = std::move(extent.changes);
+  CO_TRY(const auto later, co_await later_changes(api_, source_));
+  transcripts::add_later(changes_, later);
+  entries_ = path_.empty() ? 0 : path_.back().last + 1;  // the leaf is the last entry
+  for (;;) {
+    CO_TRY(const auto more, co_await step());
+    if (!more) break;
+  }
+  CO_TRY(text_, writer_->begin());
+  enter(Phase::messages);
+  co_return Result<void>{};
+}
+
+asio::awaitable<Result<std::string>> DocumentExport::next() {
+  while (phase_ != Phase::done) {
+    CO_TRY(auto more, co_await step());
+    if (more) {
+      text_ += *more;
+    } else if (phase_ == Phase::messages) {
+      text_ += writer_->middle();
+      enter(writer_->wants_history() ? Phase::history : Phase::done);
+    } else {
+      enter(Phase::done);
+    }
+    if (phase_ == Phase::done) text_ += writer_->end();
+    if (!text_.empty()) break;
+  }
+  co_return std::exchange(text_, {});
+}
+
+void DocumentExport::enter(Phase phase) {
+  phase_ = phase;
+  at_ = 0;
+}
+
+std::vector<transcripts::SeqSpan> DocumentExport::rest() const {
+  std::vector<transcripts::SeqSpan> spans;
+  if (phase_ != Phase::messages) {
+    if (at_ < entries_) spans.push_back({at_, entries_ - 1});
+    return spans;
+  }
+  for (const transcripts::SeqSpan& span : path_)
+    if (span.last >= at_) spans.push_back({std::max(span.first, at_), span.last});
+  return spans;
+}
+
+bool DocumentExport::on_path(std::uint64_t seq) const {
+  const auto span = std::ranges::lower_bound(path_, seq, {}, &transcripts::SeqSpan::last);
+  return span != path_.end() && span->first <= seq;
+}
+
+asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
+  const auto spans = rest();
+  if (spans.empty()) co_return std::nullopt;
+  const auto read = [spans](auto& transcript) -> Result<std::vector<transcripts::StoredLine>> {
+    std::vector<transcripts::StoredLine> lines;
+    std::size_t bytes = 0;
+    TRY(transcript.each(spans, [&](std::uint64_t seq, std::string_view line) {
+      lines.push_back({.seq = seq, .line = std::string(line)});
+      bytes += line.size();
+      return bytes < step_bytes;
+    }));
+    return lines;
+  };
+  CO_TRY(const auto lines, co_await read_source(api_, source_, read));
+  if (lines.empty()) co_return fail(Code::session_reset, "the transcript became shorter while it was exported");
+  at_ = lines.back().seq + 1;
+  co_return co_await on_disk(api_, [this, &lines] { return take(lines); });
+}
+
+std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lines) {
+  std::string out;
+  for (const auto& [seq, line] : lines) {
+    formats::StoredEntry entry{.seq = seq, .line = line, .on_path = on_path(seq)};
+    if (!changes_.empty()) {
+      const auto change = changes_.find(transcripts::entry_id(line, seq));
+      if (change != changes_.end()) entry.change = &change->second;
+    }
+    if (phase_ == Phase::survey) {
+      writer_->survey(entry);
+    } else if (phase_ == Phase::messages) {
+      writer_->message(out, entry);
+    } else {
+      writer_->history(out, entry);
+    }
+  }
+  return out;
+}
+
+}  // namespace sessiond::api

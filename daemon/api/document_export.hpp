@@ -1,0 +1,47 @@
+// Makes a document of another program from a transcript, piece by piece: entries are read on disk threads, about 1 MiB
+// at a time, so that a transcript of any length costs little memory and holds up nobody. Thread: the loop.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/api/transcript_source.hpp"
+#include "formats/writer.hpp"
+
+namespace sessiond::api {
+
+class DocumentExport {
+ public:
+  DocumentExport(Api& api, TranscriptSource source) : api_(api), source_(std::move(source)) {}
+
+  // Reads the transcript as it is now, once. Call it first. Errors: those of reading; validation_failed if the format
+  // cannot hold a message.
+  asio::awaitable<Result<void>> begin(std::unique_ptr<formats::Writer> writer);
+  // The next piece of the document; "" at the end.
+  asio::awaitable<Result<std::string>> next();
+
+ private:
+  enum class Phase : std::uint8_t { survey, messages, history, done };
+  // Passes the next entries of a phase to the writer; the text that it made. Nothing: there are no more.
+  asio::awaitable<Result<std::optional<std::string>>> step();
+  void enter(Phase phase);
+  std::vector<transcripts::SeqSpan> rest() const;  // of the phase
+  std::string take(const std::vector<transcripts::StoredLine>& lines);
+  bool on_path(std::uint64_t seq) const;
+
+  Api& api_;
+  TranscriptSource source_;
+  std::unique_ptr<formats::Writer> writer_{};
+  std::vector<transcripts::SeqSpan> path_{};
+  transcripts::ShownChanges changes_{};
+  std::uint64_t entries_ = 0;
+  Phase phase_ = Phase::survey;
+  std::uint64_t at_ = 0;  // the next entry of the phase has this seq, or a later one
+  std::string text_{};    // not given yet
+};
+
+// The first line of a transcript if it is a header, else "".
+asio::awaitable<std::string> header_of(Api& api, const TranscriptSource& source);
+
+}  // namespace sessiond::api

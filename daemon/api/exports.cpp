@@ -1,0 +1,286 @@
+// Sessions as documents: S/export, and the index of an agent's sessions.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "daemon/api/document_export.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "daemon/runtime/log.hpp"
+#include "formats/documents.hpp"
+#include "formats/index.hpp"
+#include "formats/jsonl.hpp"
+#include "policy/entry_rules.hpp"
+#include "store/limits.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
+
+// --- json, robota, manager ---
+
+asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
+                                                        const formats::DocumentFormat& format) {
+  const auto document = std::make_shared<DocumentExport>(api, source);
+  formats::SessionFacts facts{.id = source.session_id, .header = co_await header_of(api, source)};
+  if (source.entry != nullptr) facts.entry = *source.entry;
+  CO_TRY(co_await document->begin(format.write(std::move(facts))));
+  // A short one has a length; of a long one, the end of the JSON shows whether it is whole.
+  CO_TRY(std::string first, co_await document->next());
+  CO_TRY(std::string second, co_await document->next());
+  if (second.empty()) co_return json_response(std::move(first));
+  http::Response response;
+  response.stream = [document, first = std::move(first),
+                     second = std::move(second)](http::StreamWriter& writer) mutable -> asio::awaitable<void> {
+    bool open = co_await writer.write({first, second});
+    first.clear();
+    second.clear();
+    while (open) {
+      const auto piece = co_await document->next();
+      if (!piece) log::error("export_broken_off", {{"error", piece.error().detail}});
+      if (!piece || piece->empty()) co_return;
+      open = co_await writer.write({*piece});
+    }
+  };
+  co_return response;
+}
+
+// --- jsonl ---
+
+// A transcript file as it is sent: the header, and what follows it in the file.
+struct Piece {
+  std::string text{};
+  std::filesystem::path file{};
+  std::uint64_t offset = 0, end = 0;
+};
+
+struct SharedFile {
+  store::Fd fd{};
+  std::string bytes = std::string(piece_bytes, '\0');
+};
+
+// Sends the part of a file. False: it became shorter, or the client is gone.
+asio::awaitable<bool> send_file(Api& api, const Piece& piece, http::StreamWriter& writer) {
+  const auto file = std::make_shared<SharedFile>();
+  const bool there = co_await on_disk(api, [file, path = piece.file] {
+    auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
+    if (opened) file->fd = std::move(*opened);
+    return opened.has_value();
+  });
+  for (std::uint64_t at = piece.offset; at < piece.end;) {
+    const std::size_t size = std::min<std::uint64_t>(piece_bytes, piece.end - at);
+    const ssize_t got = !there ? -1 : co_await on_disk(api, [file, at, size] {
+      return ::pread(file->fd.get(), file->bytes.data(), size, static_cast<off_t>(at));
+    });
+    if (got <= 0) {
+      log::error("export_broken_off", {{"path", piece.file.string()}, {"what", "the file became shorter"}});
+      co_return false;
+    }
+    if (!co_await writer.write({std::string_view(file->bytes).substr(0, static_cast<std::size_t>(got))}))
+      co_return false;
+    at += static_cast<std::uint64_t>(got);
+  }
+  co_return true;
+}
+
+// The entry of a session as an import takes it.
+std::string exported_entry(const decide::Session& session, bool with_parent) {
+  json::Edit edit{.unset = {"sessionFile"}};
+  for (const json::Member& member : json::members(*session.entry())) {
+    std::string name = json::unescape(member.name);
+    if (policy::never_imported(name)) edit.unset.push_back(std::move(name));
+  }
+  if (!with_parent) edit.unset.insert(edit.unset.end(), {"spawnedBy", "spawnDepth"});
+  return json::apply(*session.entry(), edit);
+}
+
+// A session with all of its transcripts, as an import takes it.
+struct Whole {
+  std::string key{}, entry{}, session_id{};
+  std::vector<std::string> topics{};
+};
+asio::awaitable<Result<Whole>> whole_session(Api& api, const http::Request& request, const SessionPath& path) {
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, wants_fresh(request),
+      [&](const decide::AgentState& state, ledger::Seen&) -> Result<Whole> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        Whole whole{.key = session->key(),
+                    .entry = exported_entry(*session, sees_parent(request.principal, path.agent, *session)),
+                    .session_id = session->session_id};
+        const auto* names = state.transcripts.topics(session->session_id);
+        const std::string own = decide::AgentState::file_of(*session, {});
+        if (names != nullptr)
+          for (const std::string& topic : *names)
+            if (const std::string file = decide::AgentState::file_of(*session, topic);
+                file != own && state.may_use(*session, file))
+              whole.topics.push_back(topic);
+        return whole;
+      });
+}
+
+asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Request& request, SessionPath path,
+                                                       std::optional<std::string> topic, formats::SessionHead head) {
+  CO_TRY(const auto source,
+         co_await source_at(api, request, {.path = std::move(path), .topic = std::move(topic), .guard = head.id}));
+  const std::string header = co_await header_of(api, source);
+  head.header = header;
+  Piece piece;
+  if (source.memory != nullptr) {
+    const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
+      return transcript.text();
+    };
+    CO_TRY(piece.text, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
+    piece.text.replace(0, std::min(piece.text.size(), header.size() + 1), formats::header_with(head) + "\n");
+    co_return piece;
+  }
+  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
+  if (!tail.exists && head.topic) co_return std::nullopt;
+  piece.text = formats::header_with(head) + "\n";
+  piece.file = sessions_folder(api, source.agent) / source.file;
+  piece.offset = header.empty() ? 0 : header.size() + 1;
+  piece.end = std::max(tail.size, piece.offset);
+  if (!tail.exists) piece.end = piece.offset;
+  co_return piece;
+}
+
+// A session with its entry and its topics: all that an import needs.
+HandlerResult export_whole(Api& api, const http::Request& request, const SessionPath& path) {
+  CO_TRY(const Whole whole, co_await whole_session(api, request, path));
+  auto pieces = std::make_shared<std::vector<Piece>>();
+  http::Response response;
+  response.content_type = "application/x-ndjson";
+  response.stream_length = 0;
+  const auto add = [&](std::optional<Piece> piece) {
+    if (!piece) return;
+    *response.stream_length += piece->text.size() + (piece->end - piece->offset);
+    pieces->push_back(std::move(*piece));
+  };
+  formats::SessionHead head{.id = whole.session_id, .key = whole.key, .entry = whole.entry};
+  CO_TRY(auto own, co_await piece_of(api, request, path, {}, head));
+  add(std::move(own));
+  for (const std::string& topic : whole.topics) {
+    head.topic = topic;
+    CO_TRY(auto piece, co_await piece_of(api, request, path, topic, head));
+    add(std::move(piece));
+  }
+  response.stream = [&api, pieces](http::StreamWriter& writer) -> asio::awaitable<void> {
+    for (const Piece& piece : *pieces) {
+      if (!co_await writer.write({piece.text})) co_return;
+      if (!piece.file.empty() && !co_await send_file(api, piece, writer)) co_return;
+    }
+  };
+  co_return response;
+}
+
+asio::awaitable<Result<http::Response>> export_transcript(Api& api, const TranscriptSource& source) {
+  http::Response response;
+  response.content_type = "application/x-ndjson";
+  if (source.memory != nullptr) {
+    const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
+      return transcript.text();
+    };
+    CO_TRY(response.body, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
+    co_return response;
+  }
+  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
+  if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
+  const auto path = sessions_folder(api, source.agent) / source.file;
+  response.file = http::Response::FileBody{.path = path.string(), .length = tail.size};
+  co_return response;
+}
+
+HandlerResult export_session(Api& api, http::Request& request) {
+  CO_TRY(const auto name, query_choice(request, "format", {"json", "robota", "manager", "jsonl"}));
+  CO_TRY(const auto with_entry, query_bool(request, "entry"));
+  CO_TRY(const auto path, session_path(request, api));
+  if (with_entry.value_or(false)) {
+    if (name != "jsonl") co_return fail(Code::bad_request, "entry: only format=jsonl has it");
+    if (request.query_value("topic") != nullptr) co_return fail(Code::bad_request, "entry and topic exclude each other");
+    co_return co_await export_whole(api, request, path);
+  }
+  CO_TRY(const auto source, co_await source_of(api, request));
+  if (const auto* format = formats::document_format(name)) co_return co_await export_document(api, source, *format);
+  co_return co_await export_transcript(api, source);
+}
+
+// --- index ---
+
+struct Indexed {
+  std::string id{};
+  std::shared_ptr<const std::string> entry{};
+};
+
+// Collects the sessions that the token sees, limits::slice_sessions at a time, so that others get their turn.
+asio::awaitable<Result<std::vector<Indexed>>> indexed_sessions(Api& api, const http::Request& request,
+                                                               const std::string& agent) {
+  std::vector<Indexed> all;
+  std::optional<std::string> after;
+  bool fresh = wants_fresh(request);
+  for (bool ended = false; !ended; fresh = false) {
+    std::vector<Indexed> found;
+    std::optional<std::string> last;
+    const auto collect = [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
+      found.clear();
+      last = after;
+      const auto& sessions = state.by_name();
+      auto at = after ? sessions.upper_bound(*after) : sessions.begin();
+      for (std::size_t looked = 0; looked < limits::slice_sessions && at != sessions.end(); ++looked, ++at) {
+        last = std::string(at->first);
+        if (sees(request.principal, state, *at->second))
+          found.push_back({.id = at->second->session_id, .entry = at->second->entry()});
+      }
+      return at == sessions.end();
+    };
+    auto done = co_await api.ledger.show(agent, fresh, collect);
+    // To a token that sees only a part, an agent that is not there is one of which it sees nothing.
+    if (!done && done.error().code == Code::agent_not_found && !request.principal.sees_whole_agent(agent)) done = true;
+    if (!done) co_return std::unexpected(std::move(done.error()));
+    std::ranges::move(found, std::back_inserter(all));
+    after = std::move(last);
+    ended = *done;
+  }
+  co_return all;
+}
+
+HandlerResult export_index(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  CO_TRY(query_choice(request, "format", {"index"}));
+  CO_TRY(auto found, co_await indexed_sessions(api, request, agent));
+  const auto all = std::make_shared<std::vector<Indexed>>(std::move(found));
+  http::Response response;
+  response.stream = [&api, all](http::StreamWriter& writer) -> asio::awaitable<void> {
+    std::int64_t updated = 0;
+    std::size_t at = 0;
+    std::string text(formats::index_begin);
+    const auto render = [&] {
+      for (; at < all->size() && text.size() < limits::page_bytes; ++at) {
+        const Indexed& session = (*all)[at];
+        if (at > 0) text += ',';
+        text += formats::index_element({.id = session.id, .entry = *session.entry});
+        updated = std::max(updated, formats::last_activity(*session.entry));
+      }
+      return true;
+    };
+    while (at < all->size()) {
+      co_await on_disk(api, render);
+      if (!co_await writer.write({text})) co_return;
+      text.clear();
+    }
+    text += formats::index_end(updated);
+    co_await writer.write({text});
+  };
+  co_return response;
+}
+
+}  // namespace
+
+void add_export_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  on("GET", "/v1/agents/{agent}/sessions/{key}/export", auth::Permission::read, export_session,
+     {"format", "entry", "topic", "sessionId"});
+  on("GET", "/v1/agents/{agent}/export", auth::Permission::read, export_index, {"format"});
+}
+
+}  // namespace sessiond::api

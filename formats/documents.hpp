@@ -1,0 +1,29 @@
+// The formats whose documents hold one session each, by name.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "formats/json.hpp"
+#include "formats/manager.hpp"
+#include "formats/robota.hpp"
+
+namespace sessiond::formats {
+
+struct DocumentFormat {
+  std::string_view name;
+  Result<void> (*read)(std::string_view document, const ReadOptions& options, Sink& sink);
+  std::unique_ptr<Writer> (*write)(SessionFacts facts);
+};
+inline constexpr std::array<DocumentFormat, 3> document_formats{
+    {{"json", read_json, write_json}, {"robota", read_robota, write_robota}, {"manager", read_manager, write_manager}}};
+
+// Null: there is none of this name.
+constexpr const DocumentFormat* document_format(std::string_view name) {
+  for (const DocumentFormat& format : document_formats)
+    if (format.name == name) return &format;
+  return nullptr;
+}
+
+}  // namespace sessiond::formats

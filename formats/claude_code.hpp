@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,7 @@ class ClaudeCodeFile {
   const std::string& session_id() const { return session_id_; }  // a UUID: the session's own, or one derived of it
   std::filesystem::path path() const;  // below ~/.claude: projects/<folder>/<session id>.jsonl
   // The lines, with line breaks, that an entry of the transcript becomes; "" for one that Claude Code has no use for.
+  // Branches stay: an entry's line names that of its parent.
   std::string lines(std::string_view entry);
 
  private:
@@ -30,11 +32,14 @@ class ClaudeCodeFile {
   std::string assistant_line(std::string_view message, std::string_view id, std::string_view time);
   std::string result_line(std::string_view message, std::string_view id, std::string_view time);
   std::string compaction_lines(std::string_view entry, std::string_view id, std::string_view time);
+  std::string written(std::string_view entry, std::string_view id, std::string_view time);
   std::string uuid_of(std::string_view id) const;
 
   std::string session_id_;
   std::string cwd_;
-  std::string last_{};  // uuid of the line before
+  std::string parent_{};  // uuid of the line that the next one follows
+  std::map<std::string, std::string, std::less<>>
+      lines_{};  // by entry: uuid of its line, or of the nearest one before it
 };
 
 }  // namespace sessiond::formats
